@@ -57,6 +57,18 @@ per token), and two lists that repeat them. Its benchmark sends REQUESTS request
 slots, with lengths drawn evenly from SHORTEST of those named up to those (benchmark-tmpl.yml: RANDOM_RANGE_RATIO,
 benchmark_lib.sh, utils/bench_serving; alike in October 2025 and April 2026)."""
 SHORTEST, REQUESTS = 0.8, 10
+SPECULATIVE: tuple[Mapping[str, Any], ...] = (
+    {
+        "model": "Qwen/Qwen3.5-397B-A17B",
+        "engine": "sglang",
+        "version": "0.5.9",
+        "tensor_parallel": 4,
+        "expert_parallel": 1,
+    },
+    {"model": "deepseek-ai/DeepSeek-R1", "engine": "trtllm", "version": "1.2.0rc6.post3"},
+)
+"""Rows that are no plain decode: InferenceX's configurations of February to April 2026 (nvidia-master.yaml) run them
+with `spec-decoding: mtp` alone, of an image that no plain configuration of them names."""
 UNSTATED = "unstated"
 """Version of a point that names none."""
 NEAR_DUPLICATE = 0.005
@@ -66,14 +78,14 @@ NEAR_DUPLICATE = 0.005
 def expressible(frame: pd.DataFrame) -> pd.DataFrame:
     """The points that a scenario can express, columns POINTS, a point and its alias once.
 
-    Aggregated serving, one worker, no pipeline parallelism; attention data parallelism only with expert parallelism
-    over the same ranks. `frame` is `store.plain_decode_points`. `batch_size` counts all attention ranks; lengths are
-    the mean of those sent, `drawn` whether they were drawn (DRAWN).
+    Aggregated serving, one worker, no pipeline parallelism, no speculation by configuration (SPECULATIVE); attention
+    data parallelism only with expert parallelism over the same ranks. `frame` is `store.plain_decode_points`.
+    `batch_size` counts all attention ranks; lengths are the mean of those sent, `drawn` whether they were (DRAWN).
     """
     found = []
     for row in frame[frame["serving_mode"] == "agg"].to_dict("records"):
         placement = _placement(row)
-        if placement is None or row["model"] not in PLAIN_MODELS:
+        if placement is None or row["model"] not in PLAIN_MODELS or _speculates(row):
             continue
         model_id, drawn = PLAIN_MODELS[row["model"]], str(row.get("source", "")).startswith(DRAWN)
         sent = (1.0 + SHORTEST) / 2.0 if drawn else 1.0
@@ -169,6 +181,10 @@ def _placement(point: Mapping[str, Any]) -> tuple[int, int, int] | None:
         return (tensor, expert, groups) if expert_tensor == 1 and expert == tensor * groups else None
     nests = expert * expert_tensor == tensor or (expert == 1 and expert_tensor == 1)
     return (tensor, expert, 1) if nests else None
+
+
+def _speculates(point: Mapping[str, Any]) -> bool:
+    return any(all(point[name] == value for name, value in one.items()) for one in SPECULATIVE)
 
 
 def _count(value: Any) -> int:

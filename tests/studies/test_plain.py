@@ -96,3 +96,10 @@ def test_lengths_drawn_up_to_those_named_are_judged_at_their_mean_and_in_a_run_t
     # By hand: of the first and the last prompts of a slot half come while a request decodes, of all between one each.
     assert others == pytest.approx(1.0 - 0.5 / REQUESTS, abs=0.002)
     assert others < in_flight < 1.0
+
+
+def test_rows_that_their_publisher_ran_with_speculation_alone_are_no_plain_decode() -> None:
+    qwen = {"model": "Qwen/Qwen3.5-397B-A17B", "engine": "sglang", "version": "0.5.9"}
+    on_eight = {"tensor_parallel": 8, "moe_tensor_parallel": 8}
+    judged = expressible(frame(qwen, qwen | on_eight, qwen | {"version": "0.5.10"}))
+    assert judged[["version", "tensor_parallel"]].to_numpy().tolist() == [["0.5.9", 8], ["0.5.10", 4]]
