@@ -50,7 +50,7 @@ def assume(text: str) -> None:
 
 
 def hardware_asked(text: str) -> str:
-    """Id of an accelerator as it is typed; the board that is taken of several is said."""
+    """Id of an accelerator by the name typed. Of several boards, says which is taken."""
     found = hardware_named(text)
     others = [name for name in boards_named(text) if name != found]
     if others and text not in hardware_ids():

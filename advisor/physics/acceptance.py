@@ -176,6 +176,7 @@ def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
     return _curves()[curve_id]
 
 
+@lru_cache(maxsize=256)
 def parse_acceptance(
     text: str, k_max: int, borrowed: bool | None = None, model_id: str | None = None, drafter_id: str | None = None
 ) -> Acceptance:

@@ -23,7 +23,7 @@ from advisor.predict.plain_sweep import HeldSweep, sweep_factors
 from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
-from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
+from advisor.predict.setup import End, Setup, context_beside, graphs_of_steps, touched_at_ends
 from advisor.predict.tiers import CALIBRATED_TOKENS, beyond_log_sd, by_tier, tiers_of
 from advisor.prediction import AdvisorError, Array
 
@@ -345,9 +345,9 @@ class _Arms:
 
 
 def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool) -> _Arms:
-    column, context = batch[:, None], float(setup.scenario.context_tokens)
-    plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
-    verify = _pass(setup, column, verified, context, central_only)
+    column = batch[:, None]
+    plain = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
+    verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
     # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
@@ -371,7 +371,7 @@ def _round_components(
         setup.placement,
         batch_size=column,
         n_draft=k.astype(float),
-        context_tokens=float(setup.scenario.context_tokens),
+        context_tokens=context_beside(setup, 2),
         touched_one=touched_one,
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
@@ -473,7 +473,7 @@ class _Pass:
     """Captured graphs that its steps run in; None where they are not known."""
 
 
-def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_only: bool) -> _Pass:
+def _pass(setup: Setup, batch: Array, tokens: Array, context: ArrayLike, central_only: bool) -> _Pass:
     ran = graphs_of_steps(setup, batch, tokens)
     # Rows of padding choose experts too: engines leave in them what stood there before.
     computed = batch if ran is None else batch * ran.padding

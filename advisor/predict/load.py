@@ -249,6 +249,11 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    return _told(_untold(scenario, borrowed_acceptance))
+
+
+def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    """The setup without warnings and sources."""
     own = scenario.hardware_json
     hardware = load_hardware(scenario.hardware_id) if own is None else hardware_from_own(own, scenario.hardware_id)
     _check_engine(scenario, hardware)
@@ -285,7 +290,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         sweep=_sweep(scenario),
         graphs=_graphs(scenario, hardware, placement),
     )
-    return _told(with_counted_ranks(setup))
+    return with_counted_ranks(setup)
 
 
 def _acceptance(scenario: Scenario, architecture: Architecture, drafter: Drafter, borrowed: bool | None) -> Acceptance:
@@ -406,11 +411,10 @@ def _told(setup: Setup) -> Setup:
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
     alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
-    setup = dataclasses.replace(alone, scenario=scenario)
-    return dataclasses.replace(setup, warnings=warnings_of(setup))
+    return _told(dataclasses.replace(alone, scenario=scenario))
 
 
-_whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
+_whatever_the_batch = functools.lru_cache(maxsize=128)(_untold)
 _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +47,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
 )
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
-from advisor.physics.hardware import Hardware
+from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
@@ -109,6 +110,8 @@ class Setup:
     """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held it exactly."""
     counted: CountedPass | None = None
     """Experts counted in a measured row that the setup predicts; None: by the routing alone."""
+    contexts: Array | None = None
+    """A context for each batch of a curve; None: the scenario's at all of them. [tokens]"""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
         """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more experts."""
@@ -156,6 +159,13 @@ class Setup:
     def kv_bytes_per_element(self) -> float:
         """Bytes of one element of the KV cache. [B]"""
         return self.cache.bytes_per_element
+
+
+def context_beside(setup: Setup, n_axes: int) -> float | Array:
+    """Contexts along the first of `n_axes` axes, batches; the scenario's alone where a setup has no others. [tokens]"""
+    if setup.contexts is None:
+        return float(setup.scenario.context_tokens)
+    return setup.contexts.reshape(-1, *(1,) * (n_axes - 1))
 
 
 End = Literal["value", "low", "high"]
@@ -235,15 +245,20 @@ def both_costs(
 ) -> tuple[KernelCosts, KernelCosts]:
     """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
     target, per_pass = architectures
-    costs = _costs(scenario, hardware, cache, target, placement, by_shape, scales)
-    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape, scales) if per_pass else costs
+    # Scenarios that differ in context, acceptance or limits share their records; a user's own leave nothing behind.
+    known = hardware.id in hardware_ids() and hardware is load_hardware(hardware.id)
+    shared = known and not scenario.is_private
+    priced = _shipped_costs if shared else _costs
+    on: Any = hardware.id if shared else hardware
+    costs = priced(scenario.engine, on, cache.dtype, target, placement, by_shape, scales)
+    draft_costs = priced(scenario.engine, on, cache.dtype, per_pass, placement, by_shape, scales) if per_pass else costs
     return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
 
 
 def _costs(
-    scenario: Scenario,
+    engine: str,
     hardware: Hardware,
-    cache: CacheFormat,
+    kv_dtype: str,
     architecture: Architecture,
     placement: Placement,
     by_shape: bool,
@@ -260,7 +275,7 @@ def _costs(
         # nothing of.
         mixed = "nvfp4" in architecture.dtypes.model_dump().values()
         scales = "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
-    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    costs = kernel_costs(hardware, engine, architecture.dtypes, kv_dtype, gated, layer, scales)
     # A routed layer launches more kernels than a dense one: 1.1 against 0.77 ms (measured, catalog/graphs.py).
     launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
     costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)
@@ -270,7 +285,13 @@ def _costs(
         return costs
     measured = with_measured_shape(costs, hardware, architecture, placement)
     shards = placement.tensor_parallel
-    return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
+    return with_attention_modules(measured, hardware, architecture, shards, engine, kv_dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _shipped_costs(engine: str, hardware_id: str, *rest: Any) -> KernelCosts:
+    """`_costs` of an accelerator by its id, remembered."""
+    return _costs(engine, load_hardware(hardware_id), *rest)
 
 
 def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:

@@ -19,7 +19,7 @@ from advisor.physics.kernel_costs import (
     StreamCost,
     stream_cost,
 )
-from advisor.predict.setup import Setup
+from advisor.predict.setup import Setup, context_beside
 from advisor.prediction import Array, Tier
 
 CALIBRATED_TOKENS = 2048
@@ -78,7 +78,7 @@ def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[
     # Tables of attention layers are by the rows of one data-parallel group.
     if isinstance(cost, AttentionModule):
         rows = step_tokens / setup.placement.attention_groups
-        return cost.tier_rank(rows, float(setup.scenario.context_tokens))
+        return cost.tier_rank(rows, context_beside(setup, step_tokens.ndim))
     return cost.tier.rank
 
 

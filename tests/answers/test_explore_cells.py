@@ -133,6 +133,19 @@ def test_rows_are_the_advisors_answers() -> None:
     assert (rows.groupby(["model_id", "hardware_id", "batch_size"])["recommended"].sum() == 1).all()
 
 
+def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
+    base = {"hardware_id": "h200-sxm", "model_id": "deepseek-v3", "tensor_parallel": 8, "drafter_id": "mtp"}
+    together = [
+        {**base, "acceptance": length, "context_tokens": context, "max_tpot_ms": limit}
+        for length in ("2.4@3", "1.8@1")
+        for context in (512, 4096, 131072)
+        for limit in (None, 15.0, 1000.0)
+    ]
+    shared, alone = sweep_rows(together, [4, 64]), [sweep_rows([one], [4, 64]) for one in together]
+    pd.testing.assert_frame_equal(shared, pd.concat(alone, ignore_index=True), rtol=1e-6)
+    assert shared.loc[shared["recommended"], "n_draft"].nunique() > 1
+
+
 def test_absolute_figures_have_bands_as_wide_as_their_errors_and_throughput_is_the_inverse_of_time() -> None:
     rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
     for value, low, high in (

@@ -1,6 +1,7 @@
 """Time of a sweep of 102,400 scenarios (921,600 rows) by one and two processes: goal, two are 1.6 times as fast.
 
-And of the largest grid that the page computes, its answers, and its reading back: goal, what the page said beforehand.
+Processor time of a scenario first: goal 0.6 ms. Combinations that differ in context or limit share a curve; any other
+is a curve of its own, some hundreds of calls of numpy whatever the batch.
 
 python -m tools.benchmarks.bench_sweep
 """
@@ -8,11 +9,16 @@ python -m tools.benchmarks.bench_sweep
 from __future__ import annotations
 
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from advisor.answers.explore.grid import read_plan
+from advisor.answers.explore.cells import sweep_rows
+from advisor.answers.explore.grid import SweepPlan, read_plan
 from advisor.answers.explore.sweep_files import run_sweep
 
+_SHARED = ("context_tokens", "max_tpot_ms")
+"""Settings that share a curve."""
 PLAN = """
 cases:
   - {model_id: qwen3-30b-a3b, acceptance: 2.4@3}
@@ -30,8 +36,29 @@ batch_size: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 """
 
 
+_EVERY = 5
+"""Of the parts of the plan, the share whose processor time is taken: one in so many. [-]"""
+
+
+def cpu_ms(plan: SweepPlan) -> float:
+    """Processor time of a scenario, every batch of every combination counted. [ms]"""
+    parts = range(0, plan.n_parts, _EVERY)
+    start = time.process_time()
+    done = sum(len(plan.part(index)) for index in parts if len(sweep_rows(plan.part(index), plan.batches)))
+    return (time.process_time() - start) / (done * len(plan.batches)) * 1e3
+
+
 def main() -> None:
-    """Print one row per number of processes."""
+    """Print processor time a scenario, then one row per number of processes."""
+    whole = read_plan(PLAN)
+    one = replace(whole, batches=(16,))
+    unlike = replace(one, axes={name: values[:1] if name in _SHARED else values for name, values in one.axes.items()})
+    for what, plan in (
+        ("ten batches a combination", whole),
+        ("one batch a combination", one),
+        ("one batch, all of another model, accelerator, engine, cache or routing", unlike),
+    ):
+        print(f"{cpu_ms(plan):.2f} ms of CPU a scenario, {what}")
     plan, before = read_plan(PLAN), 0.0
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:

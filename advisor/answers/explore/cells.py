@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from advisor.physics.bands import band
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids, load_hardware, of_data_centre
 from advisor.physics.memory import cache_bytes_per_gpu
-from advisor.predict.curve import Curve, curve_for, recommended
+from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
 from advisor.predict.load import load_setup
+from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
 from advisor.predict.setup import Setup
@@ -62,6 +63,7 @@ COLUMNS = {
     "reason": "string",
 }
 """Of a row: the scenario's settings, what is predicted at one K, and why nothing is."""
+_ANSWERED = frozenset(COLUMNS) - set(SETTINGS) | {"batch_size"}
 
 
 def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]) -> pd.DataFrame:
@@ -73,23 +75,69 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction where a combination
     cannot be. Of each batch one row is `recommended`: the K of least expected loss. Times in milliseconds.
     """
-    found = [_of_one(dict(settings), np.array(batches)) for settings in combinations]
-    whole = {name: np.concatenate([one[name] for one in found]) for name in COLUMNS} if found else {}
     import pandas as pd  # only here: the context map stands in this file, and commands that draw it need no frames
 
-    return pd.DataFrame(whole, columns=list(COLUMNS)).astype(COLUMNS)
+    found = _answers([dict(settings) for settings in combinations], np.array(batches))
+    rows = np.repeat(np.arange(len(found)), [answers["n_draft"].size for _, answers in found])
+    columns: dict[str, Any] = {}
+    for name, kind in COLUMNS.items():  # one by one: a frame that changes its kinds takes as long as half a curve
+        if name in _ANSWERED:
+            values = np.concatenate([answers[name] for _, answers in found] or [np.zeros(0)])
+            columns[name] = pd.array(values, kind) if kind == "string" else values.astype(kind)
+        else:
+            settings = [_as_its_kind(name, one.get(name)) for one, _ in found]
+            columns[name] = pd.array(np.array(settings, object), kind).take(rows)
+    return pd.DataFrame(columns, copy=False)
 
 
-def _of_one(settings: dict[str, Any], batches: np.ndarray) -> dict[str, np.ndarray]:
-    try:
-        scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": int(batches[0])})
-        setup = load_setup(scenario)
-        curve = curve_for(setup, batches)
-    except AdvisorError as error:
-        nothing: dict[str, Any] = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
-        nothing |= {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": str(error)}
-        return _columns(settings, batches, nothing, 1)
-    return _columns(scenario.model_dump(include=set(SETTINGS)), batches, _predicted(setup, curve), len(curve.drafts))
+_Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
+"""The settings of one combination, and its columns [nB x nK]: batch by batch, K changing first."""
+
+
+def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
+    """The answers of every combination; those that differ in context and limit alone share one curve."""
+    found: dict[int, _Answers] = {}
+    alike: dict[Any, list[tuple[int, Setup]]] = {}
+    for place, settings in enumerate(combinations):
+        try:
+            scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": int(batches[0])})
+            setup = load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
+        except AdvisorError as error:
+            nothing: dict[str, Any] = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
+            nothing |= {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": str(error)}
+            found[place] = settings, _columns(batches, 1, nothing)
+            continue
+        alone = has_lengths(setup) or setup.sweep is not None
+        same = setup.scenario if alone else setup.scenario.model_copy(update={"context_tokens": 1})
+        lengths = setup.acceptance.low, setup.acceptance.accepted_length, setup.acceptance.high
+        key = same, id(setup.costs), id(setup.draft_costs), *(values.tobytes() for values in lengths)
+        alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
+    for together in alike.values():
+        places, setups = zip(*together, strict=True)
+        found |= zip(places, _of_one_curve(setups, batches), strict=True)
+    return [found[place] for place in range(len(combinations))]
+
+
+def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Answers]:
+    """The answers of setups that differ in context and limit alone."""
+    contexts, rows_of = np.unique([setup.scenario.context_tokens for setup in setups], return_inverse=True)
+    setup, n = setups[0], len(batches)
+    if len(contexts) > 1:
+        setup = replace(setup, contexts=np.repeat(contexts, n).astype(float))
+    curve = curve_for(setup, np.tile(batches, len(contexts)))
+    shape = len(curve.batches), len(curve.drafts)
+    predicted = {name: np.broadcast_to(values, shape) for name, values in _predicted(setup, curve).items()}
+    chosen = cache(lambda limit: recommended_drafts(_limited(setup, limit), curve)[0])
+    for each, index in zip(setups, rows_of, strict=True):
+        own = slice(index * n, (index + 1) * n)
+        answers = {name: values[own] for name, values in predicted.items()}
+        answers["recommended"] = np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[own, None]
+        answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
+        yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
+
+
+def _limited(setup: Setup, limit_ms: float | None) -> Setup:
+    return replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
 
 
 def _needed_gpus(settings: Mapping[str, Any]) -> int:
@@ -97,14 +145,11 @@ def _needed_gpus(settings: Mapping[str, Any]) -> int:
     return max(1, *(rank or 1 for rank in ranks))
 
 
-def _columns(
-    settings: Mapping[str, Any], batches: np.ndarray, predicted: Mapping[str, Any], n_drafts: int
-) -> dict[str, np.ndarray]:
-    """All columns of one combination, [nB x nK] each: batch by batch, K changing first."""
-    rows = len(batches) * n_drafts
-    named = {name: np.full(rows, _as_its_kind(name, settings.get(name)), object) for name in SETTINGS}
-    answers = {name: np.broadcast_to(value, (len(batches), n_drafts)).ravel() for name, value in predicted.items()}
-    return named | {"batch_size": np.repeat(batches, n_drafts)} | answers
+def _columns(batches: np.ndarray, n_drafts: int, predicted: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The answers of one combination, [nB x nK] each: batch by batch, K changing first."""
+    shape = len(batches), n_drafts
+    answers = {name: np.broadcast_to(value, shape).ravel() for name, value in predicted.items()}
+    return answers | {"batch_size": np.repeat(batches, n_drafts)}
 
 
 def _as_its_kind(name: str, value: Any) -> Any:
@@ -119,9 +164,8 @@ def _as_its_kind(name: str, value: Any) -> Any:
 
 
 def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
-    """The answers of one curve, arrays that broadcast to [nB, nK]."""
-    best, odds = recommended_drafts(setup, curve)
-    columns = np.arange(len(curve.drafts))
+    """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB, nK]."""
+    odds, columns = draft_odds(curve.draws), np.arange(len(curve.drafts))
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
     # What absolute times err by beyond their components is in their bands.
     drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
@@ -133,14 +177,12 @@ def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
         "speedup_high": curve.high,
         "p_gain": odds.p_gain,
         "expected_loss": odds.loss,
-        "recommended": columns == best[:, None],
         **_banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3),
         **_banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
         "accepted_length": curve.accepted_length,
         "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
         "round_ms": curve.round_s * 1e3,
         "tier": curve.tier.astype(str),
-        "fits": (curve.batches <= setup.memory.largest_batch)[:, None],
         "reason": "",
     }
 
