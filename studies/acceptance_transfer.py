@@ -21,7 +21,8 @@ import pandas as pd
 
 from advisor.catalog.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
 from advisor.measured.laboratories import laboratory_of, set_apart
-from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.measured.points import published_rows
+from advisor.measured.published import COLLECTIONS
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.draft import load_drafter
 from advisor.prediction import BAND_SIGMAS, AdvisorError

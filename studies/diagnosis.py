@@ -23,7 +23,8 @@ from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.rules import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.laboratories import laboratory_of, set_apart
-from advisor.measured.points import COLLECTIONS, measured_times, published_rows
+from advisor.measured.points import measured_times, published_rows
+from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import AdvisorError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from advisor.answers.best_k import (
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
 from advisor.answers.round_costs import KRange
 from advisor.answers.schedule import schedule_texts
+from advisor.measured.published import PublishedRun, gain_factor, published_ids, published_runs
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.physics.components import BY_KEY, component_name
@@ -54,7 +56,9 @@ class Recommendation:
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [-]"""
+    """Share of draws in which it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [-]"""
+    chance_of_gain: float
+    """`p_gain` with the published runs of this setup counted (`gain_chance`): the chance that is stated. [-]"""
     regret: float
     """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]
@@ -74,7 +78,7 @@ class Recommendation:
     @property
     def odds(self) -> str:
         """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
-        gain = f", chance of a gain {chance_text(self.p_gain)}" if self.n_draft else ""
+        gain = f", chance of a gain {chance_text(self.chance_of_gain)}" if self.n_draft else ""
         lost = f"{self.regret:.1%}" if self.regret >= _LEAST_LOSS else f"under {_LEAST_LOSS:.1%}"
         return f"chance that K = {self.n_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
 
@@ -104,6 +108,8 @@ class Advice:
     """Batch above the sweet spot where that K stops paying; None if it pays up to the largest batch that fits."""
     curve_k: int
     """The K those two belong to."""
+    gain_factor: float
+    """What published runs of this setup make of a chance of a gain (`measured.published.gain_factor`). [-]"""
     warnings: tuple[str, ...]
 
     @property
@@ -140,7 +146,7 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
-    names = ("tokens_per_s_per_gpu", "p_best", "p_gain", "regret", "equal_drafts", "meets_limit")
+    names = ("tokens_per_s_per_gpu", "p_best", "p_gain", "chance_of_gain", "regret", "equal_drafts", "meets_limit")
     return {
         "n_draft": answer.n_draft,
         "speedup": answer.speedup.value,
@@ -165,10 +171,11 @@ def advise(scenario: Scenario) -> Advice:
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
+    factor = _factor_of(setup, curve)
     return Advice(
         scenario=scenario,
         setup=setup,
-        recommendation=_recommendation(setup, curve, row, rows),
+        recommendation=_recommendation(setup, curve, row, rows, factor),
         drafts=rows,
         k_by_batch=ranges,
         to_serve=ranges_to_serve(ranges, values, scenario.batch_size),
@@ -178,8 +185,41 @@ def advise(scenario: Scenario) -> Advice:
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
         curve_k=int(curve.drafts[drafting]),
+        gain_factor=factor,
         warnings=_warnings(setup, curve, row, rows),
     )
+
+
+def _factor_of(setup: Setup, curve: Curve) -> float:
+    """`gain_factor` of the published runs of this setup on the curve's batches. 1 with a refit: own runs stand nearer.
+
+    The chance expected of a run is that of its batch, K and accepted length. Without K: the best; without accepted
+    length: the scenario's.
+    """
+    if setup.adjustment is not None or len(curve.drafts) < 2:
+        return 1.0
+    return factor_of_runs(published_runs(*published_ids(setup.scenario), setup.placement.gpus), setup.scenario, curve)
+
+
+def factor_of_runs(runs: Sequence[PublishedRun], scenario: Scenario, curve: Curve) -> float:
+    """`gain_factor` of those of the runs that drafted as the scenario does, on batches and K of the curve."""
+    runs = [
+        run
+        for run in runs
+        if run.drafter == scenario.drafter_id
+        and curve.batches[0] <= run.batch_size <= curve.batches[-1]
+        and (np.isnan(run.n_draft) or run.n_draft in curve.drafts[1:])
+    ]
+    batch, n_draft, length, measured = (
+        np.array([getattr(run, name) for run in runs], float)
+        for name in ("batch_size", "n_draft", "accepted_length", "speedup")
+    )
+    rows = np.abs(np.log(batch[:, None] / curve.batches)).argmin(axis=1)
+    best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
+    columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
+    own = curve.accepted_length[columns]
+    expected = (curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0).mean(axis=0)
+    return gain_factor([run.source for run in runs], (measured > 1.0).astype(float), expected)
 
 
 def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
@@ -201,7 +241,7 @@ def advice_on(advice: Advice, engine: str) -> Advice:
         return advice
 
 
-def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> Recommendation:
+def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], factor: float) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
     chosen, tier = rows[column], Tier(curve.tier[row, column])
     prediction = Prediction(
@@ -212,6 +252,7 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
         because=_tier_because(setup, tier),
         extrapolated=bool(curve.extrapolated[row, column]),
     )
+    p_gain = rows[column or _best_drafting(rows)].p_gain
     bound, because = bound_of(setup, curve, row)
     equal = tuple(item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended))
     return Recommendation(
@@ -223,33 +264,34 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
         ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
         p_best=chosen.p_best,
-        p_gain=rows[column or _best_drafting(rows)].p_gain,
+        p_gain=p_gain,
+        chance_of_gain=gain_chance(p_gain, factor),
         regret=chosen.expected_loss,
         equal_drafts=equal if column else (),
         equals=others_text(rows),
         meets_limit=chosen.meets_limit,
-        verdict=_verdict(setup, rows, prediction),
+        verdict=_verdict(setup, rows, prediction, factor),
     )
 
 
-def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
+def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, factor: float) -> str:
     scenario = setup.scenario
     place = f"At batch {scenario.batch_size} on {setup.place}"
     largest = setup.memory.largest_batch
     if largest < scenario.batch_size:
         limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
         place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
-    return f"{place}, {_draft_text(setup, rows, prediction)}{_limit_text(setup, rows)}"
+    return f"{place}, {_draft_text(setup, rows, prediction, factor)}{_limit_text(setup, rows)}"
 
 
-def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
+def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, factor: float) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
     own = next(item for item in rows if item.recommended)
     if own.n_draft > 0:
         draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return draft
-        gain = gain_text(own.speedup_low, own.p_gain)
+        gain = gain_text(own.speedup_low, own.p_gain, factor)
         return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < _HARDLY else f"{draft} {gain}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
@@ -269,9 +311,20 @@ def chance_text(share: float) -> str:
     return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
 
 
-def gain_text(low: float, p_gain: float) -> str:
+PUBLISHED_COUNTED = 0.05
+"""Choice of this project: from this change of a chance on it is said that published runs were counted. [-]"""
+
+
+def gain_chance(p_gain: float, factor: float) -> float:
+    """Chance of a gain that is stated: the share of draws, moved by what published runs of the setup did. [-]"""
+    return min(p_gain * factor, 1.0)
+
+
+def gain_text(low: float, p_gain: float, factor: float) -> str:
     """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies below 1."""
-    chance = f"the chance of a gain is {chance_text(p_gain)}."
+    said = gain_chance(p_gain, factor)
+    counted = "" if abs(said - p_gain) < PUBLISHED_COUNTED else ", published runs of this setup counted"
+    chance = f"the chance of a gain is {chance_text(said)}{counted}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 

@@ -95,7 +95,7 @@ def likely_text(advice: Advice, n_draft: int) -> str:
     row, recommended = rows[n_draft], rows[advice.recommendation.n_draft]
     likely = ""
     if n_draft:
-        gain = gain_text(row.speedup_low, row.p_gain)
+        gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor)
         likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
     if row.n_draft != recommended.n_draft:
         return (

@@ -39,6 +39,7 @@ from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_optio
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, progress, spend_options, write_file
 from advisor.measured.profiler_runs import engine_python
+from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -46,7 +47,7 @@ from advisor.profiles import data_root
 from advisor.profiling.command import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
-from advisor.show.report.build import applicable_errors, build_report, published_ids
+from advisor.show.report.build import applicable_errors, build_report
 from advisor.show.report.formats import FORMATS, Format, render
 from advisor.show.words.diagnosis import DiagnosisView, view_of
 

@@ -24,6 +24,7 @@ from advisor.measured.observations import (
     observe,
     time_columns,
 )
+from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
@@ -372,11 +373,6 @@ def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, draft
     return float(got.accepted_length[n_draft]), got.log_sd(n_draft) if borrowed else 0.0
 
 
-FIRST_COLLECTION = "published_speedups"
-SECOND_COLLECTION = "published_speedups_2"
-THIRD_COLLECTION = "published_speedups_3"
-COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
-"""Folders of measurements/ with one published speedup a row, in the same columns."""
 _FEW_LAYERS = re.compile(r"first \d+ of \d+ layers")
 """What the notes of a row say that holds the first layers of a model alone (`advisor profile --engine --layers`)."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}

@@ -18,6 +18,7 @@ from advisor.catalog.models import load_model, model_ids, own_model, resolve_mod
 from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import Numbers, match_hardware
+from advisor.measured.published import WHOLE_BATCH_KINDS
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -44,7 +45,6 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
-WHOLE_BATCH_KINDS = {"batch", "mean_running", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
 PREFILL_METRICS = {
     *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
     *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),

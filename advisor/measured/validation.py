@@ -275,17 +275,5 @@ def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     )
 
 
-def gain_factor(runs: pd.DataFrame) -> float:
-    """Factor on a stated chance of a gain, from published runs of the same setup. 1 without any. [-]
-
-    runs : source_title, measured speedup [-] and predicted_chance of a gain [-], a row a run.
-    (1 + gains) / (1 + expected gains), each the sum over publications of a mean over their runs: a publication counts
-    once, since its runs share engine and machine, and the model as much as one publication. Judged in
-    docs/decisions/0033-odds-beside-published-runs.md.
-    """
-    shares = runs.assign(gain=runs["measured"] > 1.0).groupby("source_title")[["gain", "predicted_chance"]].mean().sum()
-    return float((1.0 + shares["gain"]) / (1.0 + shares["predicted_chance"]))
-
-
 LEAST_KEPT = 20
 """Published runs of a range from which on its record is told. [-]"""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.answers.advice import Advice
+from advisor.answers.advice import PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
@@ -21,7 +21,6 @@ from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
 from advisor.answers.summary import borrowed_from, fit_of
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
-from advisor.measured.validation import gain_factor
 from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
@@ -79,9 +78,9 @@ def live_answer(
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
-        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN},
+        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED},
         "published": _points(published, scenario.drafter_id),
-        "record": published_factor(advice, published),
+        "record": advice.gain_factor,
         "own": _points(own, ""),
         "command": launch(advice),
         "fit": _fit(advice),
@@ -164,28 +163,6 @@ def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
         ]
         for row in found.itertuples()
     ]
-
-
-def published_factor(advice: Advice, published: pd.DataFrame | None) -> float:
-    """Factor on the chance of a gain from published runs of this setup, 1 without any. [-]
-
-    The chance expected of a run is that of its batch, K and accepted length. Without K: the best; without accepted
-    length: the scenario's.
-    """
-    curve = advice.curve
-    if published is None or len(curve.drafts) < 2:
-        return 1.0
-    runs = published[published["drafter"] == advice.scenario.drafter_id]
-    runs = runs[runs["n_draft"].isna() | runs["n_draft"].isin(curve.drafts[1:])]
-    runs = runs[runs["batch_size"].between(curve.batches[0], curve.batches[-1])]
-    rows = np.abs(np.log(runs["batch_size"].to_numpy(float)[:, None] / curve.batches)).argmin(axis=1)
-    best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
-    columns = np.searchsorted(curve.drafts, runs["n_draft"].fillna(pd.Series(best, runs.index)))
-    scale = (runs["accepted_length"] / curve.accepted_length[columns]).fillna(1.0).to_numpy()
-    chance = (curve.draws[:, rows, columns] * scale > 1.0).mean(axis=0)
-    return gain_factor(
-        pd.DataFrame({"source_title": runs["source"], "measured": runs["speedup"], "predicted_chance": chance})
-    )
 
 
 def launch(advice: Advice) -> dict[str, str]:

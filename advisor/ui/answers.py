@@ -19,13 +19,14 @@ from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
 from advisor.answers.summary import refit_text
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_ids
+from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
 from advisor.measured.store import Store
 from advisor.measured.store_build import StoreStatus
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, Frozen, Tier
-from advisor.show.report.build import applicable_errors, published_ids
+from advisor.show.report.build import applicable_errors
 from advisor.ui.session import attempt, values
 
 P = ParamSpec("P")

@@ -14,7 +14,8 @@ from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.measured.measurements import read_numbers
-from advisor.measured.points import COLLECTIONS, judged_rows, published_rows
+from advisor.measured.points import judged_rows, published_rows
+from advisor.measured.published import COLLECTIONS
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
 from advisor.measured.validation import JUDGED

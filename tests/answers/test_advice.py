@@ -20,10 +20,13 @@ from advisor.answers.advice import (
 )
 from advisor.answers.best_k import DraftRow
 from advisor.answers.round_costs import k_at
+from advisor.answers.summary import likely_text
+from advisor.measured.published import PublishedRun
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
 from advisor.prediction import Prediction, Tier
+from advisor.show.live_answer import live_answer
 from tests.golden.answers import FILE, QWEN, STATES, answers
 
 SAID = json.loads(FILE.read_text(encoding="utf-8"))
@@ -67,7 +70,7 @@ def row(k: int, speedup: float, low: float, high: float, loss: float, *, own: bo
 def said(setup: Setup, *rows: DraftRow) -> str:
     own = next(item for item in rows if item.recommended)
     band = {"value": own.speedup, "low": own.speedup_low, "high": own.speedup_high}
-    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"))
+    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"), 1.0)
 
 
 def test_a_gain_is_said_plainly_where_the_band_lies_above_one(setup: Setup) -> None:
@@ -174,7 +177,7 @@ def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_
 )
 def test_a_verdict_says_first_that_it_does_not_fit(setup: Setup, answer: Advice, fits: int, start: str) -> None:
     small = replace(setup, memory=replace(setup.memory, largest_batch=fits))
-    verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup)
+    verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup, 1.0)
     assert verdict.startswith(start)
 
 
@@ -285,7 +288,7 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
         row(2, 1.5, 1.2, 1.8, 0.0, own=True, p_gain=0.8),
         row(3, 1.5, 1.2, 1.8, 0.0, as_good=True, p_gain=0.7),
     )
-    found = module._recommendation(setup, curve, 0, rows)
+    found = module._recommendation(setup, curve, 0, rows, 1.0)
     assert found.equal_drafts == (2, 3)
     assert (found.n_draft, found.p_gain) == (2, 0.8)
     assert found.equals == "K = 3 does as well; expected loss 0.0% at K = 2, 20.0% at K = 1."
@@ -315,7 +318,7 @@ def test_break_even_is_named_up_to_the_largest_batch_that_fits(monkeypatch) -> N
 
 
 def test_small_losses_are_said_to_be_under_a_thousandth(answer: Advice) -> None:
-    own = replace(answer.recommendation, p_best=0.4, p_gain=0.9)
+    own = replace(answer.recommendation, p_best=0.4, chance_of_gain=0.9)
     assert replace(own, regret=0.001).odds.endswith("expected loss 0.1%")
     assert replace(own, regret=0.00099).odds.endswith("expected loss under 0.1%")
     assert replace(own, n_draft=2).odds.startswith("chance that K = 2 is best 40%, chance of a gain 90%")
@@ -330,3 +333,37 @@ def test_another_engine_is_asked_without_the_release_that_is_stated_of_this_one(
     other = advice_on(stated, "sglang").scenario
     assert (other.engine, other.engine_version, other.graph_sizes) == ("sglang", None, None)
     assert advice_on(stated, "vllm") is stated
+
+
+def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain_and_those_of_another_do_not() -> None:
+    advice = advise(QWEN)
+    drafter = advice.scenario.drafter_id
+    lost = [
+        PublishedRun(8.0, 3.0, 0.72, drafter, 1.0, "one", np.nan),
+        PublishedRun(16.0, 3.0, 0.79, drafter, 1.0, "one", 2.7),
+    ]
+
+    def factor(*runs: PublishedRun) -> float:
+        return module.factor_of_runs(runs, advice.scenario, advice.curve)
+
+    assert factor() == factor(*(run._replace(drafter="mtp") for run in lost)) == 1.0
+    assert factor(*lost) == pytest.approx(0.5, abs=0.02), "expected to gain, and one publication lost"
+    assert factor(*lost, *(run._replace(source="two") for run in lost)) == pytest.approx(1 / 3, abs=0.02)
+    foreseen = [run._replace(accepted_length=1.05) for run in lost]
+    assert factor(*foreseen) == pytest.approx(1.0, abs=0.05), "such a length was expected to lose"
+
+
+def test_every_way_out_states_the_same_chance_of_a_gain() -> None:
+    """Published runs of this setup lost: page, terminal and JSON say what is left of the chance."""
+    two = {"hardware_id": "h100-sxm", "n_gpus": 2, "tensor_parallel": 2, "drafter_id": "eagle3"}
+    advice = advise(QWEN.model_copy(update=two))
+    answer = advice.recommendation
+    assert answer.chance_of_gain == pytest.approx(answer.p_gain * advice.gain_factor)
+    assert advice.gain_factor < 0.9
+    said = f"{answer.chance_of_gain:.0%}"
+    assert f"chance of a gain {said}" in answer.odds
+    assert f"The chance of a gain is {said}, published runs of this setup counted." in likely_text(
+        advice, answer.n_draft
+    )
+    assert live_answer(advice)["record"] == advice.gain_factor
+    assert module.answer_values(advice)["chance_of_gain"] == answer.chance_of_gain

@@ -21,7 +21,8 @@ from advisor.catalog.task_transfer import (
     task_of,
     task_transfer,
 )
-from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.measured.points import published_rows
+from advisor.measured.published import COLLECTIONS
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, accepted_length, parse_acceptance
 from advisor.physics.draft import load_drafter
 from advisor.predict.scenario import Scenario

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.published import gain_factor
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
 from advisor.measured.validation import (
     chance_kept_text,
     chances_kept,
-    gain_factor,
     predict_rows,
     read_judged,
     validate,
@@ -247,14 +247,18 @@ def test_other_published_runs_of_a_setup_bring_its_stated_chance_closer_to_what_
     _, judged = read_judged()
     setups = judged.groupby(["hardware_id", "model_id", "drafter"])
     chance = pd.concat(
-        [group["predicted_chance"] * [gain_factor(group.drop(i)) for i in group.index] for _, group in setups]
+        [group["predicted_chance"] * [_factor(group.drop(i)) for i in group.index] for _, group in setups]
     )
     gain = (judged["measured"] > 1.0).astype(float)
     before, after = ((gain - stated) ** 2 for stated in (judged["predicted_chance"], chance.clip(upper=1.0)))
     assert after.mean() < 0.95 * before.mean()
     publication = judged["source_title"]
     assert after.groupby(publication).mean().mean() < 0.9 * before.groupby(publication).mean().mean()
-    assert gain_factor(judged.iloc[:0]) == 1.0
+    assert _factor(judged.iloc[:0]) == 1.0
+
+
+def _factor(runs: pd.DataFrame) -> float:
+    return gain_factor(runs["source_title"].tolist(), runs["measured"] > 1.0, runs["predicted_chance"])
 
 
 def test_a_validated_row_carries_the_chance_that_its_prediction_gave_a_gain() -> None:

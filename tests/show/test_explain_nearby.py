@@ -10,7 +10,8 @@ import pytest
 
 from advisor.catalog.measured_shapes import table_behind
 from advisor.measured.fits.solver import touched_under_power_law
-from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.measured.points import published_rows
+from advisor.measured.published import COLLECTIONS
 from advisor.measured.store import Store, open_store
 from advisor.measured.store_build import build
 from advisor.physics.step import MoeShape, Placement, routed_time

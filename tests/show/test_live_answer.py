@@ -24,7 +24,6 @@ from advisor.show.live_answer import (
     live_answer,
     live_why,
     packed,
-    published_factor,
 )
 
 GPT_OSS = Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16)
@@ -65,20 +64,6 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: 
     assert data["usd_per_hour"] == pytest.approx(live_answer(advice, usd_per_hour=None)["usd_per_hour"])
     assert live_answer(advice, usd_per_hour=2.0)["usd_per_hour"] == 2.0
     json.dumps(live_why(advice))
-
-
-def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain_and_those_of_another_do_not(
-    advice: Advice,
-) -> None:
-    rows = {"batch_size": [8, 16], "n_draft": [3, 3], "speedup": [0.72, 0.79], "accepted_length": [np.nan, 2.7]}
-    lost = pd.DataFrame(rows | {"drafter": advice.scenario.drafter_id, "source": "one"})
-    assert published_factor(advice, None) == published_factor(advice, lost.assign(drafter="mtp")) == 1.0
-    assert published_factor(advice, lost) == pytest.approx(0.5, abs=0.02), "expected to gain, and one publication lost"
-    two = pd.concat([lost, lost.assign(source="two")])
-    assert published_factor(advice, two) == pytest.approx(1 / 3, abs=0.02)
-    foreseen = lost.assign(accepted_length=1.05)
-    assert published_factor(advice, foreseen) == pytest.approx(1.0, abs=0.05), "such a length was expected to lose"
-    assert live_answer(advice, lost)["record"] == published_factor(advice, lost)
 
 
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:

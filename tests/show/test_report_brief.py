@@ -10,9 +10,10 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
 from advisor.show.report.brief import brief_sections
-from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
+from advisor.show.report.build import Report, applicable_errors, build_report
 from advisor.show.report.formats import render
 from tests.show.test_report_formats import PAYLOADS, attacked
 

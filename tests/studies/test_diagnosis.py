@@ -12,7 +12,8 @@ from functools import lru_cache
 import pytest
 
 from advisor.answers.diagnosis.rules import time_spread
-from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.measured.points import published_rows
+from advisor.measured.published import COLLECTIONS
 from studies.diagnosis import (
     FILE,
     Tried,

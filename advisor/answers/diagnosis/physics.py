@@ -16,7 +16,8 @@ from advisor.catalog.fit_records import class_costs, load_overheads
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.point_checks import least_pass_s
 from advisor.measured.points import measured_times, with_costs
-from advisor.measured.row_questions import WHOLE_BATCH_KINDS, RowQuestion, question_of
+from advisor.measured.published import WHOLE_BATCH_KINDS
+from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics import laws
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.bands import band, draw_total, make_draws

@@ -16,9 +16,7 @@ from advisor.catalog.fit_records import FitRecord, load_records
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import table_behind
 from advisor.measured.fits.experts import add_touched, frame_work
-from advisor.measured.measurements import read_numbers
-from advisor.measured.points import COLLECTIONS
-from advisor.measured.row_questions import WHOLE_BATCH_KINDS
+from advisor.measured.published import PublishedRun, published_runs
 from advisor.measured.store import Store, kernel_table
 from advisor.physics import laws
 from advisor.physics.architecture import effective_n_active
@@ -26,7 +24,6 @@ from advisor.physics.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.physics.step import gemm_time, matrix_products
 from advisor.predict.setup import Setup
 from advisor.prediction import Array
-from advisor.profiles import MEASUREMENTS
 from advisor.show.explain.formulas import record_behind
 
 NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
@@ -53,19 +50,9 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, co
 def published_speedups(hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     """Published speedups of an accelerator, model and number of GPUs, from all collections.
 
-    SPEEDUP_COLUMNS and accepted_length. Trees and rows with a defect are left out.
+    SPEEDUP_COLUMNS and accepted_length, a row a `PublishedRun`.
     """
-    points = pd.concat([read_numbers(MEASUREMENTS / name) for name in COLLECTIONS], ignore_index=True)
-    points = points[points["defect"].fillna("") == ""]
-    rows = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
-    # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
-    rows = rows[rows["tensor_parallel"].fillna(rows["gpu_count"]) == gpus]
-    rows = rows[rows["batch_kind"].isin(WHOLE_BATCH_KINDS)]
-    rows = rows.dropna(subset=["batch_size", "speedup"])
-    rows = rows[~rows["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
-    renamed = rows.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
-    columns = [*SPEEDUP_COLUMNS, "accepted_length"]
-    return renamed[columns].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
+    return pd.DataFrame(published_runs(hardware_id, model_id, gpus), columns=list(PublishedRun._fields))
 
 
 def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, count: int = 6) -> pd.DataFrame:

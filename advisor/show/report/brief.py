@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.answers.advice import gain_text
 from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.summary import accepted_length_flips, accepted_text, flip_texts, gain_end_text
 from advisor.catalog.engines import load_engine
@@ -38,8 +39,8 @@ def _in_short(report: Report) -> str:
     faster = answer.speedup
     return (
         f"{at}, yes: {counted(answer.n_draft, 'drafted token')} a step make each user's tokens come "
-        f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f} in 8 of 10 simulated cases, a gain "
-        f"in {answer.p_gain:.0%} of all). {answer.bound_because}"
+        f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f} in 8 of 10 simulated cases). "
+        f"{gain_text(faster.low, answer.p_gain, report.advice.gain_factor)} {answer.bound_because}"
     )
 
 

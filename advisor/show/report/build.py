@@ -335,12 +335,6 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
-    """Accelerator and model under which points of the scenario are published. None for one that the user gave."""
-    hardware_id = None if scenario.hardware_json else scenario.hardware_id
-    return hardware_id, None if scenario.model_config_json else scenario.model_id
-
-
 def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
     """Errors on published points by group, nearest first. Groups without a point are left out.
 

@@ -61,6 +61,7 @@ class Answer(_Speedup):
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float | None = None
+    chance_of_gain: float | None = None
     regret: float
     equal_drafts: tuple[int, ...] = ()
     meets_limit: bool

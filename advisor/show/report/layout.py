@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from advisor.answers.advice import component_times
+from advisor.answers.advice import component_times, gain_text
 from advisor.answers.schedule import plain_text, schedule_rule
 from advisor.answers.summary import gain_end_text
 from advisor.measured.refit_result import Errors
@@ -145,11 +145,11 @@ def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.n_draft else ""
+    gain = f" {gain_text(answer.speedup.low, answer.p_gain, report.advice.gain_factor)}" if answer.n_draft else ""
     loss = (
         f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
-        f"{answer.p_best:.0%}{gain}; its expected loss against the best K in each is {answer.regret:.1%}, the least "
-        f"within the noise. {answer.equals}"
+        f"{answer.p_best:.0%}; its expected loss against the best K in each is {answer.regret:.1%}, the least "
+        f"within the noise. {answer.equals}{gain}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."

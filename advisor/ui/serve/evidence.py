@@ -15,7 +15,6 @@ from advisor.measured.validation import chance_kept_text, chances_kept, read_jud
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
-from advisor.show.live_answer import published_factor
 from advisor.show.table import Column, Table
 from advisor.show.words.explain import PUBLISHED
 from advisor.ui.answers import errors_for, published_for
@@ -73,8 +72,8 @@ def _odds(advice: Advice) -> None:
     show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
     rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
     rows += "80% interval; on the dotted line: well calibrated."
-    chance, factor = advice.recommendation.p_gain, published_factor(advice, published_for(advice.scenario))
-    after = chance_text(min(chance * factor, 1.0))
+    chance = advice.recommendation.p_gain
+    after = chance_text(advice.recommendation.chance_of_gain)
     counted = (
         "" if after == chance_text(chance) else f" Published runs of this setup: {chance_text(chance)} to {after}."
     )

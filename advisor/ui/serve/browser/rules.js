@@ -117,7 +117,7 @@ function outcome(m, batch, length) {
       tpot: at(m, m.tpot_ms, batch, i) / f[i],
       pBest: found.pBest[i],
       pDrawn: found.pGain[i],
-      pGain: Math.min(found.pGain[i] * m.record, 1), // measured.validation.gain_factor
+      pGain: Math.min(found.pGain[i] * m.record, 1), // answers.advice.gain_chance
       loss: found.loss[i],
       kept: !allowed || allowed[i],
     };
@@ -281,7 +281,7 @@ function verdict(m, batch, length, now, ranges) {
     const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
     return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
   }
-  const counted = Math.abs(tried.pGain - tried.pDrawn) < 0.05 ? "" : ", published runs counted";
+  const counted = Math.abs(tried.pGain - tried.pDrawn) < m.rules.counted ? "" : ", published runs counted";
   const chance = tried.pGain < 0.995 ? `${Math.round(100 * tried.pGain)}%` : ">99%";
   if (!now.chosen) {
     const parts = [
