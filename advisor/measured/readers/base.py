@@ -85,6 +85,21 @@ class Format:
     read: Callable[[Sample], RawRows]
     wants: tuple[str, ...] = ()
 
+    @classmethod
+    def of_fields(
+        cls, id: str, name: str, score: float, read: Callable[[Sample], RawRows], wants: tuple[str, ...]
+    ) -> Format:
+        """A format of JSON records, with this score where the first one has all that it `wants`, null or not."""
+
+        def detect(sample: Sample) -> float:
+            return score if sample.is_json and all(_has(sample.first, field) for field in wants) else 0.0
+
+        return cls(id, name, detect, read, wants)
+
+
+def _has(record: Mapping[str, Any], wanted: str) -> bool:
+    return any(path in record or field_of(record, path) is not None for path in wanted.split("|"))
+
 
 @dataclass(frozen=True)
 class FieldMap:
@@ -135,11 +150,6 @@ def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap])
             one = len(set(sources)) == 1
             cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
     return cells
-
-
-def with_fields(score: float, *fields: str) -> Callable[[Sample], float]:
-    """Detection: `score` for JSON whose first record has all these fields."""
-    return lambda sample: score if sample.is_json and sample.first.keys() >= {*fields} else 0.0
 
 
 def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
