@@ -143,7 +143,7 @@ class Setup:
 
     @property
     def longest_step(self) -> int:
-        """Tokens of each sequence in the longest step: the longest draft and one more, or 1 without a drafter. [-]"""
+        """Tokens that each sequence has in the longest step: K max + 1, or 1 without a drafter. [-]"""
         return (self.scenario.k_max if self.drafter.kind != "none" else 0) + 1
 
     @property
@@ -233,7 +233,7 @@ def both_costs(
     by_shape: bool = True,
     scales: ActivationScales | None = None,
 ) -> tuple[KernelCosts, KernelCosts]:
-    """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
+    """Kernel costs of target and draft pass, with the user's refit. Without a drafter both are the target's."""
     target, per_pass = architectures
     costs = _costs(scenario, hardware, cache, target, placement, by_shape, scales)
     draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape, scales) if per_pass else costs
@@ -276,7 +276,7 @@ def _costs(
 def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
 
-    Loads of experts that the scenario carries say how widely they spread, but for a trace, which says so itself.
+    The spread of loads is that of the scenario's own loads of experts, unless a routing trace states it.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"

@@ -92,7 +92,7 @@ class Sample:
 
     @cached_property
     def delimiter(self) -> str:
-        """The delimiter that the first non-blank line uses most. A comma when there is none."""
+        """Delimiter that the first non-blank line uses most. A comma where it uses none."""
         return sniff_delimiter(self.first_line)
 
     @cached_property
