@@ -21,9 +21,9 @@ _RAN_ALIKE = ("captured", "async_scheduling", "routing")
 
 
 def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
-    """Rows of a points frame measured on a scenario's accelerators and model, with the batch of one copy.
+    """Rows of a points frame measured on a scenario's accelerators and model. The batch is that of one copy.
 
-    The user's own are known by their documents, whatever they are called. Index as in `frame`.
+    A user's own models and accelerators are compared by their documents, whatever their names. Index as in `frame`.
     """
     mask = _same(frame, "hardware_id", own_digest, scenario) & _same(frame, "model_id", config_digest, scenario)
     rows = frame[mask].dropna(subset=["batch_size"])

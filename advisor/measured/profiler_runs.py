@@ -48,7 +48,7 @@ _CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True)
 class ProfilerRun:
-    """One run as it stands now. exit_code is None while it runs, and where the app has been restarted since."""
+    """State of one run. exit_code is None while it runs, and after the app was restarted."""
 
     name: str
     folder: Path
@@ -298,7 +298,7 @@ def engine_progress(run: ProfilerRun) -> tuple[float, str]:
 
 
 def log_text(run: ProfilerRun, lines: int = 30) -> str:
-    """The end of the log for reading: one line per progress report, other output as it is."""
+    """Last lines of a run's log, each progress report in words. Other output stays unchanged."""
     shown = []
     for line in _tail(run):
         if line.startswith('{"progress"') and line.endswith("}}"):

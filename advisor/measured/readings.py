@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Rival:
-    """Reading of the rows, with the left-out errors of the given one and its own [-] and its log odds. [-]"""
+    """Another reading of the rows beside the stated one: left-out error of each, and its log odds. [-]"""
 
     question: str
     given_error: float
@@ -79,7 +79,7 @@ class Rival:
 
 
 def rivals(points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True) -> tuple[Rival, ...]:
-    """The best reading of the rows other than the given one, alone. Empty where none is clearly better.
+    """The one reading of the rows that beats the stated one clearly. Empty where none does.
 
     Without `ask` only shapes compete, which nobody needs to be asked about.
     """

@@ -228,8 +228,9 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
 def _described(file: Path) -> StoreStatus:
     with open_store(file) as store:
         info = store.info()
-        counted = [*KERNEL_TABLES, "plain_decode"]
-        rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}
+        rows = {
+            name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in (*KERNEL_TABLES, "plain_decode")
+        }
         sources = kernel_sources(store)
         return StoreStatus(
             path=file,
@@ -354,18 +355,16 @@ def _fill(
     return replace(summary, rows_by_table=rows)
 
 
-def _agrees_with_its_labels(file: KernelFile, labels: str) -> bool:
-    plain = {re.sub(r"[^a-z0-9.]", "", label.lower()) for label in labels.split("; ")}
-    return re.sub(r"[^a-z0-9.]", "", f"{file.engine}{file.version}") in plain
-
-
 def _fill_kernels(
     connection: duckdb.DuckDBPyConnection, summary: BuildSummary, package: KernelPackage, progress: Progress
 ) -> BuildSummary:
     files = kernel_files(package, set(SPEC_BY_TABLE))
     try:
         # Of several files with the same measurements, keep the one whose rows name the folder they lie in.
-        labelled = {file.path: _agrees_with_its_labels(file, row_labels(connection, file.path)) for file in files}
+        labelled = {}
+        for file in files:
+            labels = re.sub(r"[^a-z0-9.;]", "", row_labels(connection, file.path).lower()).split(";")
+            labelled[file.path] = re.sub(r"[^a-z0-9.]", "", f"{file.engine}{file.version}") in labels
         files.sort(key=lambda file: (not labelled[file.path], file.relative))
         loaded = []
         for file_id, file in enumerate(files):

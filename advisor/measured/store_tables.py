@@ -270,7 +270,7 @@ class KernelFile:
 
 
 def installed_package() -> KernelPackage | None:
-    """The installed kernel package, or None where there is none (it ships for Linux x86-64 only)."""
+    """Kernel package that is installed, else None: it ships for Linux x86-64 only."""
     try:
         spec = importlib.util.find_spec(MODULE)
     except ImportError:  # an import hook that hides it

@@ -519,7 +519,10 @@ def _samples(
     prefill: Array,
     tier: NDArray[np.object_],
 ) -> Array:
-    """Speedup under each draw, [draws, nB, nK]. Exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
+    """Speedup under each draw, [draws, nB, nK]; 1 at K = 0.
+
+    plain_draws, round_draws: sampled times of a plain step [draws, nB] and of a round [draws, nB, nK]. [s]
+    """
     acceptance = setup.acceptance
     # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is skewed.
     lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)

@@ -51,19 +51,13 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     if setup.acceptance.borrowed:
         source = setup.acceptance.source
         warnings.append(f"The accepted length is borrowed: {source}. Give your own for a narrower band.")
-    warnings += _loads_notes(setup)
+    loads = None if architecture.moe is None else own_loads(scenario, architecture.name, architecture.moe)
+    if architecture.moe is not None and loads is not None:
+        warnings += [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)]
     warnings += _imbalance_notes(setup)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
     return tuple(dict.fromkeys(warnings))
-
-
-def _loads_notes(setup: Setup) -> list[str]:
-    """Doubts about the loads of experts that the scenario carries."""
-    moe = setup.architecture.moe
-    if moe is None or (loads := own_loads(setup.scenario, setup.architecture.name, moe)) is None:
-        return []
-    return [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, moe)]
 
 
 def _imbalance_notes(setup: Setup) -> list[str]:

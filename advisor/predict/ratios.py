@@ -160,7 +160,7 @@ _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "in
 
 
 def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
-    """Records of each choice in which two setups of one model differ. Choices without pairs are left out."""
+    """Records of each choice in which two setups of one model differ. Those without measured pairs are left out."""
     changed = {kind: values for kind, values in _choices(before, after).items() if values[0] != values[1]}
     records = (ratio_record(kind, *values) for kind, values in changed.items())
     return tuple(record for record in records if record is not None)

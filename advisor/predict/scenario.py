@@ -417,7 +417,7 @@ def write_loads(loads: Array) -> str:
 
 
 def loads_shape(text: str) -> tuple[int, int]:
-    """Layers and experts of a text of loads, (0, 0) where it is none."""
+    """Number of layers and of experts that a text of loads holds. (0, 0) for any other text."""
     layers, _, experts = text.partition(":")[0].partition("x")
     integers = text.isascii() and layers.isdecimal() and experts.isdecimal()
     return (int(layers), int(experts)) if integers else (0, 0)

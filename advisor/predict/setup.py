@@ -146,7 +146,7 @@ class Setup:
 
     @property
     def longest_step(self) -> int:
-        """Tokens of each sequence in the longest step: the longest draft and one more, or 1 without a drafter. [-]"""
+        """Tokens that each sequence has in the longest step: K max + 1, or 1 without a drafter. [-]"""
         return (self.scenario.k_max if self.drafter.kind != "none" else 0) + 1
 
     @property
@@ -243,7 +243,7 @@ def both_costs(
     by_shape: bool = True,
     scales: ActivationScales | None = None,
 ) -> tuple[KernelCosts, KernelCosts]:
-    """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
+    """Kernel costs of target and draft pass, with the user's refit. Without a drafter both are the target's."""
     target, per_pass = architectures
     # Scenarios that differ in context, acceptance or limits share their records; a user's own leave nothing behind.
     known = hardware.id in hardware_ids() and hardware is load_hardware(hardware.id)
@@ -297,7 +297,7 @@ def _shipped_costs(engine: str, hardware_id: str, *rest: Any) -> KernelCosts:
 def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
 
-    Loads of experts that the scenario carries say how widely they spread, but for a trace, which says so itself.
+    The spread of loads is that of the scenario's own loads of experts, unless a routing trace states it.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"

@@ -42,7 +42,7 @@ _DEAREST = 10_000.0
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one GPU, and where it is from."""
+    """Price of one GPU for an hour, with its origin."""
 
     usd_per_hour: float
     origin: str
@@ -61,7 +61,7 @@ class Price:
 
 
 def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price | None:
-    """The user's price, else the profile's, else None. Raises AdvisorError for a price that is none."""
+    """Price of a GPU-hour: the user's, else the profile's, else None. Raises AdvisorError outside 0 to 10,000 USD."""
     # A user knows what they pay; the profile's price is a market's.
     if own_usd_per_hour is not None:
         if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):

@@ -45,7 +45,7 @@ def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCE
 
 
 def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
-    """Whose measured curve it is, `borrowed` where it is another model's or drafter's. Empty for numbers."""
+    """Model and drafter of a measured acceptance curve, borrowed where they are others. Empty for numbers."""
     curve = acceptance_curve(acceptance)
     if curve is None:
         return ""

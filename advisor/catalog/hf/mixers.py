@@ -16,11 +16,15 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     sparse_layers = _block_sparse_layers(fields, len(kinds))
     ratios = _ratios(fields, len(kinds))
     sharing = _cache_sharing_layers(fields, kinds)
+    heads_by_layer: list[int] = []
+    if fields.get("num_attention_heads_per_layer") is not None:  # Laguna
+        most = {"minimum": 1, "maximum": MAX_HEADS, "length": len(kinds)}
+        heads_by_layer = fields.integers("num_attention_heads_per_layer", **most)
     groups: dict[Mixer, int] = {}
     built: dict[tuple[object, ...], Mixer] = {}
     for i, kind in enumerate(kinds):
         ratio = ratios[i] if ratios else None
-        heads = _heads_of_layer(fields, i, len(kinds))
+        heads = heads_by_layer[i] if heads_by_layer else None
         key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i in sharing)
         if key not in built:
             made = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
@@ -105,13 +109,6 @@ def _block_sparse_layers(fields: Fields, n_layers: int) -> set[int]:
         return set(range(n_layers))
     flags = block.integers("sparse_attention_freq", maximum=1, length=n_layers)
     return {i for i, flag in enumerate(flags) if flag}
-
-
-def _heads_of_layer(fields: Fields, layer: int, n_layers: int) -> int | None:
-    """Query heads where they differ by layer (Laguna), else None."""
-    if fields.get("num_attention_heads_per_layer") is None:
-        return None
-    return fields.integers("num_attention_heads_per_layer", minimum=1, maximum=MAX_HEADS, length=n_layers)[layer]
 
 
 def window_of(fields: Fields) -> int:

@@ -64,11 +64,6 @@ class SweepFit:
         return grouped.set_axis(["n_active", "n_ratios", "mean_error", "worst_error"], axis=1)
 
 
-def local_id(name: str) -> str:
-    """The id under which a sweep's device goes: `local-` and its name in lower case."""
-    return "local-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
 def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
     """Fits of a sweep, one per format and kernel, best-covered first.
 
@@ -112,7 +107,8 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
     )
     coefficients, stderr = np.zeros(len(PARAMETERS)), np.full(len(PARAMETERS), np.nan)
     coefficients[separable], stderr[separable] = fit.linear.coefficients, fit.linear.stderr
-    names = (local_id(sweep.name), ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
+    device = "local-" + re.sub(r"[^a-z0-9]+", "-", sweep.name.lower()).strip("-")
+    names = (device, ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
     identity = dict(zip(IDENTITY, names, strict=True))
     record = FitRecord(
         id=record_id("moe", identity),

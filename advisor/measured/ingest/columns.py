@@ -502,7 +502,7 @@ _NOISE = frozenset(
 
 
 def engine_name(text: str) -> str:
-    """The id of the engine where the text is one of its spellings. Else the text as it is."""
+    """Id of the engine that a text spells (`SGLang` is `sglang`). Any other text comes back unchanged."""
     engine = engine_called(text)
     return engine.id if engine else text
 
@@ -515,7 +515,7 @@ def weight_dtype(text: str) -> str | None:
 
 
 def routing_name(text: str) -> str:
-    """Our word for a way of routing (`uniform_random` is `uniform`, `Round-Robin` is `round_robin`). Else as it is."""
+    """Our word for a way of routing (`uniform_random` is `uniform`). Any other text comes back unchanged."""
     key = name_key(text)
     return _ROUTING_WORDS.get(key, key if key in ROUTINGS else text.strip())
 

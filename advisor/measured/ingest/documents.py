@@ -38,6 +38,6 @@ def empty(cells: pd.Series) -> np.ndarray:
 
 
 def put(frame: pd.DataFrame, column: str, rows: np.ndarray, value: str) -> None:
-    """Write one text into some rows of a column, which is made where there is none."""
+    """Write one text into some rows of a column. A missing column is added first."""
     before = frame[column] if column in frame else pd.Series("", index=frame.index, dtype="str")
     frame[column] = before.astype("str").mask(pd.Series(rows, index=frame.index), value)

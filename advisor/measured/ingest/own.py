@@ -49,7 +49,7 @@ class OwnDocument:
 
 
 def own_document(column: str, name: str, text: str, called: Iterable[str] = ()) -> OwnDocument:
-    """A config.json or an accelerator's JSON as rows hold it. Raises AdvisorError when it is none."""
+    """Document of a user's own model or accelerator as rows hold it. Raises AdvisorError for any other text."""
     if column == "hardware_id":
         name = name or hardware_slug(read_own_hardware(text).name)
     else:

@@ -260,7 +260,7 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, d
     if len(table.lines) > MAX_GIVEN_ROWS:
         raise AdvisorError(f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, split it")
     given = {header: column.to_pandas() for header, column in zip(table.header, table.columns, strict=True)}
-    table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
+    table = replace(table, columns=tuple(map(_stated, table.columns)))
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
     raw.decimal_comma = decimal_comma

@@ -238,11 +238,9 @@ that a file states are facts of its run and stay."""
 
 
 def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
-    """Table with what a user says of it.
+    """Table completed by a user's values: they fill empty cells and replace names, which a note says.
 
-    Empty cells filled, and names that the file states replaced and said.
-
-    A weight format that a replaced model name says is kept. Raises AdvisorError as `complete` does.
+    The weight format in a replaced model name is kept. Raises AdvisorError as `complete` does.
     """
     names = {name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame}
     rest = {name: value for name, value in values.items() if name not in names}

@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -73,7 +73,6 @@ class Sample:
     lines: tuple[int, ...] = ()
     rejects: tuple[Reject, ...] = ()
     warnings: tuple[str, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_json(self) -> bool:
@@ -92,7 +91,7 @@ class Sample:
 
     @cached_property
     def delimiter(self) -> str:
-        """The delimiter that the first non-blank line uses most. A comma when there is none."""
+        """Delimiter that the first non-blank line uses most. A comma where it uses none."""
         return sniff_delimiter(self.first_line)
 
     @cached_property

@@ -85,6 +85,21 @@ class Format:
     read: Callable[[Sample], RawRows]
     wants: tuple[str, ...] = ()
 
+    @classmethod
+    def of_fields(
+        cls, id: str, name: str, score: float, read: Callable[[Sample], RawRows], wants: tuple[str, ...]
+    ) -> Format:
+        """A format of JSON records, with this score where the first one has all that it `wants`, null or not."""
+
+        def detect(sample: Sample) -> float:
+            return score if sample.is_json and all(_has(sample.first, field) for field in wants) else 0.0
+
+        return cls(id, name, detect, read, wants)
+
+
+def _has(record: Mapping[str, Any], wanted: str) -> bool:
+    return any(path in record or field_of(record, path) is not None for path in wanted.split("|"))
+
 
 @dataclass(frozen=True)
 class FieldMap:
@@ -135,11 +150,6 @@ def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap])
             one = len(set(sources)) == 1
             cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
     return cells
-
-
-def with_fields(score: float, *fields: str) -> Callable[[Sample], float]:
-    """Detection: `score` for JSON whose first record has all these fields."""
-    return lambda sample: score if sample.is_json and sample.first.keys() >= {*fields} else 0.0
 
 
 def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
@@ -302,18 +312,16 @@ def model_cells(records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]) ->
     A server is often called by a name of its own, while its tokenizer or its path still is the checkpoint's. Also what
     is to be said where another field than the first named the model.
     """
-    found = [_model_of(record, paths) for record in records]
+    found: list[tuple[str | None, str]] = []
+    for record in records:
+        names = [(text, path) for path in paths if isinstance(text := field_of(record, path), str) and text.strip()]
+        found.append(next((pair for pair in names if _is_known(pair[0])), names[0] if names else (None, paths[0])))
     notes = {
         f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): {shorten(stated)!r} names no known model"
         for record, (value, path) in zip(records, found, strict=True)
         if path != paths[0] and isinstance(stated := field_of(record, paths[0]), str) and value != stated
     }
     return Cells([value for value, _ in found], [path for _, path in found]), sorted(notes)
-
-
-def _model_of(record: Mapping[str, Any], paths: tuple[str, ...]) -> tuple[str | None, str]:
-    names = [(value, path) for path in paths if isinstance(value := field_of(record, path), str) and value.strip()]
-    return next((pair for pair in names if _is_known(pair[0])), names[0] if names else (None, paths[0]))
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them

@@ -24,7 +24,6 @@ from advisor.measured.readers.base import (
     time_fields,
     time_maps,
     version_of_image,
-    with_fields,
 )
 from advisor.text import YES, says
 
@@ -48,17 +47,6 @@ _AGGREGATE_MAPS = (
 )
 _MODEL = ("model", "infmax_model_prefix")
 _OFF = frozenset({"", "none", "off", "false", "0"})
-_WANTED = frozenset({"conc", "framework"})
-_RATES = frozenset({"tput_per_gpu", "output_tput_per_gpu", _REQUESTS})
-
-
-def detect_aggregate(sample: Sample) -> float:
-    """Confidence 0.95 for an accelerator, a concurrency, an engine and rates per GPU.
-
-    The nested metrics of an agentic run count, too.
-    """
-    keys = sample.first.keys()
-    return 0.95 if sample.is_json and keys >= _WANTED and keys & {"hw", "device"} and keys & _RATES else 0.0
 
 
 def read_aggregate(sample: Sample) -> RawRows:
@@ -172,12 +160,12 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]
 
 
-AGGREGATE = Format(
+AGGREGATE = Format.of_fields(
     "inferencex",
     "InferenceX aggregate JSON (single runs, agentic replays, vLLM's performance CI)",
-    detect_aggregate,
+    0.95,
     read_aggregate,
-    wants=("hw|device", "conc", "framework", "|".join(sorted(_RATES))),
+    ("hw|device", "conc", "framework", f"output_tput_per_gpu|{_REQUESTS}|tput_per_gpu"),
 )
 # Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the client's view apart.
 _TURN_MAPS = (
@@ -252,13 +240,8 @@ def read_local(sample: Sample) -> RawRows:
     return raw
 
 
-_LOCAL_FIELDS = ("hw", "conc", "framework", "isl", "osl", "metrics")
-LOCAL = Format(
-    "together_runner",
-    "together_runner JSON",
-    with_fields(0.96, *_LOCAL_FIELDS),
-    read_local,
-    wants=_LOCAL_FIELDS,
+LOCAL = Format.of_fields(
+    "together_runner", "together_runner JSON", 0.96, read_local, ("hw", "conc", "framework", "isl", "osl", "metrics")
 )
 # Runs that keep the client's arguments under benchmark_args, as results of ATOM and its contests are handed in.
 _ARGUMENTS = "benchmark_args"

@@ -24,14 +24,9 @@ from advisor.measured.readers.base import (
     medians_note,
     raw_points,
     time_maps,
-    with_fields,
 )
 
 # SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
-_SERVING_KEYS = frozenset({"backend", "duration", "completed", "output_throughput", "total_output_tokens"})
-_SERVING_OWN = frozenset(
-    {"total_output_tokens_retokenized", "random_range_ratio", "server_info", "sharegpt_output_len"}
-)
 _SERVING_MAPS = (
     FieldMap("engine_version", ("server_info.version",)),
     FieldMap("tensor_parallel", ("server_info.tp_size",)),
@@ -54,12 +49,6 @@ _MODEL = (
     *("server_info.model_path", "server_info.tokenizer_path", "server_info.served_model_name"),
     *("model_id", "model", "tokenizer_id"),
 )
-
-
-def detect_serving(sample: Sample) -> float:
-    """0.95: vLLM's file shares most names, so one of SGLang's own is needed."""
-    keys = sample.first.keys()
-    return 0.95 if sample.is_json and keys >= _SERVING_KEYS and keys & _SERVING_OWN else 0.0
 
 
 def read_serving(sample: Sample) -> RawRows:
@@ -157,12 +146,20 @@ def _engine(backend: Any) -> str | None:
     return next((engine.id for engine in engines() if backend.startswith(engine.backend)), backend)
 
 
-SERVING = Format(
+# vLLM's file shares these names, so one of SGLang's own is needed.
+SERVING = Format.of_fields(
     "sglang_serving",
     "SGLang bench_serving JSONL",
-    detect_serving,
+    0.95,
     read_serving,
-    wants=(*sorted(_SERVING_KEYS), "|".join(sorted(_SERVING_OWN))),
+    (
+        "backend",
+        "completed",
+        "duration",
+        "output_throughput",
+        "total_output_tokens",
+        "random_range_ratio|server_info|sharegpt_output_len|total_output_tokens_retokenized",
+    ),
 )
 # SGLang bench_one_batch and bench_one_batch_server JSONL: one static batch per line.
 _ONE_BATCH_MAPS = (
@@ -175,13 +172,6 @@ _ONE_BATCH_MAPS = (
     FieldMap("ttft_s", ("last_ttft", "prefill_latency")),
     FieldMap("output_tok_per_s", ("median_decode_throughput", "steady_state_output_throughput", "output_throughput")),
 )
-
-
-def detect_one_batch(sample: Sample) -> float:
-    """0.9 for a batch line of either tool."""
-    if not sample.is_json or not sample.first.keys() >= {"batch_size", "input_len", "output_len"}:
-        return 0.0
-    return 0.9 if sample.first.keys() & {"median_decode_latency", "last_ttft", "acc_length"} else 0.0
 
 
 def read_one_batch(sample: Sample) -> RawRows:
@@ -217,12 +207,12 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
     return []
 
 
-ONE_BATCH = Format(
+ONE_BATCH = Format.of_fields(
     "sglang_one_batch",
     "SGLang bench_one_batch (and _server) JSONL",
-    detect_one_batch,
+    0.9,
     read_one_batch,
-    wants=("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
+    ("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
 )
 # SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
 _SPECULATIVE_MAPS = (
@@ -260,13 +250,12 @@ def _finish_speculative(frame: pd.DataFrame) -> list[str]:
     return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
 
 
-_SPECULATIVE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
-SPECULATIVE = Format(
+SPECULATIVE = Format.of_fields(
     "sglang_speculative",
     "SGLang bench_speculative JSONL",
-    with_fields(0.95, *_SPECULATIVE_FIELDS),
+    0.95,
     read_speculative,
-    wants=_SPECULATIVE_FIELDS,
+    ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"),
 )
 # SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3 (one document).
 _SPECFORGE_MAPS = (

@@ -29,7 +29,6 @@ from advisor.measured.readers.base import (
     serving_engine,
     time_fields,
     time_maps,
-    with_fields,
     with_header,
 )
 from advisor.prediction import AdvisorError
@@ -160,13 +159,8 @@ def read_latency(sample: Sample) -> RawRows:
     return raw
 
 
-_LATENCY_FIELDS = ("avg_latency", "latencies", "percentiles")
-LATENCY = Format(
-    "vllm_latency",
-    "vLLM bench latency JSON",
-    with_fields(0.9, *_LATENCY_FIELDS),
-    read_latency,
-    wants=_LATENCY_FIELDS,
+LATENCY = Format.of_fields(
+    "vllm_latency", "vLLM bench latency JSON", 0.9, read_latency, ("avg_latency", "latencies", "percentiles")
 )
 # `vllm bench throughput --output-json`: offline throughput, prompt and generated tokens together.
 _THROUGHPUT_MAPS = (
@@ -184,13 +178,12 @@ def read_throughput(sample: Sample) -> RawRows:
     return raw
 
 
-_THROUGHPUT_FIELDS = ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second")
-THROUGHPUT = Format(
+THROUGHPUT = Format.of_fields(
     "vllm_throughput",
     "vLLM bench throughput JSON",
-    with_fields(0.9, *_THROUGHPUT_FIELDS),
+    0.9,
     read_throughput,
-    wants=_THROUGHPUT_FIELDS,
+    ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"),
 )
 # `vllm bench forward --output-json`: one forward pass of a stated batch, so T_verify(B, K) itself.
 _FORWARD_MAPS = (
