@@ -72,7 +72,7 @@ class UnionRow:
 
 @dataclass(frozen=True)
 class TraceFit:
-    """The fit over all layers, by layer, and held against the counts."""
+    """The fit over all layers, held against the counts."""
 
     fit: RoutingFit
     n_experts: int
@@ -81,10 +81,6 @@ class TraceFit:
     n_tokens: int
     layers: tuple[int, ...]
     """Layers of the trace that route; the others chose the same experts throughout, as dense layers do."""
-    overlap_by_layer: Array
-    """Share of experts kept, [layers, LAGS]. [-]"""
-    unrelated_by_layer: Array
-    """Overlap of unrelated tokens, [layers]. [-]"""
     unions: tuple[UnionRow, ...]
     warnings: tuple[str, ...]
 
@@ -142,8 +138,6 @@ def fit_sequences(
         n_sequences=len(routed),
         n_tokens=sum(len(ids) for ids in routed),
         layers=tuple(layers),
-        overlap_by_layer=lags.mean(axis=0),
-        unrelated_by_layer=unrelated,
         unions=tuple(_unions(routed, n_experts, n_active, fit, rng)),
         warnings=tuple(warnings),
     )

@@ -282,18 +282,16 @@ def _near(advice: Advice, made: Derivation) -> None:
     if kernels is None:
         st.info("No measured tables here, so no measured points: Trust says how to build it.")
         return
-    st.markdown("Published speedups of this accelerator, model and number of GPUs:")
-    if speedups is None or speedups.empty:
-        st.info("None is known.")
-    else:
+    if speedups is not None and len(speedups):
+        st.markdown("Published speedups of this accelerator, model and number of GPUs:")
         show_table(Table(PUBLISHED, speedups.to_dict("records")))
-    st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
     if kernels.empty:
         st.info("No kernel of this scenario was measured here: its costs are a datasheet roofline.")
-    else:
-        show_table(Table(KERNELS, kernels.to_dict("records")))
-        wanted = kernels[["part", "step", "wanted"]].drop_duplicates()
-        st.caption("  \n".join(f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()))
+        return
+    st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
+    show_table(Table(KERNELS, kernels.to_dict("records")))
+    wanted = kernels[["part", "step", "wanted"]].drop_duplicates()
+    st.caption("  \n".join(f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()))
 
 
 def constants_table(made: Derivation) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.measured.refit import before_after, curve_groups, refit_chosen, select_points
 from advisor.physics.routing_trace import fit_sequences
-from advisor.show.charts.measured import before_after_chart, overlap_chart, union_chart
+from advisor.show.charts.measured import before_after_chart, union_chart
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import N, synthetic
 
@@ -53,14 +53,7 @@ def test_a_curve_of_step_times_is_in_milliseconds():
     assert "(ms)" in chart.figure.layout.yaxis.title.text
 
 
-def test_overlaps_are_drawn_beside_those_of_unrelated_tokens(trace):
-    chart = overlap_chart(trace)
-    assert {"your trace", "unrelated tokens"} <= {line.name for line in chart.figure.data}
-    assert f"{trace.fit.overlap_by_lag[0]:.1%}" in chart.alt
-
-
-def test_axes_of_shares_and_counts_name_no_unit(trace):
-    assert overlap_chart(trace).figure.layout.yaxis.title.text == "Share"
+def test_axes_of_counts_name_no_unit(trace):
     assert union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts"
 
 

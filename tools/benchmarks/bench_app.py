@@ -96,7 +96,10 @@ class Row:
     def __str__(self) -> str:
         unit, each = f" {self.unit:<1}", 1e3 / max(len(self.values), 1)
         figures = f"{statistics.median(self.values):>8.3f}{unit}{max(self.values):>8.3f}{unit}{self.goal:>8.2f}{unit}"
-        return f"{self.name:<40}{figures}{self.server_s * each:>12.0f}{self.browser_s * each:>12.0f}"
+        spent = (
+            f"{self.server_s * each:>12.0f}{self.browser_s * each:>12.0f}" if self.server_s or self.browser_s else ""
+        )
+        return f"{self.name:<40}{figures}{spent}"
 
 
 @dataclass

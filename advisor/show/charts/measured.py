@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
-from advisor.physics.routing_trace import TraceFit, UnionRow
+from advisor.physics.routing_trace import UnionRow
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BATCH,
@@ -105,25 +105,6 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
             "the last probability is held"
         )
     return Chart(figure, alt + ".", lengths)
-
-
-def overlap_chart(trace: TraceFit) -> Chart:
-    """Share of experts kept from one token to a later one, by lag, with the range over layers."""
-    lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
-    mean = trace.overlap_by_layer.mean(axis=0)
-    figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")
-    low, high = trace.overlap_by_layer.min(axis=0), trace.overlap_by_layer.max(axis=0)
-    add_band(figure, lags, low, high, "range over layers", BLUE)
-    add_line(figure, lags, mean, "your trace", BLUE)
-    add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
-    fit_legend(figure)
-    figure.update_yaxes(rangemode="tozero")
-    alt = (
-        f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
-        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}."
-    )
-    table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high})
-    return Chart(figure, alt, table)
 
 
 def union_chart(rows: Sequence[UnionRow]) -> Chart:

@@ -21,7 +21,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
 from advisor.prediction import AdvisorError
-from advisor.show.charts.measured import acceptance_chart, overlap_chart, union_chart
+from advisor.show.charts.measured import acceptance_chart, union_chart
 from advisor.show.table import Column, Table
 from advisor.text import counted
 from advisor.ui.own_data import use_length
@@ -157,7 +157,6 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     ]
     show_table(Table(_STATISTICS, rows))
     show_chart(union_chart(trace.unions), "unions", scenario)
-    show_chart(overlap_chart(trace), "overlaps", scenario)
     with st.container(horizontal=True, gap="small"):
         icon = ":material/input:"
         st.button("Predict with this routing", key="use_trace", icon=icon, on_click=_use_trace, args=(trace,))
