@@ -11,16 +11,11 @@ import pytest
 import advisor.answers.schedule
 import advisor.predict.curve
 import advisor.predict.load
-from advisor.answers.advice import advise
 from advisor.cli import advise as _cli_advise  # noqa: F401  (loaded, so that its names are counted too)
 from advisor.cli import report as _cli_report  # noqa: F401
 from advisor.cli import runtime as _cli_runtime  # noqa: F401
-from advisor.predict.scenario import Scenario
 from tests import command_line
 
-QWEN = Scenario(
-    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
-)
 OTHER_CONTEXTS = 3
 """512, 8,192 and 32,768 tokens: the others are the scenario's own, and beyond the model."""
 OPTIONS = (*command_line.QWEN, "--batch", "16")
@@ -50,12 +45,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             if vars(module).get(name) is function:
                 monkeypatch.setattr(module, name, wrapped)
     return counts
-
-
-def test_advise_computes_one_curve_and_one_schedule(calls: Counter[str]) -> None:
-    """The curve over all batches answers the target batch too, and holds those that a schedule is decided on."""
-    advise(QWEN)
-    assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
 
 
 @pytest.mark.parametrize("command", ["advise", "report", "schedule", "export"])

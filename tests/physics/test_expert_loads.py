@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_a_trace_too_short_for_a_step_is_refused() -> None:
 def test_loads_of_the_user_keep_their_proportions() -> None:
     counts = np.ones((2, 128))
     counts[0, 5] = 3.0
-    found = traffic_of_loads(counts, SETUP.router)
+    found = traffic_of_loads(counts / 1e6, SETUP.router)  # any unit
     assert found.loads.sum(axis=1) == pytest.approx([8.0, 8.0])
     assert found.loads[0, 5] == pytest.approx(3.0 * found.loads[0, 6])
     assert found.correlation == SETUP.routing_parameters()[1:]
@@ -103,6 +104,16 @@ def test_without_a_trace_the_spread_is_the_preset_s_and_called_assumed() -> None
     assert SETUP.routing is not None
     assert found.loads.std() / found.loads.mean() == pytest.approx(SETUP.routing.load_cv.value, rel=1e-3)
     assert found.because.startswith("assumed")
+
+
+def test_a_spread_wider_than_k_of_n_experts_can_have_is_drawn_at_its_limit() -> None:
+    # Loads of 4 in 8 experts lie between 0 and 1, so that they vary by sqrt(8 / 4 - 1) at most.
+    four = replace(
+        SETUP.router, moe=SETUP.router.moe.model_copy(update={"n_experts": 8, "n_active": 4}), spread=(3.0, 0.0, 0.0)
+    )
+    loads = traffic_of_preset(four, np.random.default_rng(0)).loads
+    assert loads.max() <= 1.0
+    assert loads.std() / loads.mean() == pytest.approx(0.98, rel=0.01)
 
 
 def test_a_csv_and_an_array_give_the_same_loads() -> None:

@@ -400,6 +400,9 @@ def test_a_band_that_misses_its_centre_is_stretched_to_it() -> None:
 def test_every_column_of_the_table_is_what_its_name_says() -> None:
     lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
     curve = speedup_curve(lengths, [1, 16], [0, 3])
+    assert set(curve.tier.ravel()) == {"fitted"}
+    tiers, beyond = ["fitted", "table", "roofline", "record"], [False, True, True, False]  # no two rows alike
+    curve = replace(curve, tier=np.reshape(tiers, (2, 2)), extrapolated=np.reshape(beyond, (2, 2)))
     columns = curve_columns(curve)
     assert curve.ttft_s is not None
     expected = {
@@ -408,7 +411,7 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
         "speedup": curve.speedup.ravel(),
         "speedup_low": curve.low.ravel(),
         "speedup_high": curve.high.ravel(),
-        "extrapolated": [False] * 4,
+        "extrapolated": beyond,
         "accepted_length": [1.0, 2.4, 1.0, 2.4],
         "verify_ratio": curve.verify_ratio.ravel(),
         "touched_plain": np.repeat(curve.touched_plain, 2),
@@ -422,7 +425,7 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
     assert set(columns) == {*expected, "tier"}
     for name, values in expected.items():
         assert columns[name].tolist() == pytest.approx(list(values)), name
-    assert columns["tier"].tolist() == ["fitted"] * 4
+    assert columns["tier"].tolist() == tiers
     assert "ttft_ms" not in curve_columns(speedup_curve(QWEN, [1], [0]))
     row = curve_rows(curve)[1]
     assert [type(value) for value in row.values()][:3] == [int, int, float]
