@@ -178,8 +178,11 @@ def report(folders: Sequence[Path]) -> str:
             lines.append(
                 f"order of designs, {words}: {right} of {total} pairs right, {share} (bar {BARS['order']:.0%})"
             )
-    if found := expert_time(whole, multiplier_prior(whole)):
-        lines.append(f"a time per touched expert, as a refit is offered it: {found.text}")
+    found = expert_time(whole, multiplier_prior(whole))
+    told = (
+        found.text if found else "no two designs of equal bytes, with experts a fourth of the size, that would tell it"
+    )
+    lines.append(f"a time per touched expert, as a refit is offered it: {told}")
     lines += granularity(whole, cells) if names > set(EQUAL_BYTES) else []
     lines += depth(every, cells) if names >= {"k4", *SHALLOW} else []
     return "\n".join(lines)

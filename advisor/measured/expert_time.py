@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 from advisor.measured.multipliers import MultiplierPrior
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, stacked
 from advisor.measured.points import Point, repriced
-from advisor.measured.readings import FOLDS, LEAST_GAIN, MAX_LEFT_OUT, log_evidence
+from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, log_evidence
+from advisor.physics.architecture import Moe
 from advisor.predict.setup import Setup
 from advisor.prediction import BAND_SIGMAS
 
 TRIED_S = np.array([0.0, *np.geomspace(0.5e-6, 128e-6, 25)])
 """Times that compete, equally likely a priori. [s]"""
+LEAST_SIZES = 4.0
+"""Sizes of the experts of two designs, one over the other, from which on they tell the time. [-]"""
+SAME_BYTES = 0.1
+"""Difference of the logarithms of two layers' bytes up to which they count as equal. [-]"""
 _UNIT_S = 10e-6
 """A step is linear in the time, so that one prediction with this much tells all. [s]"""
 _ROUTED = NAMES.index("routed")
@@ -40,8 +45,6 @@ class ExpertTime:
     error: float
     gain: float
     """Log odds of the most probable one against none. [-]"""
-    left_out: str
-    """What was left out in turn: designs, or cells of a single one."""
 
     @property
     def taken(self) -> bool:
@@ -55,7 +58,7 @@ class ExpertTime:
             return "The rows ask for no time per touched expert."
         low, high = (max(self.mean_s + side * BAND_SIGMAS * self.sd_s, 0.0) * 1e6 for side in (-1.0, 1.0))
         about = f"{self.mean_s * 1e6:.1f} us ({low:.1f} to {high:.1f}) for each touched expert of a layer"
-        errors = f"{self.left_out} left out of the fit are off by {self.error:.1%} in place of {self.given_error:.1%}"
+        errors = f"designs left out of the fit are off by {self.error:.1%} in place of {self.given_error:.1%}"
         if self.taken:
             return f"Taken: {about}; with it {errors}."
         need = f"{MAX_LEFT_OUT * self.given_error:.1%}"
@@ -69,19 +72,21 @@ class ExpertTime:
 
 
 def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime | None:
-    """The time per touched expert that rows ask for. None where they cannot tell, or the chip's kernels were fitted."""
-    setups = [point.setup for point in points]
-    if any(setup.hardware.generation or setup.architecture.moe is None for setup in setups):
+    """The time per touched expert that rows ask for. None where they cannot tell, or the chip's kernels were fitted.
+
+    Only experts of other sizes but equal bytes tell it from a byte and from a launch: without such a pair six measured
+    designs agreed on 28 us, where the pair says 9 (docs/decisions/0032-launches-of-shared-experts.md).
+    """
+    shapes = {id(point.setup): point.setup.architecture.moe for point in points}
+    if any(point.setup.hardware.generation for point in points) or not isolated(list(shapes.values())):
         return None
     designs = [(point.scenario.model_id, point.scenario.model_config_json) for point in points]
     names = list(dict.fromkeys(designs))
     given, read = (joined(point.observations for point in some) for some in (points, _with_time(points, _UNIT_S)))
-    if len(read.line) != len(given.line) or len(np.unique(given.line)) < FOLDS:
+    if len(read.line) != len(given.line):
         return None
     by_line = {point.line: names.index(design) for point, design in zip(points, designs, strict=True)}
     part = np.array([by_line[line] for line in given.line])
-    if len(names) == 1:
-        part = np.searchsorted(np.unique(given.line), given.line) % FOLDS
     every = stacked([_at(given, read, float(seconds)) for seconds in TRIED_S])
     used = np.ones(every.measured.shape, bool)
     evidence, posterior = log_evidence(every, prior, used)
@@ -98,7 +103,18 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
         given_error=errors[0],
         error=errors[1],
         gain=float(evidence[best] - evidence[0]),
-        left_out="designs" if len(names) > 1 else "cells",
+    )
+
+
+def isolated(layers: Sequence[Moe | None]) -> bool:
+    """Whether two of these layers have equal bytes in experts at least LEAST_SIZES apart in size."""
+    sizes = [
+        (np.log(moe.expert_width * moe.expert_input_width), np.log(moe.n_experts)) for moe in layers if moe is not None
+    ]
+    return len(sizes) == len(layers) and any(
+        size - other >= np.log(LEAST_SIZES) and abs(size + count - other - others) <= SAME_BYTES
+        for size, count in sizes
+        for other, others in sizes
     )
 
 

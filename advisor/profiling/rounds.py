@@ -110,8 +110,16 @@ class SyntheticModel:
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
 
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, their own included."""
-        return make_session(self.dims, self.device, batch, per_sequence, context, n_layers)
+        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, own ones included."""
+        dims, device = self.dims, self.device
+        shape = (batch, dims.kv_heads, context, dims.head_dim)
+        caches = [
+            (random_tensor(shape, 1.0, dims.dtype, device), random_tensor(shape, 1.0, dims.dtype, device))
+            for _ in range(n_layers)
+        ]
+        choices = [make_choice(batch * per_sequence, dims.active, dims.dtype, device) for _ in range(n_layers)]
+        tokens = torch.randint(dims.vocabulary, (batch, per_sequence), device=device)
+        return Session(tokens, caches, choices)
 
     def hidden(self, session: Session, moe: Kernel, attention: Attention) -> torch.Tensor:
         """Hidden states before the LM head, [B * q, H]. As many layers as the session has caches."""
@@ -124,18 +132,6 @@ class SyntheticModel:
         """(greedy next tokens [B, q], hidden states [B * q, H])."""
         x = self.hidden(session, moe, attention)
         return F.linear(x, self.head).argmax(dim=-1).view(session.tokens.shape), x
-
-
-def make_session(dims: Dimensions, device: str, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-    """Static buffers. Caches are random."""
-    tokens = torch.randint(dims.vocabulary, (batch, per_sequence), device=device)
-    shape = (batch, dims.kv_heads, context, dims.head_dim)
-    caches = [
-        (random_tensor(shape, 1.0, dims.dtype, device), random_tensor(shape, 1.0, dims.dtype, device))
-        for _ in range(n_layers)
-    ]
-    choices = [make_choice(batch * per_sequence, dims.active, dims.dtype, device) for _ in range(n_layers)]
-    return Session(tokens, caches, choices)
 
 
 def redraw(dims: Dimensions, session: Session, rng: np.random.Generator) -> float:
@@ -231,7 +227,7 @@ class Drafter:
 
     def session(self, batch: int, context: int, n_draft: int) -> Session:
         """Buffers: first token [B, 1], one cache, and for `mtp` one expert choice for each pass."""
-        session = make_session(self.dims, self.model.device, batch, 1, context, n_draft if self.kind == "mtp" else 1)
+        session = self.model.session(batch, 1, context, n_draft if self.kind == "mtp" else 1)
         session.caches = session.caches[:1]
         if self.kind != "mtp":
             session.choices = []
@@ -503,13 +499,10 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         drafted.copy_(drafter.draft(start, hidden, n_draft, stage.moe, stage.attention))
 
     def verify() -> None:
-        session.tokens[:, 0].copy_(start.tokens[:, 0])
-        session.tokens[:, 1:].copy_(drafted)
+        session.tokens.copy_(torch.cat([start.tokens, drafted], dim=1))
         target, states = model.forward(session, stage.moe, stage.attention)
-        emitted, token, state = accept(target, states, verdict)
-        counts.copy_(emitted)
-        start.tokens[:, 0].copy_(token)
-        hidden.copy_(state)
+        for kept, new in zip((counts, start.tokens[:, 0], hidden), accept(target, states, verdict), strict=True):
+            kept.copy_(new)
 
     run_draft, mode, reason = stage.capture(draft)
     run_verify, verify_mode, verify_why = stage.capture(verify)
@@ -527,21 +520,15 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         emitted.append(float(np.mean(counts.tolist())))
 
     prepare(context.rng)
-    whole()
-    whole()
+    for _ in range(2):
+        whole()
     context.clock.synchronize()
     emitted.clear()
     common = {"n_draft": n_draft, "drafter": drafter.kind, "acceptance": params["alpha"]}
     columns = stage.columns("sd_speedup", batch, n_draft + 1, stage.n_layers) | common
     columns |= {"mode": mode if mode == verify_mode else f"{mode}/{verify_mode}", "checked_error": error}
     draft_columns = stage.columns("draft_round", batch, 1, 1) | common | {"mode": mode}
-    note = "acceptance is drawn with the given chance for each token, not judged"
-
-    def prepare_draft(rng: np.random.Generator) -> float | None:
-        return redraw(stage.dims, start, rng) if start.choices else None
-
-    return (
-        Case(draft_columns, run_draft, prepare_draft, notes=[f"{n_draft} passes", reason]),
-        Case(columns, whole, prepare, host_clock=True, notes=[note, reason, verify_why]),
-        emitted,
-    )
+    redrawn = (lambda rng: redraw(stage.dims, start, rng)) if start.choices else (lambda _: None)
+    drafting = Case(draft_columns, run_draft, redrawn, notes=[f"{n_draft} passes", reason])
+    notes = ["acceptance is drawn with the given chance for each token, not judged", reason, verify_why]
+    return drafting, Case(columns, whole, prepare, host_clock=True, notes=notes), emitted

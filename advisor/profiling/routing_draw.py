@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -41,19 +42,13 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
         raise ProfilingError(
             f"load_cv={load_cv} cannot be reached with {n_active} of {n_experts} experts; choose one below {limit:.2f}"
         )
-    quantiles = _normal_quantile((np.arange(n_experts) + 0.5) / n_experts)
+    quantiles = np.array([NormalDist().inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)])
     low, high = 0.0, 50.0
     for _ in range(60):
         central = 0.5 * (low + high)
         q = _capped(np.exp(np.clip(central * quantiles, -300, 300)), n_active)
         low, high = (central, high) if q.std() / q.mean() < load_cv else (low, central)
     return _capped(np.exp(np.clip(high * quantiles, -300, 300)), n_active)
-
-
-def _normal_quantile(p: np.ndarray) -> np.ndarray:
-    from statistics import NormalDist
-
-    return np.array([NormalDist().inv_cdf(float(value)) for value in p])
 
 
 def _capped(weights: np.ndarray, total: float) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import time
@@ -88,20 +87,8 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
         message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
         rows = [failed_row({"block": block.name, "op": block.op}, status, message)]
     context.graphs.drop()
-    gc.collect()
-    if context.accelerator:
-        torch.cuda.empty_cache() if status == "ok" else _revive(torch, context)
+    context.recover()
     return status, rows, message
-
-
-def _revive(torch: Any, context: Any) -> None:
-    """After a failure: free memory and see whether the device still answers."""
-    try:
-        torch.cuda.empty_cache()
-        torch.zeros(1, device=context.torch_device).add_(1.0)
-    except RuntimeError as error:
-        raise DeviceLostError(str(error).splitlines()[0]) from error
-    context.clock.synchronize()
 
 
 def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float) -> Any:

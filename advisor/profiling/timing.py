@@ -106,7 +106,7 @@ class Context:
             raise StoppedError("time limit reached")
 
     def recover(self) -> None:
-        """After a configuration failed: see that the device still answers, and give back what it held."""
+        """After a block or a failed configuration: see that the device answers, and give back what it held."""
         self.clock.synchronize()
         gc.collect()
         if self.accelerator:

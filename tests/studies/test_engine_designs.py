@@ -165,6 +165,13 @@ def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path,
         parse_adjustment(write_adjustment(replace(served, expert_s=1.0)))
 
 
+@pytest.mark.parametrize("names", [("k4",), ("k2", "k4", "k8", "k4w256"), ("k4", "coarse")])
+def test_designs_that_cannot_tell_a_time_per_expert_are_not_asked(tmp_path, names):
+    """Without experts of equal bytes and a fourth of the size, a launch or a byte explains such rows as well."""
+    points = points_held(folders := write(tmp_path, names, touched_s=20e-6), cells_of(folders))
+    assert expert_time(points, multiplier_prior(points)) is None
+
+
 def test_no_time_per_touched_expert_is_asked_of_a_chip_whose_kernels_were_fitted():
     points, _ = refit_points(synthetic_points((1, 8, 64)))
     assert expert_time(points, multiplier_prior(points)) is None

@@ -33,7 +33,7 @@ def hardware(python: str) -> str:
     """
     done = subprocess.run([python, "-c", SPEED], check=False, capture_output=True, text=True)
     if done.returncode == 9:
-        raise ProfilingError("give --hardware, the accelerator of the rows: an id (`advisor list`) or its JSON")
+        raise ProfilingError("give --hardware, the accelerator of the rows: an id (`advisor hardware`) or its JSON")
     if done.returncode:
         words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ProfilingError(f"this machine's rates cannot be measured with {python}: {words}; give --hardware")
