@@ -21,6 +21,7 @@ from advisor.cli.measured_files import Own, files_in, pair, read_all, read_bytes
 from advisor.cli.output import (
     given_acceptance,
     json_option,
+    path_option,
     print_json,
     print_labelled,
     print_table,
@@ -32,11 +33,7 @@ from advisor.cli.output import (
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
-from advisor.measured.ingest.rows import (
-    NAME_COLUMNS,
-    Measured,
-    combine,
-)
+from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows
 from advisor.measured.refit_result import Errors, RefitResult, notes
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
@@ -50,13 +47,8 @@ from advisor.text import counted, frame_csv, json_text, wrapped
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @reading_options("values", "columns", "models", "hardware")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    help="Write the rows that were read here (CSV), for `fit` and `predict`.",
-)
-@click.option("--rejects", type=click.Path(path_type=Path), help="Write rejected rows with their reasons here (CSV).")
+@path_option("--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`.")
+@path_option("--rejects", help="Write rejected rows with their reasons here (CSV).")
 @json_option()
 def ingest(
     paths: Sequence[Path],
@@ -137,9 +129,7 @@ def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
 @click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
 @click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
-)
+@path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")
 @click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @json_option()
 def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any) -> None:
@@ -362,7 +352,7 @@ def _points(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @reading_options("cells", "assume", "columns", "models", "hardware")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@path_option("--output", "-o", help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(
     file: Path,
@@ -434,8 +424,8 @@ def validate(
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
     print_table(_errors_table("rows", groups))
-    click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
-    print_table(_errors_table("laboratory", result.by_laboratory.items()))
+    click.echo("\nBy source; every other line is a mean over sources")
+    print_table(_errors_table("source", result.by_laboratory.items()))
     if result.best_k_regret is not None:
         click.echo(
             f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
@@ -471,7 +461,7 @@ _ERRORS = {
     "median error": "median_ape",
     "mean error": "mape",
     "p90": "p90_ape",
-    "sign right": "sign_accuracy",
+    "right side of 1x": "sign_accuracy",
     "in likely range": "coverage",
     "width of range": "mean_band_width",
 }

@@ -29,14 +29,11 @@ from advisor.answers.simulation.compare import (
     simulate_policies,
 )
 from advisor.answers.simulation.policies import CascadeSettings
-from advisor.answers.simulation.simulator import (
-    DEFAULT_PASSAGE_TOKENS,
-    DEFAULT_SPREAD,
-    RecordedSteps,
-)
+from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, RecordedSteps
 from advisor.cli.output import (
     ScenarioCommand,
     json_option,
+    path_option,
     print_json,
     print_labelled,
     print_table,
@@ -70,12 +67,12 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    say(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
+    say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
     print_labelled("warning", found.setup.warnings)
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@path_option("--output", "-o", required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this K for all batches.")
 @click.option(
     "--by-batch",
@@ -143,9 +140,7 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     help="Acceptance: list = independent rounds, switching = good and bad passages, trace = your file [default: list; "
     "trace with --trace].",
 )
-@click.option(
-    "--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step, or vLLM's replies."
-)
+@path_option("--trace", help="JSON or CSV of accepted drafts per step, or vLLM's replies.")
 @click.option(
     "--spread",
     type=float,
@@ -300,7 +295,7 @@ def _print_bounds(report: SimulationReport) -> None:
     cost = f"{report.plan.switch_ms:g} ms each" if report.plan.switch_ms else "at no cost: engines capture every K"
     say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
     static = {one.static_k: one for one in report.outcomes if one.static_k}
-    say("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
+    say("\nUpper bounds: an oracle ends each sequence's draft at its first rejection; no engine can.")
     header: tuple[str, ...] = ("K at most", "speedup", "verification gated", "drafts gated")
     header += ("verified/token", "gated", "drafts/token", "gated")
     rows = []

@@ -38,7 +38,7 @@ def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.
 
 
 def test_without_a_size_it_says_that_it_answers_with_the_smallest(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "Smaller models are cheaper: nothing here says how good they are; set --min-total-params or bring --scores."
+    said = "Smaller models are cheaper: quality is not compared; set --min-total-params or bring --scores."
     _, out, _ = run(capsys, *RANK)
     assert said in flat(out)
     _, out, _ = run(capsys, *RANK, "--min-total-params", "1e11")
@@ -135,7 +135,7 @@ def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[
     line = flat(out).partition("Cost ")[2]
     assert "at 2 USD per GPU-hour (as given)" in line
     assert "times plain decoding's" in line
-    assert "roofline estimate" in line
+    assert "modelled (roofline)" in line
 
 
 RANKS = (

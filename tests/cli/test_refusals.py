@@ -61,6 +61,7 @@ curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
 curve gpt-oss-20b --gpus 0xH200 | n_gpus
 curve deepsek-v3 --gpus 8xH200 | did you mean deepseek-v3
+design 40b --gpus 1xB200 | 40b is a size, not a model; give it as --target-total 40b
 curve QWEN --batches 1,x | --batches
 curve QWEN --k 99 | K must lie
 explain QWEN --k 99 | K = 99 is not considered; choose one from 0 to 8

@@ -91,7 +91,7 @@ def test_simulate_prints_every_policy(capsys: pytest.CaptureFixture[str], proces
     for name in ("static K=0", "static K=8", "batch schedule", "Cascade", "acceptance only (EMA)", "oracle"):
         assert name in out
     assert "Best single K" in out
-    assert "Upper bounds, not policies" in out
+    assert "Upper bounds: an oracle" in out
     assert "at no cost: engines capture every K" in out
 
 
@@ -184,5 +184,5 @@ def test_commands_remark_on_accepted_lengths_that_nobody_measured(
     more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
     for command in ("advise", "schedule", "simulate", "export"):
         out = run(capsys, command, *at, *more.get(command, ["-v"] if command == "advise" else []))[1]
-        assert "At K = 1, 2 and 4 to 8 it is carried from there" in flat(out)
-    assert "At K = 5 it is carried" in run(capsys, "curve", *at, "--k", "0,3,5")[2]
+        assert "At K = 1, 2 and 4 to 8 it is extrapolated" in flat(out)
+    assert "At K = 5 it is extrapolated" in run(capsys, "curve", *at, "--k", "0,3,5")[2]

@@ -129,7 +129,7 @@ ENGINE_STEPS = Format(
 
 TEMPLATE = Format(
     "canonical_csv",
-    "our own CSV template",
+    "CSV in our columns",
     "a header with at least three of our columns, one of them a measurement",
     detect_template,
     read_template,
