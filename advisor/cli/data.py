@@ -406,17 +406,23 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
         click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
+    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
+    cells = [
+        (
+            u.batch_size,
+            u.tokens,
+            f"{u.counted:.1f}",
+            f"{u.predicted:.1f}",
+            f"{u.predicted / u.counted - 1:+.1%}",
+            f"{u.uniform:.1f}",
+        )
+        for u in found.unions
+    ]
+    print_table(matrix(header, cells, "r" * len(header)))
     print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {own}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
-
-
-def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
-    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    cells = [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows]
-    print_table(matrix(header, cells, "r" * len(header)))
 
 
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:

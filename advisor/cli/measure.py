@@ -35,7 +35,7 @@ from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows
-from advisor.measured.refit_result import Errors, RefitResult, notes
+from advisor.measured.refit_result import Errors, notes
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.prediction import AdvisorError
@@ -67,8 +67,10 @@ def ingest(
     read, failed = read_all(files_in(paths), values, columns, Own.given(models, hardware))
     results = [rows.result for rows in read]
     if rejects is not None:
-        _write_rejects(rejects, results)
-    together = [combine(alike).result for alike in _by_kind(read)]
+        parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
+        write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+    kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
+    together = [combine(alike).result for alike in kinds if alike]
     if output is not None:
         _write_rows(output, together)
     if as_json:
@@ -110,11 +112,6 @@ def _refit_use(result: Measured) -> tuple[int, Sequence[Refused]] | None:
 
 def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
     return [(each.reason, each.line, each.rows) for each in refused]
-
-
-def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
-    kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
-    return [alike for alike in kinds.values() if alike]
 
 
 @click.command()
@@ -163,7 +160,10 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         return
     _print_failed(failed)
     print_labelled("warning", rows.result.warnings)
-    _print_refit(answer)
+    say(answer.sentence + "\n")
+    print_table(Table(PARAMETERS, answer.parameters))
+    for note in notes(answer):
+        say(note)
     if small is not None:
         say(f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}.")
     _print_reasons("not used in the fit", _lines(answer.refused))
@@ -208,14 +208,6 @@ def _rows_to_fit(
     return rows, failed, list(points), list(refused)
 
 
-def _print_refit(answer: RefitResult) -> None:
-    """What a refit changes, and how far it is to be trusted."""
-    say(answer.sentence + "\n")
-    print_table(Table(PARAMETERS, answer.parameters))
-    for note in notes(answer):
-        say(note)
-
-
 def _print_failed(failed: Iterable[Mapping[str, str]]) -> None:
     for item in failed:
         say(f"skipped file {item['file']}: {item['reason']}")
@@ -251,11 +243,6 @@ def _write_rows(path: Path, together: Sequence[Measured]) -> None:
         found = " and ".join(one.kind for one in together) or "nothing that can be used"
         raise AdvisorError(f"{path} is not written: the files hold {found}; --output takes files of one kind")
     write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
-
-
-def _write_rejects(path: Path, results: Sequence[Measured]) -> None:
-    parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
-    write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
 def _summary(result: Measured) -> dict[str, Any]:

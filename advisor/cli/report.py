@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.by_batch import KByContext, curves_at, k_by_context
+from advisor.answers.by_batch import curves_at, k_by_context
 from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
@@ -118,7 +118,9 @@ def report(
         over_context=None if brief else context_map(scenario),
         board=_board(scenario, asked["usd_per_hour"], asked["min_total_params"]) if asked["models"] else None,
         diagnosis=_diagnosis(asked["measured"], scenario) if asked["measured"] else None,
-        k_by_context=None if brief else _k_by_context(advice),
+        k_by_context=None
+        if brief
+        else k_by_context(scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)),
         regions=region_map(scenario) if asked["regions"] else None,
         ranks=counted,
         swept=_swept(asked["swept"], scenario) if asked["swept"] else None,
@@ -161,12 +163,6 @@ def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: st
                 raise AdvisorError(f"{name} needs --ranks")
         return None
     return counted_ranks(scenario, traces, LayoutOptions(copies_tried(copies)))
-
-
-def _k_by_context(advice: Advice) -> KByContext:
-    """The recommended K over batch and context, beside the schedule of an advice."""
-    at = curves_at(advice.setup, advice.curve)
-    return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:

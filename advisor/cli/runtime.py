@@ -60,7 +60,11 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         return
     print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
     say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
-    _print_contexts(found)
+    at = found.at_contexts
+    if at.matters or found.others is not None:
+        say("\nRecommended K by batch and tokens of context (-: does not fit):")
+        print_table(k_by_context_table(at))
+    say(at.text)
     if found.gain is not None:
         gain = found.gain
         say(
@@ -238,16 +242,6 @@ def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: Simu
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
-
-
-def _print_contexts(found: RuntimeSchedule) -> None:
-    """Whether context changes the answer. The recommended K by batch and context where it does, or was asked for."""
-    at = found.at_contexts
-    if at.matters or found.others is not None:
-        say("\nRecommended K by batch and tokens of context (-: does not fit):")
-        print_table(k_by_context_table(at))
-    if at.text:
-        say(at.text)
 
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:

@@ -222,11 +222,7 @@ def spelt(command: str) -> list[str]:
 
 @pytest.mark.parametrize("refusal", REFUSALS.strip().splitlines())
 def test_it_ends_with_one_sentence(
-    refusal: str,
-    kept: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    refusal: str, kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command, _, said = refusal.partition(" | ")
     shutil.copytree(kept, tmp_path / "here")
