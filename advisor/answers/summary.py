@@ -145,6 +145,14 @@ def gain_end_text(advice: Advice) -> str:
     return f"Speculation pays up to batch {min(full, shown):,}, {why}."
 
 
+def unlaunched_text(advice: Advice) -> str:
+    """Sentence where the batch does not fit: what a server would run is the K of another. Empty where it fits."""
+    largest, batch = advice.setup.memory.largest_batch, advice.scenario.batch_size
+    if largest >= batch:
+        return ""
+    return f"batch {batch:,} does not fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
+
+
 _STEP = 0.06
 """Accepted lengths that are looked at are this far apart. [tokens]"""
 _LEAST = 1.01

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import ScenarioCommand, json_option, print_json, print_labelled, whole_numbers
+from advisor.cli.output import ScenarioCommand, json_option, path_option, print_json, print_labelled, whole_numbers
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
@@ -25,9 +25,8 @@ _CELLS_NAMED = 4
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
-@click.option(
+@path_option(
     "--measured",
-    type=click.Path(path_type=Path),
     multiple=True,
     help="Benchmark results: those of this very model and accelerator stand beside the curve; repeat.",
 )
@@ -36,9 +35,7 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequen
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     setup = load_setup(scenario)
     grid = curve_for(
-        setup,
-        whole_numbers("--batches", batches),
-        whole_numbers("--k", drafts) if drafts is not None else None,
+        setup, whole_numbers("--batches", batches), whole_numbers("--k", drafts) if drafts is not None else None
     )
     rows = curve_rows(grid)
     if measured:

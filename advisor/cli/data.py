@@ -19,7 +19,16 @@ from advisor.answers.diagnosis.runs import UserFile
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli.measured_files import mapped, pair, read_bytes, reading_options
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
+from advisor.cli.output import (
+    json_option,
+    path_option,
+    print_json,
+    print_labelled,
+    print_table,
+    progress,
+    say,
+    write_file,
+)
 from advisor.cli.own import read_config
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
@@ -303,15 +312,15 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
 
 
 def _print(found: DiagnosisView, show_all: bool) -> None:
-    click.echo(found.sentence)
+    say(found.sentence)
     for one in found.findings:
         _print_finding(one)
     for compared in found.comparisons[:_SHOWN_RUNS]:
         click.echo(f"\n{compared.title}, measured beside predicted")
         print_table(compared.table)
-        click.echo(compared.parts)
+        say(compared.parts)
     for text in found.gaps[:_SHOWN_RUNS]:
-        click.echo(text)
+        say(text)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
     click.echo(f"\nPassed: {counted(len(found.clean), 'rule')}")
@@ -319,7 +328,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
     click.echo(f"Not checked: {counted(len(found.not_judged), 'rule')}; missing data:")
     _print_wanted(found, show_all)
     for text in found.notes:
-        click.echo(text)
+        say(text)
 
 
 def _print_finding(one: DiagnosisFinding) -> None:
@@ -353,9 +362,7 @@ MAX_LAYERS = 2_000
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
 @click.option("--active", type=int, help="With --experts: active experts per token.")
 @click.option("--layers", type=int, help="With --experts: routed layers, which tell the axes of an array.")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
-)
+@path_option("--output", "-o", help="Write the experts' loads by layer, for --expert-loads.")
 @json_option()
 def trace(
     files: tuple[Path, ...],
@@ -399,17 +406,23 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
         click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
+    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
+    cells = [
+        (
+            u.batch_size,
+            u.tokens,
+            f"{u.counted:.1f}",
+            f"{u.predicted:.1f}",
+            f"{u.predicted / u.counted - 1:+.1%}",
+            f"{u.uniform:.1f}",
+        )
+        for u in found.unions
+    ]
+    print_table(matrix(header, cells, "r" * len(header)))
     print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {own}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
-
-
-def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
-    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    cells = [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows]
-    print_table(matrix(header, cells, "r" * len(header)))
 
 
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:

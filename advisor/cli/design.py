@@ -41,6 +41,7 @@ from advisor.answers.design.start import (
 from advisor.cli.output import (
     ScenarioCommand,
     json_option,
+    path_option,
     print_json,
     print_labelled,
     print_table,
@@ -74,7 +75,7 @@ from advisor.show.words.regions import (
     region_table,
     region_verdict,
 )
-from advisor.text import csv_text
+from advisor.text import csv_text, typed_number
 
 _FROM_NOTHING = "advisor.design.from_nothing"
 """Where the command notes that no model was given, in the context's meta."""
@@ -87,6 +88,8 @@ class _DesignCommand(ScenarioCommand):
         """Without a model but with a shape or a size, the model is a placeholder that `design` replaces."""
         asked = ctx.params["shape"] or ctx.params["target_total_params"] or ctx.params["target_active_params"]
         started = ctx.params["scenario_file"] is not None or ctx.params["example"] is not None
+        if (size := ctx.params["model"]) and typed_number(size) is not None:
+            raise AdvisorError(f"{size} is a size, not a model; give it as --target-total {size}")
         ctx.meta[_FROM_NOTHING] = bool(asked) and ctx.params["model_id"] is None and not started
         if ctx.params["shape"] and ctx.params["model_id"] is not None:
             raise AdvisorError("give --model or --shape, not both")
@@ -160,8 +163,8 @@ def _first_named(params: dict[str, Any]) -> str | None:
 )
 @click.option("--accelerators", help=f"Columns of the map, comma-separated [default: {','.join(MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV.")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here.")
+@path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
+@path_option("--config", "config_file", help="Write the best as config.json here.")
 @json_option()
 @click.pass_context
 def design(
@@ -358,7 +361,7 @@ def _print(answer: DesignAnswer) -> None:
     print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
     say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    say("\nOne of three held as the baseline has it, the others solved again, at equal quality")
+    say("\nSensitivity: one dimension as the baseline has it, the others re-optimised at equal quality")
     print_table(dials_table(answer.dials))
     flipped = [item for item in answer.sensitivity if item.flips]
     say(f"\n{sensitivity_text(answer.sensitivity)}")

@@ -10,15 +10,7 @@ import click
 
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import (
-    ScenarioCommand,
-    json_option,
-    print_json,
-    print_labelled,
-    print_table,
-    say,
-    whole_numbers,
-)
+from advisor.cli.output import ScenarioCommand, json_option, print_json, print_labelled, print_table, say, whole_numbers
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.predict.load import load_setup
@@ -26,13 +18,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
 from advisor.show.words.expert_ranks import document as ranks_document
-from advisor.show.words.expert_ranks import (
-    exchange_table,
-    exchange_text,
-    layout_table,
-    rank_table,
-    warnings,
-)
+from advisor.show.words.expert_ranks import exchange_table, exchange_text, layout_table, rank_table, warnings
 from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
 
@@ -53,8 +39,7 @@ def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable
             f"--expert-loads, or a preset's spread].{end}",
         ),
         click.option(
-            "--copies",
-            help=f"Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].{end}",
+            "--copies", help=f"Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].{end}"
         ),
     )
 

@@ -43,7 +43,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     for group in GROUPS:
         steps = made.of(group)
         if steps:
-            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {k}")
+            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}")
         for step in steps:
             note = step.note.rstrip(".")
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")

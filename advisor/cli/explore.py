@@ -30,6 +30,7 @@ from advisor.cli.output import (
     given_acceptance,
     json_option,
     name_model,
+    path_option,
     place_gpus,
     print_json,
     print_labelled,
@@ -93,23 +94,15 @@ class _ExploreCommand(ScenarioCommand):
     help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context and batch alone show "
     "where speculation turns, and take usual values where none are given.",
 )
-@click.option("--plan", type=click.Path(path_type=Path), help="YAML of fields and values (docs/sweeps.md).")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Folder for all rows as Parquet; a stopped run continues."
-)
+@path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
+@path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Number of worker processes."
 )
 @click.option("--ray", "ray_address", default="", metavar="ADDRESS", help="Run on this Ray cluster (needs ray).")
 @click.option("--dry-run", is_flag=True, help="Print the number of scenarios and compute nothing.")
 @click.option("--models", "names", help="Models to rank: all, or ids and patterns, e.g. qwen3*,gpt-oss-*.")
-@click.option(
-    "--config",
-    "configs",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Also rank this config.json; repeat for several.",
-)
+@path_option("--config", "configs", multiple=True, help="Also rank this config.json; repeat for several.")
 @click.option("--users", type=int, help="Sequences that decode together on all GPUs [default: 16].")
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
 @click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
@@ -125,14 +118,12 @@ class _ExploreCommand(ScenarioCommand):
 @click.option("--max-total-params", type=float, help="Maximum total parameters.")
 @click.option("--min-active-params", type=float, help="Minimum active parameters.")
 @click.option("--max-active-params", type=float, help="Maximum active parameters, e.g. 4e9.")
-@click.option(
-    "--scores", type=click.Path(path_type=Path), help="CSV of your scores: model,score,... (none is shipped)."
-)
+@path_option("--scores", help="CSV of your scores: model,score,... (none is shipped).")
 @click.option("--quality", help="Column of --scores to show as an axis [default: its first].")
 @click.option("--min-quality", type=float, help="Minimum score in that column.")
 @click.option("--where", multiple=True, help="column=value of --scores that a model must have, e.g. licence=mit.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all rows or models here as CSV.")
+@path_option("--csv", "csv_file", help="Write all rows or models here as CSV.")
 @json_option()
 @click.pass_context
 def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **options: Any) -> None:

@@ -21,6 +21,7 @@ from advisor.cli.measured_files import Own, files_in, pair, read_all, read_bytes
 from advisor.cli.output import (
     given_acceptance,
     json_option,
+    path_option,
     print_json,
     print_labelled,
     print_table,
@@ -32,13 +33,9 @@ from advisor.cli.output import (
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
-from advisor.measured.ingest.rows import (
-    NAME_COLUMNS,
-    Measured,
-    combine,
-)
+from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
 from advisor.measured.points import Point, Refused, judged_rows
-from advisor.measured.refit_result import Errors, RefitResult, notes
+from advisor.measured.refit_result import Errors, notes
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.prediction import AdvisorError
@@ -50,13 +47,8 @@ from advisor.text import counted, frame_csv, json_text, wrapped
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @reading_options("values", "columns", "models", "hardware")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    help="Write the rows that were read here (CSV), for `fit` and `predict`.",
-)
-@click.option("--rejects", type=click.Path(path_type=Path), help="Write rejected rows with their reasons here (CSV).")
+@path_option("--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`.")
+@path_option("--rejects", help="Write rejected rows with their reasons here (CSV).")
 @json_option()
 def ingest(
     paths: Sequence[Path],
@@ -75,8 +67,10 @@ def ingest(
     read, failed = read_all(files_in(paths), values, columns, Own.given(models, hardware))
     results = [rows.result for rows in read]
     if rejects is not None:
-        _write_rejects(rejects, results)
-    together = [combine(alike).result for alike in _by_kind(read)]
+        parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
+        write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+    kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
+    together = [combine(alike).result for alike in kinds if alike]
     if output is not None:
         _write_rows(output, together)
     if as_json:
@@ -120,11 +114,6 @@ def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
     return [(each.reason, each.line, each.rows) for each in refused]
 
 
-def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
-    kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
-    return [alike for alike in kinds.values() if alike]
-
-
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @reading_options("values", "columns", "models")
@@ -137,9 +126,7 @@ def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
 @click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
 @click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
-)
+@path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")
 @click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @json_option()
 def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any) -> None:
@@ -173,7 +160,10 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         return
     _print_failed(failed)
     print_labelled("warning", rows.result.warnings)
-    _print_refit(answer)
+    say(answer.sentence + "\n")
+    print_table(Table(PARAMETERS, answer.parameters))
+    for note in notes(answer):
+        say(note)
     if small is not None:
         say(f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}.")
     _print_reasons("not used in the fit", _lines(answer.refused))
@@ -218,14 +208,6 @@ def _rows_to_fit(
     return rows, failed, list(points), list(refused)
 
 
-def _print_refit(answer: RefitResult) -> None:
-    """What a refit changes, and how far it is to be trusted."""
-    say(answer.sentence + "\n")
-    print_table(Table(PARAMETERS, answer.parameters))
-    for note in notes(answer):
-        say(note)
-
-
 def _print_failed(failed: Iterable[Mapping[str, str]]) -> None:
     for item in failed:
         say(f"skipped file {item['file']}: {item['reason']}")
@@ -261,11 +243,6 @@ def _write_rows(path: Path, together: Sequence[Measured]) -> None:
         found = " and ".join(one.kind for one in together) or "nothing that can be used"
         raise AdvisorError(f"{path} is not written: the files hold {found}; --output takes files of one kind")
     write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
-
-
-def _write_rejects(path: Path, results: Sequence[Measured]) -> None:
-    parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
-    write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
 def _summary(result: Measured) -> dict[str, Any]:
@@ -362,7 +339,7 @@ def _points(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @reading_options("cells", "assume", "columns", "models", "hardware")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@path_option("--output", "-o", help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(
     file: Path,
@@ -434,8 +411,8 @@ def validate(
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
     print_table(_errors_table("rows", groups))
-    click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
-    print_table(_errors_table("laboratory", result.by_laboratory.items()))
+    click.echo("\nBy source; every other line is a mean over sources")
+    print_table(_errors_table("source", result.by_laboratory.items()))
     if result.best_k_regret is not None:
         click.echo(
             f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
@@ -471,7 +448,7 @@ _ERRORS = {
     "median error": "median_ape",
     "mean error": "mape",
     "p90": "p90_ape",
-    "sign right": "sign_accuracy",
+    "right side of 1x": "sign_accuracy",
     "in likely range": "coverage",
     "width of range": "mean_band_width",
 }

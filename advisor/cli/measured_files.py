@@ -31,11 +31,8 @@ MAX_FILES = 1000
 
 def _renamed(_ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        raise AdvisorError(f"--assume is now --set, once for each column: {_as_set(value)}")
-
-
-def _as_set(text: str) -> str:
-    return " ".join(f"--set {shlex.quote(piece.strip())}" for piece in text.split(","))
+        pieces = " ".join(f"--set {shlex.quote(piece.strip())}" for piece in value.split(","))
+        raise AdvisorError(f"--assume is now --set, once for each column: {pieces}")
 
 
 _OPTIONS = {

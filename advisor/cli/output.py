@@ -57,6 +57,11 @@ def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Comma
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
+def path_option(*names: str, **more: Any) -> Callable[[_Command], _Command]:
+    """An option that takes a path."""
+    return click.option(*names, type=click.Path(path_type=Path), **more)
+
+
 def spend_options(power: bool = True, also: Sequence[str] = ()) -> Callable[[_Command], _Command]:
     """The options that say what a GPU costs and, with `power`, what it draws. also : other names of the price."""
     usd = ("--usd-per-hour", *also, "usd_per_hour")

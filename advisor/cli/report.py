@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.by_batch import KByContext, curves_at, k_by_context
+from advisor.answers.by_batch import curves_at, k_by_context
 from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
@@ -37,7 +37,16 @@ from advisor.cli.advise import spend_of
 from advisor.cli.data import build
 from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, progress, spend_options, write_file
+from advisor.cli.output import (
+    FILE_DATE,
+    ScenarioCommand,
+    json_option,
+    path_option,
+    print_json,
+    progress,
+    spend_options,
+    write_file,
+)
 from advisor.measured.profiler_runs import engine_python
 from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
@@ -54,7 +63,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 
 @click.command(cls=ScenarioCommand)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="File format [default: the ending of --output].")
-@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write.")
+@path_option("--output", "-o", required=True, help="File to write.")
 @click.option(
     "--date", type=click.DateTime(["%Y-%m-%d"]), help="Date on the report [default: of --scenario, else today]."
 )
@@ -62,9 +71,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
 @click.option(
-    "--brief",
-    is_flag=True,
-    help="One page as PDF; other formats without designs, next steps and the map over context.",
+    "--brief", is_flag=True, help="One page as PDF; other formats without designs, next steps and the map over context."
 )
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
 @click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
@@ -75,18 +82,16 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
     help="Also show the load of the --ep ranks, as `expert-ranks` does (some seconds; needs --ep > 1).",
 )
 @counting_options("Needs --ranks.")
-@click.option(
+@path_option(
     "--sweep",
     "swept",
-    type=click.Path(path_type=Path),
     multiple=True,
     help="Also show a finished sweep: its folder, or Parquet files of it; repeat for several.",
 )
 @spend_options()
-@click.option(
+@path_option(
     "--diagnose",
     "measured",
-    type=click.Path(path_type=Path),
     multiple=True,
     help="Also diagnose a measured run: results, launch lines, logs; repeat for several files.",
 )
@@ -115,7 +120,9 @@ def report(
         over_context=None if brief else context_map(scenario),
         board=_board(scenario, asked["usd_per_hour"], asked["min_total_params"]) if asked["models"] else None,
         diagnosis=_diagnosis(asked["measured"], scenario) if asked["measured"] else None,
-        k_by_context=None if brief else _k_by_context(advice),
+        k_by_context=None
+        if brief
+        else k_by_context(scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)),
         regions=region_map(scenario) if asked["regions"] else None,
         ranks=counted,
         swept=_swept(asked["swept"], scenario) if asked["swept"] else None,
@@ -158,12 +165,6 @@ def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: st
                 raise AdvisorError(f"{name} needs --ranks")
         return None
     return counted_ranks(scenario, traces, LayoutOptions(copies_tried(copies)))
-
-
-def _k_by_context(advice: Advice) -> KByContext:
-    """The recommended K over batch and context, beside the schedule of an advice."""
-    at = curves_at(advice.setup, advice.curve)
-    return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
@@ -224,10 +225,7 @@ TORCH_MISSING = "profiling needs torch, which is not installed here; install tor
 _WITHOUT_TORCH = {"-h", "--help"}
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    add_help_option=False,
-)
+@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def profile(options: tuple[str, ...]) -> None:
     """Measure this machine's device. The options are those of `python -m advisor.profiling`.

@@ -29,14 +29,11 @@ from advisor.answers.simulation.compare import (
     simulate_policies,
 )
 from advisor.answers.simulation.policies import CascadeSettings
-from advisor.answers.simulation.simulator import (
-    DEFAULT_PASSAGE_TOKENS,
-    DEFAULT_SPREAD,
-    RecordedSteps,
-)
+from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, RecordedSteps
 from advisor.cli.output import (
     ScenarioCommand,
     json_option,
+    path_option,
     print_json,
     print_labelled,
     print_table,
@@ -63,19 +60,23 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         return
     print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
     say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
-    _print_contexts(found)
+    at = found.at_contexts
+    if at.matters or found.others is not None:
+        say("\nRecommended K by batch and tokens of context (-: does not fit):")
+        print_table(k_by_context_table(at))
+    say(at.text)
     if found.gain is not None:
         gain = found.gain
         say(
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    say(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
+    say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
     print_labelled("warning", found.setup.warnings)
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@path_option("--output", "-o", required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this K for all batches.")
 @click.option(
     "--by-batch",
@@ -143,9 +144,7 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     help="Acceptance: list = independent rounds, switching = good and bad passages, trace = your file [default: list; "
     "trace with --trace].",
 )
-@click.option(
-    "--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step, or vLLM's replies."
-)
+@path_option("--trace", help="JSON or CSV of accepted drafts per step, or vLLM's replies.")
 @click.option(
     "--spread",
     type=float,
@@ -235,16 +234,6 @@ def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: Simu
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
-
-
-def _print_contexts(found: RuntimeSchedule) -> None:
-    """Whether context changes the answer. The recommended K by batch and context where it does, or was asked for."""
-    at = found.at_contexts
-    if at.matters or found.others is not None:
-        say("\nRecommended K by batch and tokens of context (-: does not fit):")
-        print_table(k_by_context_table(at))
-    if at.text:
-        say(at.text)
 
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def parse_acceptance(
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
         length, at = _length_at(stripped)
-        source = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
+        source = f"{length:g} tokens a round at K = {at}, as given; other K follow the measured curves' shape"
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
     if "," in stripped or number_of(stripped) is not None:
         return _from_list(_probabilities(stripped), k_max, bool(borrowed))

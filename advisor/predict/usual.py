@@ -66,7 +66,7 @@ def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> 
         return ""
     runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
     named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
-    return f"At K = {listed(named)} it is carried from there, neither measured nor given: its band is wider."
+    return f"At K = {listed(named)} it is extrapolated, with a wider band."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
     for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
         other = replace(best, objective_gain=objective, tpot_gain=time)
         assert not is_clear(found.space, other)
-        assert headline(found.space, other) == "Keep your design: nothing clearly faster at equal quality"
+        assert headline(found.space, other) == "Keep the baseline: nothing clearly faster at equal quality"
         assert "the best guess is top-" in title(found.space, other)
     assert found.clear == is_clear(found.space, best)
 
@@ -76,7 +76,7 @@ def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None
     alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=alone), 1)
-    assert found.headline == "Keep your design: nothing faster at equal quality"
+    assert found.headline == "Keep the baseline: nothing faster at equal quality"
     assert found.verdict.startswith(found.headline)
     assert not found.clear
 

@@ -7,12 +7,7 @@ import dataclasses
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.summary import (
-    OwnRuns,
-    half_width_after,
-    own_runs_text,
-    read_own_runs,
-)
+from advisor.answers.summary import OwnRuns, half_width_after, own_runs_text, read_own_runs
 from advisor.predict.scenario import Scenario
 
 SCENARIO = Scenario(acceptance="2.4@3")

@@ -455,9 +455,9 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
 @pytest.mark.parametrize(
     ("acceptance", "said"),
     [
-        ("2.4@3", "At K = 1, 2 and 4 to 8 it is carried from there, neither measured nor given: its band is wider."),
-        ("0.7,0.6,0.5,0.5,0.5,0.4", "At K = 7 and 8 it is carried"),
-        ("0.7,0.6,0.5,0.5,0.5,0.4,0.4", "At K = 8 it is carried"),
+        ("2.4@3", "At K = 1, 2 and 4 to 8 it is extrapolated, with a wider band."),
+        ("0.7,0.6,0.5,0.5,0.5,0.4", "At K = 7 and 8 it is extrapolated"),
+        ("0.7,0.6,0.5,0.5,0.5,0.4,0.4", "At K = 8 it is extrapolated"),
         ("0.7,0.6,0.5,0.5,0.5,0.4,0.4,0.4", ""),
     ],
 )
@@ -473,4 +473,4 @@ def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str
 def test_only_the_k_that_are_shown_are_remarked_on() -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
     assert carried_text(setup.acceptance.extrapolated, np.array([0, 3])) == ""
-    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3, 5])).startswith("At K = 5 it is carried")
+    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3, 5])).startswith("At K = 5 it is extrapolated")

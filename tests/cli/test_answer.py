@@ -37,13 +37,7 @@ def test_a_model_s_name_and_its_gpus_are_a_scenario(capsys: pytest.CaptureFixtur
     assert code == 0
     assert {
         name: scenario[name] for name in ("model_id", "hardware_id", "n_gpus", "tensor_parallel", "drafter_id")
-    } == {
-        "model_id": "deepseek-v3",
-        "hardware_id": "h200-sxm",
-        "n_gpus": 8,
-        "tensor_parallel": 8,
-        "drafter_id": "mtp",
-    }
+    } == {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"}
     assert scenario["acceptance"] == nearest_acceptance("deepseek-v3", "mtp")
     assert err.startswith("assumed: TP 8; ")
     assert "DeepSeek-R1" in err
@@ -83,7 +77,7 @@ def test_a_format_in_the_name_is_the_scenario_s() -> None:
 
 def test_accelerators_go_by_the_names_people_use() -> None:
     assert [hardware_named(name) for name in ("H200", "NVIDIA B200", "h200-sxm", "RTX 4090", "mi300x", "l40")] == [
-        *("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40"),
+        *("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40")
     ]
     assert hardware_named("no-such") == "no-such"
     assert [hardware_named(name) for name in ("H100", "A100", "A100 80GB")] == ["h100-sxm", *["a100-80gb-sxm"] * 2]
@@ -108,6 +102,9 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytes
     assert at_most is not None
     assert "launch_server" not in out
     assert "launch_server" in run(capsys, *asked.split(), at_most[1])[1]
+    values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
+    report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))
+    assert [(one.launch_line, "does not fit" in one.problem) for one in report.engines] == [("", True)] * 2
 
 
 def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
@@ -154,12 +151,7 @@ ANSWERED = [
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
 def test_an_answer_is_short_and_narrow(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    gpus: str,
-    engine: str,
-    width: int,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: str, gpus: str, engine: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     code, out, err = run(capsys, "advise", model, "--gpus", gpus, "--engine", engine, "--batch", "32")

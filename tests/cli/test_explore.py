@@ -124,10 +124,7 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(capsys: pytest.C
     assert out.startswith("Qwen3-30B-A3B on 8 expert-parallel ranks")
     assert "note: Loads of ranks: assumed" in out
     assert "warning: Expert-parallel imbalance follows an assumed formula" in out
-    headings = (
-        "Layouts, each at its recommended K:",
-        "Experts in order, by K:",
-    )
+    headings = ("Layouts, each at its recommended K:", "Experts in order, by K:")
     assert all(heading in out for heading in headings)
 
 

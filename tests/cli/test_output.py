@@ -44,11 +44,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(
     ("is_terminal", "glance_s", "expected"),
-    [
-        (True, 0.0, "\r\x1b[Ksimulating Cascade: 50%\r\x1b[K"),
-        (True, 60.0, ""),
-        (False, 0.0, ""),
-    ],
+    [(True, 0.0, "\r\x1b[Ksimulating Cascade: 50%\r\x1b[K"), (True, 60.0, ""), (False, 0.0, "")],
 )
 def test_progress_is_shown_on_a_terminal_once_it_takes_long_and_goes_at_the_end(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool, glance_s: float, expected: str

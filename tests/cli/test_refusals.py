@@ -61,6 +61,7 @@ curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
 curve gpt-oss-20b --gpus 0xH200 | n_gpus
 curve deepsek-v3 --gpus 8xH200 | did you mean deepseek-v3
+design 40b --gpus 1xB200 | 40b is a size, not a model; give it as --target-total 40b
 curve QWEN --batches 1,x | --batches
 curve QWEN --k 99 | K must lie
 explain QWEN --k 99 | K = 99 is not considered; choose one from 0 to 8
@@ -221,11 +222,7 @@ def spelt(command: str) -> list[str]:
 
 @pytest.mark.parametrize("refusal", REFUSALS.strip().splitlines())
 def test_it_ends_with_one_sentence(
-    refusal: str,
-    kept: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    refusal: str, kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command, _, said = refusal.partition(" | ")
     shutil.copytree(kept, tmp_path / "here")

@@ -176,5 +176,5 @@ def test_commands_remark_on_accepted_lengths_that_nobody_measured(
     more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
     for command in ("advise", "schedule", "simulate", "export"):
         out = run(capsys, command, *at, *more.get(command, ["-v"] if command == "advise" else []))[1]
-        assert "At K = 1, 2 and 4 to 8 it is carried from there" in flat(out)
-    assert "At K = 5 it is carried" in run(capsys, "curve", *at, "--k", "0,3,5")[2]
+        assert "At K = 1, 2 and 4 to 8 it is extrapolated" in flat(out)
+    assert "At K = 5 it is extrapolated" in run(capsys, "curve", *at, "--k", "0,3,5")[2]

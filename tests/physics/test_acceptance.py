@@ -328,7 +328,7 @@ def test_the_ends_of_every_range_are_inside():
 
 def test_what_is_given_is_said_with_what_follows_from_it():
     assert parse_acceptance("2.4@3", 4).source == (
-        "accepted length 2.4 at K=3, as given; other K follow the measured curves' shape"
+        "2.4 tokens a round at K = 3, as given; other K follow the measured curves' shape"
     )
     assert parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
     assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")

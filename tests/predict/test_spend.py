@@ -173,7 +173,7 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     assert known.plain == guessed.plain
     assert f"measured, taken to have run with K = {best}" in spend_text(known, advice.setup.hardware)
     assert f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W" in power_text(known)
-    assert "roofline estimate" in spend_text(guessed, advice.setup.hardware)
+    assert "modelled (roofline)" in spend_text(guessed, advice.setup.hardware)
 
 
 def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_is_refused() -> None:

@@ -314,17 +314,9 @@ SECTIONS = {
         ("| Layout | Experts read |", "| Exchange | K |", "Origin of the counts"),
     ),
     "design_regions": ("One design for several accelerators", report_regions, ("| Batch | h100-sxm | b200-sxm |",)),
-    "sweep": (
-        "A sweep of scenarios",
-        report_sweep,
-        ("constants 0123456789ab", "| b200-sxm | 1.10x, K 1 |"),
-    ),
+    "sweep": ("A sweep of scenarios", report_sweep, ("constants 0123456789ab", "| b200-sxm | 1.10x, K 1 |")),
     "over_context": ("Over context", report_load, ("Attention's share",)),
-    "other_models": (
-        "Other models at this load",
-        report_load,
-        ("| Rank | Likely rank |", "Qwen3-30B-A3B stands"),
-    ),
+    "other_models": ("Other models at this load", report_load, ("| Rank | Likely rank |", "Qwen3-30B-A3B stands")),
 }
 """Title, report and some words of each section by its key in JSON."""
 

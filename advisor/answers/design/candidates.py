@@ -379,7 +379,7 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"
     if not is_clear(space, chosen):
         clearly = "" if own_design(space, chosen) else "clearly "
-        return f"Keep your design: nothing {clearly}{better} at equal quality"
+        return f"Keep the baseline: nothing {clearly}{better} at equal quality"
     gain = f"{chosen.objective_gain.value:.2f}×"
     return f"{words}: {gain} {'faster' if asked == 'tpot' else MERITS[asked].gain_of} at equal quality"
 

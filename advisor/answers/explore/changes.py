@@ -297,7 +297,7 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
         if len(losses) == 1:
             near = next(what for what, _, gain in found if not _beyond_noise(gain))
             rest = f"; its {near} is within noise of the best"
-        return f"Your design loses {', and '.join(losses)}, at equal quality{rest}."
+        return f"Another architecture would be faster: this one loses {', and '.join(losses)}, at equal quality{rest}."
     edges = [f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}" for what, item, gain in found]
     return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
 

@@ -272,7 +272,7 @@ class SimulationReport:
         if plan.load_share is not None:
             mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
         elif float(low) < plan.batch_size:
-            mean += ": all slots are full until no request waits, then they run empty one by one, which is counted too"
+            mean += ": the tail, when no request waits and slots empty, is included"
         if self.requests == plan.requests:
             return f"{mean}."
         return f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full once. {mean}."

@@ -128,7 +128,7 @@ ENGINE_STEPS = Format(
 
 TEMPLATE = Format(
     "canonical_csv",
-    "our own CSV template",
+    "CSV in our columns",
     detect_template,
     read_template,
 )

@@ -53,7 +53,7 @@ def dial_chart(dial: Dial) -> Chart:
     figure = _figure(
         STRIP_HEIGHT,
         xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [0, max(len(x) - 1, 1)]},
-        yaxis={"domain": [0.52, 1.0], "title": {"text": "time lost"}, "ticksuffix": "%", "nticks": 4},
+        yaxis={"domain": [0.52, 1.0], "title": {"text": "slowdown"}, "ticksuffix": "%", "nticks": 4},
         yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
     )
     # The slider above spans the same width, so that its thumb stands over the chart's mark.
@@ -90,7 +90,7 @@ def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) 
 
 
 def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
-    """The upper strip: time lost at each value, the own one marked."""
+    """The upper strip: slowdown at each value, the own one marked."""
     lost, at = 100 * dial.loss, dial.own
     figure.add_scatter(
         x=x,

@@ -29,6 +29,7 @@ from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import SweepView
+from advisor.answers.summary import unlaunched_text
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
@@ -58,6 +59,8 @@ def engine_setups(
     scenario's own name for a model that the user gave), and a placeholder that the warnings name, where the method
     needs a draft checkpoint that no profile knows.
     """
+    if why := unlaunched_text(advice):
+        return tuple(EngineSetup(engine=engine.id, problem=why) for engine in export_engines())
     served = printable(served_model or _served_model(advice))
     return tuple(engine_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 

@@ -176,11 +176,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
     rows = [row for row in curve_rows(advice.curve) if row["n_draft"] == advice.curve_k]
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)
-    return (
-        Paragraph(finding),
-        FigureBlock("speedup", finding, report),
-        table_block(Table(_CURVE, rows), caption),
-    )
+    return (Paragraph(finding), FigureBlock("speedup", finding, report), table_block(Table(_CURVE, rows), caption))
 
 
 _CURVE: tuple[Column[dict[str, Any]], ...] = (

@@ -23,6 +23,7 @@ from advisor.answers.summary import (
     place_text,
     refitted_times_text,
     tier_words,
+    unlaunched_text,
 )
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.prediction import AdvisorError
@@ -122,10 +123,8 @@ def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str
     Where the engine reads the schedule from a file, the command that writes it stands below.
     """
     scenario, setup = advice.scenario, advice.setup
-    if setup.memory.largest_batch < scenario.batch_size:  # K of another batch would stand beside these numbers
-        largest = setup.memory.largest_batch
-        fits = f" For at most {largest:,} at once: --batch {largest}." if largest else ""
-        return wrapped(f"No launch command: batch {scenario.batch_size:,} does not fit.{fits}", width)
+    if why := unlaunched_text(advice):
+        return wrapped(f"No launch command: {why}", width)
     if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
         why = "" if setup.drafter.kind == "none" else plain_text(advice.k_by_batch, scenario.batch_size)
         return wrapped(why or "Launch the engine without speculation.", width)

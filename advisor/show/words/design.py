@@ -133,8 +133,8 @@ def dials_table(found: Sequence[Dial]) -> Table[Dial]:
     columns = (
         Column[Dial]("held", lambda dial: DIALS[dial.name], words=True),
         Column[Dial]("at", lambda dial: dial_value(dial, dial.own)),
-        Column[Dial]("time lost", lambda dial: loss_text(float(dial.loss[dial.own]))),
-        Column[Dial]("least at", lambda dial: "" if dial.best is None else dial_value(dial, dial.best)),
+        Column[Dial]("slowdown", lambda dial: loss_text(float(dial.loss[dial.own]))),
+        Column[Dial]("best at", lambda dial: "" if dial.best is None else dial_value(dial, dial.best)),
     )
     return Table(columns, found)
 

@@ -197,7 +197,7 @@ def quality_text(board: Leaderboard, how: str = "set a least size or bring score
     bounded = (wanted.min_total_params or wanted.min_active_params) is not None
     if bounded or wanted.names or wanted.listed is not None or len(board.standings) < 2:
         return ""
-    return f"Smaller models {_RANKED[board.question.by].smaller}: nothing here says how good they are; {how}."
+    return f"Smaller models {_RANKED[board.question.by].smaller}: quality is not compared; {how}."
 
 
 def rank_text(one: Standing) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.answers.advice import chance_text
 from advisor.answers.explore.cells import ContextMap
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.task_transfer import context_factors
@@ -79,7 +80,8 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
         f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
-        f"{found.tier[row, column]}; chance of a gain {found.p_gain[row, column]:.0%}.{_against(found, row, column)}"
+        f"{found.tier[row, column]}; chance of a gain {chance_text(float(found.p_gain[row, column]))}."
+        f"{_against(found, row, column)}"
     )
 
 
@@ -281,7 +283,7 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
 def _at(arm: Arm, watts: Prediction) -> str:
     """`at 598 W a GPU, measured, taken to have run with K = 3`."""
     measured = watts.tier is Tier.MEASURED
-    how = f"measured, taken to have run with K = {arm.n_draft}" if measured else "a roofline estimate"
+    how = f"measured, taken to have run with K = {arm.n_draft}" if measured else "modelled (roofline)"
     return f"at {watts.value:.0f} W a GPU, {how}"
 
 

@@ -38,7 +38,7 @@ from advisor.ui.widgets import accepted_from, download, show_plot, show_problem,
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] time lost if this value is fixed and the rest re-tuned to equal quality &emsp; "
+    ":blue[●] slowdown if this value is fixed and the rest re-tuned to equal quality &emsp; "
     ":green[▮] quality if it alone changes, by three scaling laws"
 )
 
