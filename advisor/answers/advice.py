@@ -191,7 +191,7 @@ def advise(scenario: Scenario) -> Advice:
 
 
 def _factor_of(setup: Setup, curve: Curve) -> float:
-    """`gain_factor` of the published runs of this setup on the curve's batches. 1 with a refit: own runs stand nearer.
+    """Factor on the chance of a gain by published runs of this setup. 1 with a refit: own runs stand nearer. [-]
 
     The chance expected of a run is that of its batch, K and accepted length. Without K: the best; without accepted
     length: the scenario's.
@@ -202,7 +202,7 @@ def _factor_of(setup: Setup, curve: Curve) -> float:
 
 
 def factor_of_runs(runs: Sequence[PublishedRun], scenario: Scenario, curve: Curve) -> float:
-    """`gain_factor` of those of the runs that drafted as the scenario does, on batches and K of the curve."""
+    """Factor by those of the runs that drafted as the scenario does, on batches and K of the curve. [-]"""
     runs = [
         run
         for run in runs

@@ -24,7 +24,7 @@ WHOLE_BATCH_KINDS = {"batch", "mean_running", "max_concurrency", "concurrency", 
 
 
 class PublishedRun(NamedTuple):
-    """One published speedup: batch and draft length, the speedup [-], what drafted, GPUs of a replica, publication."""
+    """One published speedup [-]: its batch and draft length, drafter, GPUs of a replica, publication."""
 
     batch_size: float
     n_draft: float

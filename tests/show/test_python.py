@@ -36,7 +36,7 @@ def test_a_name_and_gpus_are_a_scenario() -> None:
     [
         ({"model": "deepsek-v3", "gpus": "8xH200"}, "did you mean deepseek-v3"),
         ({"model": "deepseek-v3", "gpus": "H200"}, "write it as 8xH200"),
-        ({"model": "deepseek-v3", "gpus": "8xH100"}, "say which"),
+        ({"model": "deepseek-v3", "gpus": "8xRTX"}, "say which"),
         ({"model": "deepseek-v3", "gpus": "8xH200", "batch": 3}, "'batch' is not a setting of a scenario"),
         ({"model": "deepseek-v3", "gpus": "8xH200", "batch_size": 0}, "batch_size=0"),
     ],
