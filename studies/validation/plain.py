@@ -507,8 +507,8 @@ def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
         f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after the quarantine. Closer "
         f"in groups (model, engine, accelerator, weights): {closer}. A point takes it "
         f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us {1e3 * run.own_seconds_per_point:.1f} ms, "
-        "setups included. Both are asked for the lengths that the points name and a steady batch, ours with no cache of "
-        "InferenceX's scripts; the figures above have the lengths drawn, runs and caches. The points are "
+        "setups included. Both are asked for the lengths that the points name and a steady batch, ours with none of "
+        "the caches that InferenceX launched; the figures above have lengths drawn, runs and caches. The points are "
         "shipped with its own tables and were known to its makers.\n\n" + markdown_table(header, body)
     )
 
