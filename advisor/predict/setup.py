@@ -162,7 +162,7 @@ class Setup:
 
 
 def context_beside(setup: Setup, n_axes: int) -> float | Array:
-    """Contexts along the first of `n_axes` axes, batches; the scenario's alone where a setup has no others. [tokens]"""
+    """Context of a curve, a number or along the batches, the first of `n_axes` axes. [tokens]"""
     if setup.contexts is None:
         return float(setup.scenario.context_tokens)
     return setup.contexts.reshape(-1, *(1,) * (n_axes - 1))
