@@ -224,9 +224,9 @@ def _reading(shares: Regimes) -> float:
 
 
 PLAIN_LOG_SD = 0.14
-"""Of plain decode times over predicted, models against each other: 90 % of 2404 points lie within 25.2 % with the
-point's model left out of the fit (docs/validation.md, plain decode), which is 1.645 standard deviations. The whole
-error: draws of the components hold a part of it (`own_log_sd`). [-]"""
+"""Of plain decode times over predicted, models against each other: 90 % of 2404 points lie within 24.5 % with the
+point's model left out of the fit (docs/validation.md, plain decode), 0.13 by 1.645 standard deviations, and 0.155 by
+their logarithms. The whole error: draws of the components hold a part of it (`own_log_sd`). [-]"""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ LAUNCHES = ("n_layers", "normed_layers", "launch_per_layer_s", "query_key_norm_s
 PREDICTED = ("gpus", "served_batch", "predicted_s", "step_s", "predicted_end_to_end_s", "tier", *LAUNCHES)
 
 
-def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static") -> pd.DataFrame:
+def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static", as_named: bool = False) -> pd.DataFrame:
     """Measured and predicted time per output token, for the points that a scenario can express.
 
     Predicted: the plain step at the mean context plus the prefill that shares the GPU, at the batch that fits there
@@ -60,9 +60,10 @@ def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static") -> pd
     lengths were drawn, at the shares of slots and prompts that a request met (`silicon.drawn_shares`).
 
     Columns: POINTS, end_to_end_s, PREDICTED, near_duplicate, and `rule`, by which a point stands in the quarantine
-    (else empty). `frame` is `store.plain_decode_points`; `scales` are those of quantised products.
+    (else empty). `frame` is `store.plain_decode_points`; `scales` are those of quantised products; `as_named` leaves
+    lengths, runs and caches as the points name them, as another tool is asked.
     """
-    points = expressible(frame)
+    points = expressible(frame, as_named)
     keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS, "drawn") if name != "batch_size"]
     judged = [rows for _, group in points.groupby(keys, sort=False) if (rows := _predicted(group, scales)) is not None]
     rows = (
@@ -265,7 +266,8 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
         "the mean context plus the prefill that shares the GPU, at the batch that memory holds. 8-bit checkpoints but "
         "Llama's are scaled by blocks, whatever the table calls them. InferenceX's lengths are drawn from 0.8 of those "
         f"named up to those, {REQUESTS} requests a slot, and judged so: {(1.0 + SHORTEST) / 2.0:g} of each length in "
-        f"the mean, {in_flight:.3f} of the slots and {others:.3f} of the other slots' prompts met while decoding.\n\n"
+        f"the mean, {in_flight:.3f} of the slots and {others:.3f} of the other slots' prompts met while decoding, the "
+        "cache in the format of its script of the day (profiles/validation/plain_decode_caches.csv).\n\n"
         "Small launches that no kernel table holds are the only constants fitted on these points, so each point is "
         "judged with those fitted without its model:\n\n"
         + markdown_table(("small launches", "n", "median", "p90", "bias"), by_variant)
@@ -484,7 +486,7 @@ def groups_closer(both: pd.DataFrame) -> tuple[int, int]:
 
 
 def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
-    """The section of docs/validation.md. `judged`: plain decode after the quarantine, each measurement once."""
+    """The section of docs/validation.md. `judged`: plain decode as named (`plain_decode`), `believed`."""
     if not path.is_file():
         return "## Beside AIConfigurator\n\nNot run here; `make bench-peer` does."
     run, answers = read_peer(path)
@@ -505,7 +507,8 @@ def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
         f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after the quarantine. Closer "
         f"in groups (model, engine, accelerator, weights): {closer}. A point takes it "
         f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us {1e3 * run.own_seconds_per_point:.1f} ms, "
-        "setups included. It was asked with the lengths named, which it takes; ours are those drawn. The points are "
+        "setups included. Both are asked for the lengths that the points name and a steady batch, ours with none of "
+        "the caches that InferenceX launched; the figures above have lengths drawn, runs and caches. The points are "
         "shipped with its own tables and were known to its makers.\n\n" + markdown_table(header, body)
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
-from advisor.catalog.kernel_choice import ActivationScales
 from advisor.measured.measurements import read_numbers
 from advisor.measured.points import judged_rows, published_rows
 from advisor.measured.published import COLLECTIONS
@@ -53,7 +51,7 @@ from studies.validation.own_runs import (
     write_own_runs,
 )
 from studies.validation.plain import believed
-from studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios
+from studies.validation.step_times import Decode, judged_decode, step_time_sections, write_judged_ratios
 from studies.validation.tables import (
     GateLine,
     categories,
@@ -83,10 +81,9 @@ REASONS = {
     "separate table",
 }
 """A checkable cause for sources among the worst; the others say unknown."""
-Decode = Mapping[ActivationScales, pd.DataFrame] | None
 
 
-def report(decode: Decode) -> str:
+def report(decode: Decode | None) -> str:
     """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where there is none."""
     frame = published_rows()
     points, refused = judged_points()
@@ -163,7 +160,7 @@ grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside vali
 model and quantity are not. Nothing is fitted on that figure."""
 
 
-def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode) -> str:
+def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | None) -> str:
     lines = speedup_gates(rows)
     rest, n_rest = bundle_errors(external)["possible"]
     for name, group in external.groupby("source"):
@@ -173,7 +170,7 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, de
     lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
     lines += best_k_gates(regrets)
     if decode is not None:
-        once = believed(held_out_rows(decode["static"]))
+        once = believed(held_out_rows(decode.shipped))
         errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
         lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
     body = [

@@ -7,6 +7,7 @@ list that the judge reads, one line per point with its rule and reason.
 from __future__ import annotations
 
 import heapq
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -48,8 +49,8 @@ GROUP = ("model_id", "engine", "hardware_id", "weight_dtype")
 PLACEMENT = ("tensor_parallel", "expert_parallel", "attention_groups")
 SETTINGS = (*GROUP, *PLACEMENT, "batch_size", "input_tokens", "output_tokens")
 """Columns that say how a point was served, its version apart."""
-SCENARIO_FORMATS = ("scenario_weights", "scenario_experts")
-"""weight_dtype and expert_dtype of a point's scenario; empty leaves the checkpoint's own."""
+SCENARIO_FORMATS = ("scenario_weights", "scenario_experts", "scenario_cache")
+"""weight_dtype, expert_dtype and kv_dtype of a point's scenario; empty leaves the checkpoint's own."""
 POINTS = ("point_id", "version", *SETTINGS, *SCENARIO_FORMATS, "drawn", "measured_s", "ttft_s")
 DRAWN = ("db-dump/", "source_file=20", "source_file=kimi-k2.5-gap", "source_file=qwen3.5-397b-gap")
 """What the origin of InferenceX's points starts with: dumps of its results (216 of DeepSeek's equal a run's mean time
@@ -57,6 +58,9 @@ per token), and two lists that repeat them. Its benchmark sends REQUESTS request
 slots, with lengths drawn evenly from SHORTEST of those named up to those (benchmark-tmpl.yml: RANDOM_RANGE_RATIO,
 benchmark_lib.sh, utils/bench_serving; alike in October 2025 and April 2026)."""
 SHORTEST, REQUESTS = 0.8, 10
+CACHES = PROFILES / "validation" / "plain_decode_caches.csv"
+"""The cache's format by InferenceX's script of the day, with its commit: the script of each run from its day `since`,
+auto where it names none. Runs that no script of their day served are absent."""
 SPECULATIVE: tuple[Mapping[str, Any], ...] = (
     {
         "model": "Qwen/Qwen3.5-397B-A17B",
@@ -75,30 +79,33 @@ NEAR_DUPLICATE = 0.005
 """Two points with all settings and the version equal and times this close are one measurement listed twice. [-]"""
 
 
-def expressible(frame: pd.DataFrame) -> pd.DataFrame:
+def expressible(frame: pd.DataFrame, as_named: bool = False) -> pd.DataFrame:
     """The points that a scenario can express, columns POINTS, a point and its alias once.
 
     Aggregated serving, one worker, no pipeline parallelism, no speculation by configuration (SPECULATIVE); attention
     data parallelism only with expert parallelism over the same ranks. `frame` is `store.plain_decode_points`.
-    `batch_size` counts all attention ranks; lengths are the mean of those sent, `drawn` whether they were (DRAWN).
+    `batch_size` counts all attention ranks; lengths are the mean of those sent, `drawn` whether they were (DRAWN), the
+    cache is the one launched. `as_named` leaves lengths and caches as the points name them.
     """
     found = []
     for row in frame[frame["serving_mode"] == "agg"].to_dict("records"):
         placement = _placement(row)
         if placement is None or row["model"] not in PLAIN_MODELS or _speculates(row):
             continue
-        model_id, drawn = PLAIN_MODELS[row["model"]], str(row.get("source", "")).startswith(DRAWN)
+        model_id = PLAIN_MODELS[row["model"]]
+        drawn = not as_named and str(row.get("source", "")).startswith(DRAWN)
         sent = (1.0 + SHORTEST) / 2.0 if drawn else 1.0
         found.append(
             {
                 **{name: row[name] for name in ("point_id", "hardware_id", "engine")},
-                "version": UNSTATED if pd.isna(row["version"]) else str(row["version"]),
+                **{name: text if pd.isna(row[name]) else str(row[name]) for name, text in _UNNAMED.items()},
                 "model_id": model_id,
-                "weight_dtype": "bf16" if pd.isna(row["weight_dtype"]) else str(row["weight_dtype"]),
                 **dict(zip(PLACEMENT, placement, strict=True)),
                 "batch_size": int(row["batch_size"]) * placement[2],
                 **{name: round(sent * int(row[name])) for name in ("input_tokens", "output_tokens")},
-                **dict(zip(SCENARIO_FORMATS, _formats(row, model_id), strict=True)),
+                **dict(
+                    zip(SCENARIO_FORMATS, (*_formats(row, model_id), launched_cache(row) if drawn else ""), strict=True)
+                ),
                 "drawn": drawn,
                 "measured_s": float(row["tpot_s"]),
                 "ttft_s": float(row["ttft_s"]),
@@ -106,6 +113,30 @@ def expressible(frame: pd.DataFrame) -> pd.DataFrame:
         )
     points = pd.DataFrame(found, columns=list(POINTS))
     return points.drop_duplicates([*SETTINGS, "measured_s"]).reset_index(drop=True)
+
+
+def launched_cache(row: Mapping[str, Any]) -> str:
+    """kv_dtype that a point of InferenceX was launched with (CACHES). Empty: the checkpoint's own, or not known."""
+    version, weights = (text if pd.isna(row[name]) else str(row[name]) for name, text in _UNNAMED.items())
+    runs = _caches().get((row["engine"], PLAIN_MODELS[row["model"]], row["hardware_id"], weights, version), [])
+    day = re.search(r"measured=(\d{4}-\d\d-\d\d)", row["source"])
+    # A list without days repeats the run's first.
+    known = [each for since, each in runs if day is None or since <= day[1]]
+    found = known[0 if day is None else -1] if known else "auto"
+    return "" if found == "auto" else found
+
+
+_UNNAMED = {"version": UNSTATED, "weight_dtype": "bf16"}
+
+
+@lru_cache(maxsize=1)
+def _caches() -> dict[tuple[str, ...], list[tuple[str, str]]]:
+    """(since, kv_dtype) of CACHES by engine, model, accelerator, weights and version, in the order of days."""
+    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row in pd.read_csv(CACHES, dtype=str).sort_values("since").to_dict("records"):
+        key = tuple(row[name] for name in ("engine", "model_id", "hardware_id", "weight_dtype", "version"))
+        found.setdefault(key, []).append((row["since"], row["kv_dtype"]))
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -147,9 +178,10 @@ def near_duplicates(points: pd.DataFrame) -> pd.Series:
 
 
 def chosen_formats(point: Mapping[str, Any]) -> dict[str, str]:
-    """The formats that a point's scenario names: `weight_dtype`, and `expert_dtype` of an MoE. None is its own."""
+    """The formats that a scenario names: `weight_dtype`, `expert_dtype` of an MoE, `kv_dtype`. Absent: its own."""
     moe = load_model(point["model_id"]).moe is not None
     wanted = {"weight_dtype": point["scenario_weights"], "expert_dtype": point["scenario_experts"] if moe else ""}
+    wanted["kv_dtype"] = point["scenario_cache"]
     return {name: text for name, text in wanted.items() if text}
 
 
@@ -192,7 +224,7 @@ def _count(value: Any) -> int:
 
 
 def _formats(point: Mapping[str, Any], model_id: str) -> tuple[str, str]:
-    """The SCENARIO_FORMATS of a row.
+    """The SCENARIO_FORMATS of a row, its cache's apart.
 
     The table calls every 8-bit checkpoint fp8. Where a known release of the model in 8 bits is scaled by blocks, or the
     row says so of its experts, the checkpoint is; else (Llama) it is scaled per tensor, as the row says.

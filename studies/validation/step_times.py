@@ -56,37 +56,53 @@ NVFP4_SCALES: dict[ActivationScales, str] = {"static": "half (shipped)", "dynami
 NO_STORE = "## Plain decode: time per output token\n\nNo store here, so not judged; run `make store` first."
 
 
-def judged_decode() -> dict[ActivationScales, pd.DataFrame] | None:
-    """Plain decode of the store here with each way of scaling the products of nvfp4. None without a store."""
+@dataclass(frozen=True)
+class Decode:
+    """Plain decode of the store's points."""
+
+    by_scales: Mapping[ActivationScales, pd.DataFrame]
+    """With each way of scaling the products of nvfp4."""
+    as_named: pd.DataFrame
+    """With lengths, runs and caches as the points name them: what another tool is asked."""
+
+    @property
+    def shipped(self) -> pd.DataFrame:
+        """As the product scales them."""
+        return self.by_scales["static"]
+
+
+def judged_decode() -> Decode | None:
+    """Plain decode of the store here. None without a store."""
     try:
         with open_store(default_store_path()) as opened:
             points = plain_decode_points(opened)
     except AdvisorError:
         return None
-    return {scales: plain_decode(points, scales) for scales in NVFP4_SCALES}
+    return Decode(
+        {scales: plain_decode(points, scales) for scales in NVFP4_SCALES}, plain_decode(points, as_named=True)
+    )
 
 
-def step_time_sections(decode: Mapping[ActivationScales, pd.DataFrame] | None) -> list[str]:
+def step_time_sections(decode: Decode | None) -> list[str]:
     """The sections in the order of the document. `decode`: `judged_decode`."""
     costs, rates = verify_costs(read_numbers(CURVES)), decode_rates(read_numbers(RATES))
     measured = [verify_cost_section(costs), decode_rates_section(rates)]
     if decode is None:
         return [NO_STORE, *measured]
-    shipped = decode["static"]
-    rows = held_out_rows(shipped)
-    by_scales = {NVFP4_SCALES[scales]: believed(held_out_rows(each)) for scales, each in decode.items()}
+    rows = held_out_rows(decode.shipped)
+    by_scales = {NVFP4_SCALES[scales]: believed(held_out_rows(each)) for scales, each in decode.by_scales.items()}
     return [
-        bars_of_step_times(step_time_bars(shipped, costs)),
-        decode_section(rows, shipped, without(shipped)),
+        bars_of_step_times(step_time_bars(decode, costs)),
+        decode_section(rows, decode.shipped, without(decode.shipped)),
         ratios_section(believed(rows), by_scales),
-        peer_section(believed(rows)),
+        peer_section(believed(held_out_rows(decode.as_named))),
         *measured,
     ]
 
 
-def write_judged_ratios(decode: Mapping[ActivationScales, pd.DataFrame]) -> Path:
+def write_judged_ratios(decode: Decode) -> Path:
     """Write what comparisons read, from points judged with constants fitted without their models."""
-    return write_ratios(ratio_records(believed(held_out_rows(decode["static"]))), SOURCE)
+    return write_ratios(ratio_records(believed(held_out_rows(decode.shipped))), SOURCE)
 
 
 def main() -> None:
@@ -162,7 +178,7 @@ def quarantine_bars(rows: pd.DataFrame) -> Iterator[Bar]:
 
 
 def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
-    """Bars beside AIConfigurator, from its last run."""
+    """Bars beside AIConfigurator, from its last run. `rows`: `plain_decode` as named, which is what it was asked."""
     if not PEER.is_file():
         yield Bar("better than AIConfigurator", "median and p90", "not run here", None)
         return
@@ -324,12 +340,13 @@ def _best_s(call: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
-def step_time_bars(rows: pd.DataFrame, costs: pd.DataFrame) -> list[Bar]:
-    """Every bar on step times. `rows`: `plain_decode`; `costs`: `verify_costs`."""
+def step_time_bars(decode: Decode, costs: pd.DataFrame) -> list[Bar]:
+    """Every bar on step times. `costs`: `verify_costs`."""
+    rows = decode.shipped
     parts: Sequence[Iterator[Bar]] = (
         decode_bars(rows),
         quarantine_bars(rows),
-        peer_bars(rows),
+        peer_bars(decode.as_named),
         ratio_bars(rows),
         verify_bars(costs),
         scan_bars(),

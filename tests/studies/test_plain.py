@@ -98,6 +98,26 @@ def test_lengths_drawn_up_to_those_named_are_judged_at_their_mean_and_in_a_run_t
     assert others < in_flight < 1.0
 
 
+def test_a_point_is_judged_with_the_cache_that_the_script_of_its_day_launched() -> None:
+    kimi = {"model": "moonshotai/Kimi-K2.5", "hardware_id": "b200-sxm", "weight_dtype": "fp4", "version": "0.17.0"}
+    days = ("2026-03-10", "2026-03-27", "2026-04-20")
+    sources = [f"source_file=2026-04-06.csv; measured={day}" for day in days]
+    other = [kimi | {"source": "source_file=/x.csv; measured=2026-04-20"}]
+    # The script names fp8 from 20 April; before its first, and in runs of others, the checkpoint's own stands.
+    judged = expressible(
+        frame(*(kimi | {"source": source, "batch_size": 8 + i} for i, source in enumerate(sources)), *other)
+    )
+    assert judged["scenario_cache"].tolist() == ["", "", "fp8", ""]
+
+
+def test_another_tool_is_compared_at_lengths_runs_and_caches_as_named() -> None:
+    row = {"source": "source_file=2026-04-06.csv; measured=2026-04-22", "version": "0.19.0", "hardware_id": "b200-sxm"}
+    judged, named = (plain_decode(frame(row), as_named=as_named) for as_named in (False, True))
+    assert (judged["scenario_cache"].item(), named["scenario_cache"].item()) == ("fp8", "")
+    assert (judged["input_tokens"].item(), named["input_tokens"].item()) == (922, 1024)
+    pd.testing.assert_frame_equal(named, plain_decode(frame(row | {"source": ""})))
+
+
 def test_rows_that_their_publisher_ran_with_speculation_alone_are_no_plain_decode() -> None:
     qwen = {"model": "Qwen/Qwen3.5-397B-A17B", "engine": "sglang", "version": "0.5.9"}
     on_eight = {"tensor_parallel": 8, "moe_tensor_parallel": 8}

@@ -49,6 +49,7 @@ LLAMA = {
     "output_tokens": 1000,
     "scenario_weights": "fp8",
     "scenario_experts": "",
+    "scenario_cache": "",
     "measured_s": 0.006,
     "ttft_s": 0.1,
 }

@@ -34,7 +34,7 @@ def main() -> None:
     with open_store(default_store_path()) as opened:
         frame = plain_decode_points(opened)
     started = time.perf_counter()
-    rows = plain_decode(frame)
+    rows = plain_decode(frame, as_named=True)
     own_s = (time.perf_counter() - started) / len(rows)
     asked = frame[frame["point_id"].isin(rows["point_id"])]
     with tempfile.TemporaryDirectory() as folder:
