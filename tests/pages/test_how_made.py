@@ -48,7 +48,7 @@ SHOWN = dict(
             "Kernels of one drafting pass",
             "each kind of uncertainty would give alone",
             "No measured tables here",
-            "Accepted length: 2.4 at K=3",
+            "2.4 tokens a round at K = 3",
         ),
         strict=False,
     )
