@@ -323,7 +323,8 @@ def gain_chance(p_gain: float, factor: float) -> float:
 def gain_text(low: float, p_gain: float, factor: float) -> str:
     """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies below 1."""
     said = gain_chance(p_gain, factor)
-    counted = "" if abs(said - p_gain) < PUBLISHED_COUNTED else ", published runs of this setup counted"
+    counted = f" with published runs of this setup, {chance_text(p_gain)} without"
+    counted = "" if abs(said - p_gain) < PUBLISHED_COUNTED else counted
     chance = f"the chance of a gain is {chance_text(said)}{counted}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 

@@ -19,6 +19,7 @@ from advisor.answers.best_k import DraftRow, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
+from advisor.measured.published import published_ids, published_runs
 from advisor.physics import laws
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import SIMULATED
@@ -85,6 +86,19 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
         f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}"
         f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
     )
+
+
+def published_text(advice: Advice) -> str:
+    """What published runs of this setup and drafter measured, in a sentence. Empty where there are none."""
+    scenario = advice.scenario
+    runs = published_runs(*published_ids(scenario), advice.setup.placement.gpus)
+    runs = tuple(run for run in runs if run.drafter == scenario.drafter_id)
+    if not runs:
+        return ""
+    speedups, batches = sorted(run.speedup for run in runs), sorted(run.batch_size for run in runs)
+    values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
+    loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
+    return f"{counted(len(runs), 'published run')} of this setup: {' to '.join(values)} at batch {' to '.join(loads)}."
 
 
 def likely_text(advice: Advice, n_draft: int) -> str:

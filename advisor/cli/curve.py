@@ -58,7 +58,7 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequen
 def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> list[dict[str, Any]]:
     """Rows of a curve with what files measured of the same model and accelerator at their batch and K, and its tier."""
     from advisor.cli.measured_files import read_measured  # readers of files need pandas, a curve does not
-    from advisor.measured.own_points import measured_cells, rows_of, with_rounds
+    from advisor.measured.own_points import measured_cells, rows_of, unlike, with_rounds
 
     found = with_rounds(rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length)
     cells = measured_cells(found)
@@ -67,11 +67,10 @@ def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> 
         at = ", ".join(f"batch {batch:g} K = {k}" for batch, k in sorted(cells)[:_CELLS_NAMED])
         why = f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
         click.echo(f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}", err=True)
-    routed = sorted({str(name) for name in found["routing"].dropna()} - {"natural", setup.scenario.routing})
-    if routed:
-        click.echo(
-            f"note: measured with routing {', '.join(routed)}, drawn beside routing {setup.scenario.routing}", err=True
-        )
+    if differs := unlike(found, setup.scenario):
+        scenario = setup.scenario
+        beside = f"the curve has {scenario.routing} routing, context {scenario.context_tokens:,}, {scenario.drafter_id}"
+        click.echo(f"note: measured with {', '.join(differs)}; {beside}", err=True)
     out = []
     for row in rows:
         cell = cells.get((row["batch_size"], row["n_draft"]), {})

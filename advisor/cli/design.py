@@ -55,7 +55,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.table import Column, Table
-from advisor.show.words.design import answer_document, candidate_rows, dials_table
+from advisor.show.words.design import answer_document, candidate_rows, losses_text
 from advisor.show.words.one_design import (
     against_baseline,
     choices_table,
@@ -361,8 +361,9 @@ def _print(answer: DesignAnswer) -> None:
     print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
     say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    say("\nSensitivity: one dimension as the baseline has it, the others re-optimised at equal quality")
-    print_table(dials_table(answer.dials))
+    say("\nTime lost at equal quality with one value held, the others solved again (k/N to the nearest pair):")
+    for dial in answer.dials:
+        say(f"  {losses_text(dial)}")
     flipped = [item for item in answer.sensitivity if item.flips]
     say(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:

@@ -19,6 +19,9 @@ _ALIKE = ("batch_size", "tensor_parallel", "engine", "engine_version", "weight_d
 _RAN_ALIKE = ("captured", "async_scheduling", "routing")
 """What a step and a round have in common when their times are compared; empty cells are a value of their own."""
 
+_CONTEXT_ALIKE = 1.5
+"""Choice of this project: rows whose context lies further than this from the scenario's are said to. [-]"""
+
 
 def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
     """Rows of a points frame measured on a scenario's accelerators and model. The batch is that of one copy.
@@ -65,6 +68,20 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
     out["speedup"] = rows["speedup"].astype(float).mask(timed, ratio)
     out["accepted_length"] = rows["accepted_length"].astype(float).mask(timed, length)
     return out
+
+
+def unlike(rows: pd.DataFrame, scenario: Scenario) -> tuple[str, ...]:
+    """Words on what rows ran with and a scenario does not: routing, context, drafts that cost nothing."""
+    found = []
+    routed = sorted({str(name) for name in rows["routing"].dropna()} - {"natural", scenario.routing})
+    if routed:
+        found.append(f"{', '.join(routed)} routing")
+    context = float(rows["context_tokens"].astype(float).median())
+    if abs(np.log(context / scenario.context_tokens)) > np.log(_CONTEXT_ALIKE):
+        found.append(f"context {context:,.0f}")
+    if (rows["drafter"] == "random").any() and scenario.drafter_id != "none":
+        found.append("drafts that cost no time")
+    return tuple(found)
 
 
 def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, float]]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -23,7 +22,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.own_points import rows_of, with_rounds
+from advisor.measured.own_points import rows_of, unlike, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.architecture import Moe
@@ -123,8 +122,7 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
         return None
     found = with_rounds(rows_of(rows.result.frame, scenario), load_setup(scenario).acceptance.accepted_length)
     found = found.dropna(subset=["speedup", "batch_size"])
-    simulated = found["routing"].fillna("natural") != "natural"
-    found = found.assign(source=np.where(simulated, "your upload, " + found["routing"] + " routing", "your upload"))
+    found = found.assign(source=", ".join(["your upload", *unlike(found, scenario)]))
     found = found.rename(columns={"draft_tokens_k": "n_draft"}).reindex(columns=list(_COLUMNS))
     return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
 

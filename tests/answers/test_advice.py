@@ -362,7 +362,7 @@ def test_every_way_out_states_the_same_chance_of_a_gain() -> None:
     assert advice.gain_factor < 0.9
     said = f"{answer.chance_of_gain:.0%}"
     assert f"chance of a gain {said}" in answer.odds
-    assert f"The chance of a gain is {said}, published runs of this setup counted." in likely_text(
+    assert f"The chance of a gain is {said} with published runs of this setup, over 99% without." in likely_text(
         advice, answer.n_draft
     )
     assert live_answer(advice)["record"] == advice.gain_factor

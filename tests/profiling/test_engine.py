@@ -213,15 +213,25 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     assert main([*asked, "--budget-s", "0.01"]) == 3
     said = capsys.readouterr().out
     assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.1 s, at most 0; the first 2 of 8 layers" in said
-    assert "`fit` needs 3 cells that are ok; measure again" in said
+    assert "`fit` needs 3 cells that are ok: --resume with more --budget-s measures the rest" in said
     monkeypatch.setattr(engine_plan, "NOISE_LIMIT", 1e9)
     assert main([*asked, "--resume"]) == 0
-    last = capsys.readouterr().out.splitlines()[-2:]
-    assert last[0].endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
-    for part in (f"--model {engine}/config.json", f"--hardware {engine}/hardware.json", "--accepted-length 2@3"):
-        assert part in last[1]
-    assert {row["notes"] for row in table(engine)} == {"first 2 of 8 layers"}
-    assert {row["hardware_id"] for row in table(engine)} == {"hardware.json"}
+    *table, curve, fit = capsys.readouterr().out.splitlines()[-6:]
+    assert table[0].startswith("measured steps [ms]")
+    assert table[1].split() == ["batch", "plain", "K=3"]
+    assert [len(line.split()) for line in table[2:]] == [4, 4], "batch, plain step, round and its ratio"
+    assert fit.endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
+    read = list(csv.DictReader((engine / "data.csv").open(encoding="utf-8")))
+    context = f"--context {round(float(read[0]['context_tokens']))} "
+    for part in (
+        f"--model {engine}/config.json",
+        f"--hardware {engine}/hardware.json",
+        "--accepted-length 2@3",
+        context,
+    ):
+        assert part in curve
+    assert {row["notes"] for row in read} == {"first 2 of 8 layers"}
+    assert {row["hardware_id"] for row in read} == {"hardware.json"}
 
 
 @pytest.mark.parametrize(("script", "said"), [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")])

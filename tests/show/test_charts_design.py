@@ -102,7 +102,7 @@ def test_values_read_as_the_field_writes_them() -> None:
 
 def test_the_finding_of_a_strip_names_the_best_value_and_the_users() -> None:
     alt = dial_chart(RATIO).alt
-    assert "least time is at 8 of 512" in alt
+    assert "least time is at 1/64;" in alt
     assert "held at yours, 8 of 256, 4.7% of the time is lost" in alt
     assert dial_chart(replace(RATIO, loss=np.full(4, np.nan))).alt == "By k/N: nothing keeps every limit."
 

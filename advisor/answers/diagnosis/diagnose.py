@@ -158,7 +158,7 @@ def verdict_text(
         return f"Measure again before anything is tuned: no row of it can be used ({refused[0]})."
     open_rules = f" {counted(n_not_judged, 'rule')} could not be judged." if n_not_judged else ""
     if not compared or verdict == "unknown":
-        return f"Nothing found in what could be judged, and nothing to compare with a prediction.{open_rules}"
+        return f"No fault found here. Add a run with drafts and one without: their gap says where to look.{open_rules}"
     if losing and verdict == "as_predicted":
         return f"{loss_text(losing[0])}{open_rules}"
     row = shown_row(compared)

@@ -356,10 +356,16 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
     return out
 
 
+_SENSORS = {"temp", "temperature", "util", "utilization", "utilisation", "clock", "mhz", "fan", "watts", "power"}
+"""Words of what a monitor reads beside a run: `gpu_temp` names no accelerator."""
+
+
 def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
     """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
     words = set(key.split("_"))
+    if words & _SENSORS:
+        return IGNORE
     if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
         fits = (f"baseline_{metric}" for metric in METRICS if {*metric.split("_")} <= words)
         return next((name for name in fits if name not in taken), IGNORE)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,14 +35,14 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--engine-python", default=sys.executable, metavar="PATH", help="the Python that has the engine")
     parse.add_argument("--model", required=True, help="config.json or its folder; with the advisor also an id")
     parse.add_argument("--layers", type=int, help="first layers of the model alone, where the whole does not fit")
-    parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER")
-    parse.add_argument("--batches", default="1,4,16,32", help="sequences decoding together")
-    parse.add_argument("--k", default="0,1,3", help="draft lengths; 0 is the plain step")
-    parse.add_argument("--context", default="32", help="prompt tokens of each sequence")
-    parse.add_argument("--routing", default="uniform", help="uniform, natural, or what `trace` prints")
+    parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER [default: random]")
+    parse.add_argument("--batches", default="1,4,16,32", help="sequences decoding together [default: %(default)s]")
+    parse.add_argument("--k", default="0,1,3", help="draft lengths; 0 is the plain step [default: %(default)s]")
+    parse.add_argument("--context", default="32", help="prompt tokens of each sequence [default: %(default)s]")
+    parse.add_argument("--routing", default="uniform", help="uniform (default), natural, or what `trace` prints")
     parse.add_argument("--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)")
-    parse.add_argument("--repeats", type=int, default=3, help="repeats of each cell")
-    parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat")
+    parse.add_argument("--repeats", type=int, default=3, help="repeats of each cell [default: %(default)s]")
+    parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
     parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
     parse.add_argument(
@@ -48,7 +50,9 @@ def parser() -> argparse.ArgumentParser:
         default="",
         help="accelerator id of the rows, or a path to its JSON; of a processor it is measured first",
     )
-    parse.add_argument("--budget-s", type=float, default=270.0, help="no new repeat after this time [s]")
+    parse.add_argument(
+        "--budget-s", type=float, default=270.0, help="no new repeat after this time [s] [default: %(default)s]"
+    )
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
     parse.add_argument("--output", type=Path, help="folder for the results; new, unless --resume")
     parse.add_argument("--resume", action="store_true", help="measure what is left of the run in --output")
@@ -189,20 +193,54 @@ def _next(plan: Plan, outcome: Outcome) -> list[str]:
     """The commands that put a run to use, or what stands in the way of it."""
     out = outcome.out_dir
     if outcome.counts.get("ok", 0) < LEAST_ROWS:
-        busy = ": other work disturbed the rest" if outcome.counts.get("noisy") else ""
-        return [
-            f"`fit` needs {LEAST_ROWS} cells that are ok{busy}; measure again on a quiet machine, to another --output"
-        ]
+        if outcome.counts.get("noisy"):
+            next_step = "other work disturbed the rest; measure again on a quiet machine, to another --output"
+        elif outcome.counts.keys() - {"ok", "skipped"}:
+            next_step = "the engine's reasons stand above and in engine.log; --drafter random asks least of it"
+        else:
+            next_step = "--resume with more --budget-s measures the rest"
+        return [f"`fit` needs {LEAST_ROWS} cells that are ok: {next_step}"]
     of = f"--model {out}/config.json" if plan.model_id == "config.json" else f"--model {plan.model_id}"
     on = f"--hardware {out}/hardware.json" if plan.hardware == "hardware.json" else f"--hardware {plan.hardware}"
     drafter = plan.drafter if plan.drafter in ("eagle3", "mtp") else "ngram"
     grid = f"--batches {','.join(map(str, plan.batches))} --k {','.join(map(str, plan.drafts))}"
     length = f"--drafter {drafter} --accepted-length 2@{max(plan.drafts)}" if max(plan.drafts) else "--drafter none"
+    rows = _timed(Path(out), plan.contexts[0])
+    # The rows' own context: a curve at another one would stand beside steps that read another cache.
+    context = f"--context {round(statistics.median(float(row['context_tokens']) for row in rows))}"
     return [
-        f"what it changes: python -m advisor fit {out}/data.csv --output {out}/refit",
-        f"beside the curve (2: your accepted length): python -m advisor curve {of} {on} --routing uniform {length} "
-        f"{grid} --measured {out}/data.csv",
+        *_table(plan, rows),
+        f"beside the model (2: your accepted length): python -m advisor curve {of} {on} --routing uniform {context} "
+        f"{length} {grid} --measured {out}/data.csv",
+        f"what it changes, written where rows left out gain: python -m advisor fit {out}/data.csv --output {out}/refit",
     ]
+
+
+def _timed(folder: Path, context: int) -> list[dict[str, str]]:
+    """The rows of a run at one context of its plan that have a step time."""
+    with (folder / "data.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["point_id"].endswith(f"-c{context}")]
+    return [row for row in rows if row["step_time_s"]]
+
+
+def _table(plan: Plan, rows: list[dict[str, str]]) -> list[str]:
+    """Measured steps by batch and K, and the tokens a round has to bring for a gain."""
+    steps = {(int(float(row["batch_size"])), int(row["draft_tokens_k"])): row for row in rows}
+    lines = [" ".join(["batch", *(f"{f'K={k}' if k else 'plain':>16}" for k in plan.drafts)])]
+    for batch in plan.batches:
+        plain = steps.get((batch, 0))
+        cells = [_cell(steps.get((batch, k)), plain if k else None) for k in plan.drafts]
+        lines.append(" ".join([f"{batch:5d}", *(f"{cell:>16}" for cell in cells)]))
+    free = "; random drafts cost nothing, a real drafter's time comes on top" if plan.drafter == "random" else ""
+    return [f"measured steps [ms] (tokens a round from which K gains; ~ noisy{free}):", *lines]
+
+
+def _cell(row: dict[str, str] | None, plain: dict[str, str] | None) -> str:
+    if row is None:
+        return "-"
+    step_s = float(row["step_time_s"])
+    ratio = f" ({step_s / float(plain['step_time_s']):.2f})" if plain else ""
+    return f"{'~' if row['status'] != 'ok' else ''}{step_s * 1e3:.2f}{ratio}"
 
 
 def _text(path: Path) -> str:

@@ -15,7 +15,7 @@ from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
 from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
-from advisor.show.words.design import DIALS, dial_value, loss_text
+from advisor.show.words.design import DIALS, dial_value, held_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
 DIAL_INSET = 70
@@ -125,7 +125,7 @@ def _dial_alt(dial: Dial) -> str:
     own = dial.loss[dial.own]
     here = "nothing keeps every limit" if np.isnan(own) else f"{own:.1%} of the time is lost"
     return (
-        f"By {what} at equal quality least time is at {dial_value(dial, dial.best)}; held at yours, "
+        f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at yours, "
         f"{dial_value(dial, dial.own)}, {here}. Turned alone from {dial_value(dial, 0)} to "
         f"{dial_value(dial, len(dial.loss) - 1)}, the lowest law's quality goes from {dial.quality_low[0]:.0%} to "
         f"{dial.quality_low[-1]:.0%}."

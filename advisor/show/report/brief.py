@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.answers.advice import gain_text
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.summary import accepted_length_flips, accepted_text, flip_texts, gain_end_text
+from advisor.answers.summary import accepted_length_flips, accepted_text, flip_texts, gain_end_text, published_text
 from advisor.catalog.engines import load_engine
 from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, typeset_block
 from advisor.show.report.build import Report
@@ -48,7 +48,7 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     length = float(advice.setup.acceptance.accepted_length[advice.curve_k])
     flips = flip_texts(accepted_length_flips(advice), advice.curve_k, length)
-    lines = [accepted_text(advice), *flips]
+    lines = [accepted_text(advice), published_text(advice), *flips]
     lines.append(gain_end_text(advice))
     if report.validation:
         lines.append(nearest_check(*next(iter(report.validation.items()))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from operator import itemgetter
@@ -128,15 +128,29 @@ def loss_text(loss: float) -> str:
     return "+0%" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
 
 
-def dials_table(found: Sequence[Dial]) -> Table[Dial]:
-    """Each dial held at the own design's value and what that costs, beside the value that costs least."""
-    columns = (
-        Column[Dial]("held", lambda dial: DIALS[dial.name], words=True),
-        Column[Dial]("at", lambda dial: dial_value(dial, dial.own)),
-        Column[Dial]("slowdown", lambda dial: loss_text(float(dial.loss[dial.own]))),
-        Column[Dial]("best at", lambda dial: "" if dial.best is None else dial_value(dial, dial.best)),
+def held_value(dial: Dial, at: SupportsIndex) -> str:
+    """One value of a dial where the rest is solved again: k/N of whatever pair, shared experts or width."""
+    if dial.name == "ratio":
+        return f"1/{1.0 / dial.position[at]:.3g}"
+    return f"{dial.position[at]:,.3g}" if dial.name == "shared" else f"{dial.position[at]:,.0f}"
+
+
+_MOST_VALUES = 9
+
+
+def losses_text(dial: Dial) -> str:
+    """Time lost at each value of a dial that some design keeps, the baseline's marked."""
+    known = np.flatnonzero(~np.isnan(dial.loss))
+    index = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_VALUES)).round().astype(int)]
+    shown = sorted({*index.tolist(), dial.own, *([] if dial.best is None else [dial.best])})
+    values = (
+        f"{held_value(dial, at)} {loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
+        for at in shown
     )
-    return Table(columns, found)
+    return f"{_HELD[dial.name]}: {', '.join(values)}"
+
+
+_HELD = {"ratio": "k/N", "shared": "shared experts", "width": "expert width"}
 
 
 def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line]:

@@ -34,7 +34,7 @@ def verdict_title(found: OwnVerdict) -> str:
     """The verdict in a few words."""
     if found.kind == "slower":
         known = found.own_length is not None or found.quantity == "round_s"
-        return "Something is misconfigured" if known else "Your runs gain less than the model says"
+        return "Slower than modelled, cause not found" if known else "Your runs gain less than the model says"
     if found.kind == "plain_step":
         return f"Your step without drafts takes {_beside(_plain(found), _TIMES)}"
     return {

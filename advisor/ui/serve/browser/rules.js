@@ -264,7 +264,7 @@ function against(m, length) {
   const said = odd.map((one) => one[2]).sort((a, b) => a - b).map((one) => `${one.toFixed(2)}×`), last = said.pop();
   const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
   const of = odd.length === same.length ? odd.length : `${odd.length} of ${same.length}`;
-  return [["", ` · ◆ ${of} published run${same.length > 1 ? "s" : ""} of this setup measured `], [values, ", outside our likely range"]];
+  return [["", ` · ◆ ${of} published run${same.length > 1 ? "s" : ""} of this setup measured `], [values, ", not as predicted there"]];
 }
 
 /** Headline and the figures of the line below it. */
@@ -281,8 +281,9 @@ function verdict(m, batch, length, now, ranges) {
     const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
     return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
   }
-  const counted = Math.abs(tried.pGain - tried.pDrawn) < m.rules.counted ? "" : ", published runs counted";
-  const chance = tried.pGain < 0.995 ? `${Math.round(100 * tried.pGain)}%` : ">99%";
+  const percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
+  const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
+  const counted = moved ? ` (model alone ${percent(tried.pDrawn)})` : "", chance = percent(tried.pGain);
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
