@@ -89,12 +89,12 @@ def done(folder: Path) -> bool:
     )
 
 
-def run_block(block: Block, out: Path, seconds: float, python: str, log: Path) -> str:
+def run_block(block: Block, out: Path, seconds: float, python: str, hardware: str, log: Path) -> str:
     """Run one block. Returns how it ended: complete, partial, or why it was not measured."""
     folder = out / block.name
     arguments = [str(out / "design") if part == "MODEL" else part for part in block.arguments]
     if "--engine" in arguments:
-        arguments += ["--engine-python", python, "--budget-s", f"{seconds:.0f}"]
+        arguments += ["--engine-python", python, "--hardware", hardware, "--budget-s", f"{seconds:.0f}"]
     else:
         arguments += ["--time-budget-s", f"{seconds:.0f}", "--progress", "none"]
     if folder.exists() and any(folder.iterdir()):
@@ -126,6 +126,7 @@ def main(argv: list[str] | None = None) -> int:
     parse.add_argument("--output", type=Path, required=True, help="folder for everything")
     parse.add_argument("--budget-s", type=float, default=1500.0, help="time for all blocks together [s]")
     parse.add_argument("--engine-python", default=sys.executable, help="the Python that has vLLM")
+    parse.add_argument("--hardware", required=True, help="accelerator id of the engine's rows, e.g. h200-sxm")
     parse.add_argument("--only", action="append", default=[], help="this block alone; repeatable")
     options = parse.parse_args(argv)
     out, began = options.output.resolve(), time.monotonic()
@@ -146,7 +147,12 @@ def main(argv: list[str] | None = None) -> int:
             ended[block.name] = "no time left"
         else:
             ended[block.name] = run_block(
-                block, out, max(LEAST_S, block.share * left), options.engine_python, out / "log.txt"
+                block,
+                out,
+                max(LEAST_S, block.share * left),
+                options.engine_python,
+                options.hardware,
+                out / "log.txt",
             )
         print(f"{block.name}: {ended[block.name]}", flush=True)
         summary = {

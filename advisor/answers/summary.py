@@ -89,7 +89,7 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def published_text(advice: Advice) -> str:
-    """What published runs of this setup and drafter measured, in a sentence. Empty where there are none."""
+    """Sentence on what published runs of this setup and drafter measured. Empty where there are none."""
     scenario = advice.scenario
     runs = published_runs(*published_ids(scenario), advice.setup.placement.gpus)
     runs = tuple(run for run in runs if run.drafter == scenario.drafter_id)

@@ -24,7 +24,7 @@ def test_verification_by_parts_comes_first() -> None:
 def test_without_an_engine_or_time_it_says_so_and_writes_below_its_folder_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     only = [part for block in (*ENGINE, gpu_blocks.BLOCKS[0]) for part in ("--only", block.name)]
-    assert gpu_blocks.main(["--output", str(out), "--budget-s", "1", *only]) == 3
+    assert gpu_blocks.main(["--output", str(out), "--hardware", "h200-sxm", "--budget-s", "1", *only]) == 3
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {summary["blocks"][block.name] for block in ENGINE} == {"no engine: vLLM is not importable here"}
     assert summary["blocks"]["verify"] == "no time left"
@@ -36,13 +36,13 @@ def test_a_block_that_is_complete_is_not_measured_again(tmp_path: Path, monkeypa
     small = gpu_blocks.Block("small", ("--engine", "vllm", "--model", "MODEL", "--batches", "1", "--k", "0,1"), 0.9)
     monkeypatch.setattr(gpu_blocks, "BLOCKS", (small,))
     out = tmp_path / "out"
-    first = gpu_blocks.main(["--output", str(out), "--budget-s", "60"])
+    first = gpu_blocks.main(["--output", str(out), "--hardware", "h200-sxm", "--budget-s", "60"])
     rows = (out / "small" / "data.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 3
     assert gpu_blocks.done(out / "small") == (first == 0)
     (out / "small" / "meta.yaml").write_text('status: "complete"\n', encoding="utf-8")
     lines = (out / "small" / "lines.jsonl").read_bytes()
-    assert gpu_blocks.main(["--output", str(out), "--budget-s", "60"]) == 0
+    assert gpu_blocks.main(["--output", str(out), "--hardware", "h200-sxm", "--budget-s", "60"]) == 0
     assert (out / "small" / "lines.jsonl").read_bytes() == lines
 
 

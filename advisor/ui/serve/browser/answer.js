@@ -177,7 +177,7 @@ function legend(v) {
   if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
-  if (twin) made.push(key("···", "faint", "dense model of the same active size"));
+  if (twin) made.push(key("···", "faint", "dense model, same active size"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
