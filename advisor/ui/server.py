@@ -285,6 +285,7 @@ _HEIGHTS = """
 #root .st-key-share_link { min-height: 51px; }
 #root .st-key-report_files { min-height: 64px; }
 #root .st-key-report_extras { min-height: 38px; }
+@media (min-width: 640px) { #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; } }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
 #root .st-key-trust_by { min-height: 64px; } #root :is(.st-key-coverage, .st-key-errors) { min-height: 260px; }
 #root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
