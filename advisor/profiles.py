@@ -131,7 +131,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def profile_ids(kind: str) -> list[str]:
     """Ids of all profiles of one kind (`hardware`, `drafters`, `routing`), sorted. An id is a file's stem."""
-    return sorted(path.stem for path in (PROFILES / kind).glob("*.yaml"))
+    return sorted(name.removesuffix(".yaml") for name in os.listdir(PROFILES / kind) if name.endswith(".yaml"))
 
 
 def load_profile(kind: str, profile_id: str, model: type[Profile], plural: str, listing: str) -> Profile:

@@ -38,8 +38,8 @@ APART = 2.0
 """Pairs of designs count where they differ by more than this many times the largest spread of the four cells. [-]"""
 BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
 """Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
-EQUAL_BYTES, SHALLOW = ("coarse", "fine"), ("k4-2-layers", "k4-4-layers")
-"""Designs of one purpose each: the bytes of k4 in coarser and finer experts, and its first layers."""
+EQUAL_BYTES = ("coarse", "fine")
+"""Designs of the bytes of k4 in coarser and finer experts."""
 
 
 def cells_of(folders: Sequence[Path]) -> pd.DataFrame:
@@ -153,10 +153,10 @@ def report(folders: Sequence[Path]) -> str:
     """The figures beside their bars, as text."""
     cells = cells_of(folders)
     timed = cells[~cells["status"].isin(UNUSABLE)]
-    every = points_held(folders, cells)
-    whole = [point for point in every if _design_of(point) not in SHALLOW]
+    # The first layers of a design measured in runs of their own do not carry to its whole: decision 0032.
+    whole = [point for point in points_held(folders, cells) if not _design_of(point).endswith("-layers")]
     rows = table_of(whole, cells)
-    names = set(map(_design_of, every))
+    names = set(map(_design_of, whole))
     plain, rounds = rows[rows["n_draft"] == 0], rows[rows["n_draft"] > 0]
     lines = [
         f"{len(folders)} designs, {len(cells)} cells, {len(timed)} timed as asked",
@@ -184,7 +184,6 @@ def report(folders: Sequence[Path]) -> str:
     )
     lines.append(f"a time per touched expert, as a refit is offered it: {told}")
     lines += granularity(whole, cells) if names > set(EQUAL_BYTES) else []
-    lines += depth(every, cells) if names >= {"k4", *SHALLOW} else []
     return "\n".join(lines)
 
 
@@ -208,29 +207,6 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
 def _n_moe(point: Point) -> int:
     moe = point.setup.architecture.moe
     return moe.count if moe else 0
-
-
-def depth(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
-    """The whole of k4 by its first two and four layers: cell by cell along a line, and by a fit on the two depths."""
-    names = ("k4", *SHALLOW)
-    rows = _from_others([p for p in points if _design_of(p) in names], cells, ["k4"])
-    control = cells.loc[[str(p.row["point_id"]) for p in points if _design_of(p) in names], "control_ratio"]
-    rows = rows.assign(over_control=rows["measured"] / control.to_numpy())
-    whole, two, four = (rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in names)
-    # Eight layers: those of four and four times the difference between four and two, over two.
-    line, steady = (
-        (two[column] + 3.0 * (four[column] - two[column])) / whole[column] for column in ("measured", "over_control")
-    )
-    steeper = ((four["measured"] - two["measured"]) * 2.0 / (whole["measured"] - four["measured"])).median()
-    middle = (two["measured"] + (whole["measured"] - two["measured"]) / 3.0) / four["measured"]
-    return [
-        f"eight layers from two and four: along a line {abs(line - 1.0).mean():.1%} on {line.count()} cells "
-        f"(median x{line.median():.2f}), by a fit {mean_error(whole, 'apart'):.1%} on {len(whole)} "
-        f"(x{(whole['apart'] / whole['measured']).median():.2f}), unfitted {mean_error(whole, 'before'):.1%}; "
-        f"four layers between two and eight: {abs(middle - 1.0).mean():.1%}; "
-        f"each cell over its control, the line: {abs(steady - 1.0).mean():.1%}; "
-        f"a layer between two and four over one between four and eight: x{steeper:.2f}"
-    ]
 
 
 def _design_of(point: Point) -> str:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.measured.measurements import read_numbers
 from advisor.physics.expert_ranks import balanced, contiguous, drawn_choices, rank_counts, skewed_loads
 from advisor.physics.touched_experts import RoutingPreset, local_experts, touched_experts
 from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
+from studies.published import read_numbers
 
 CELLS = ((16, 1, 12), (16, 4, 6), (256, 4, 1))
 """Sequences, tokens of each, and steps drawn."""

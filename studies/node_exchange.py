@@ -14,7 +14,6 @@ from functools import cache
 
 import numpy as np
 
-from advisor.measured.measurements import read_numbers
 from advisor.physics import laws
 from advisor.physics.hardware import load_hardware
 from advisor.physics.kernel_costs import KernelCosts, Network, StreamCost
@@ -24,6 +23,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
+from studies.published import read_numbers
 
 EXCHANGES = MEASUREMENTS / "expert_exchange"
 UNSTATED = "h200-sxm"

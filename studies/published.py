@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 from advisor.catalog.fit_records import OVERHEAD_NAMES
 from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
 from advisor.measured.laboratories import laboratory_of_row
+from advisor.measured.measurements import read_dataset
 from advisor.measured.points import Asked, Point, judged_rows, measured_times, points_at
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of
@@ -140,3 +142,13 @@ def fitted_rows() -> pd.DataFrame:
     """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
     rows = judged_rows()
     return rows[~immature(rows)].reset_index(drop=True)
+
+
+def read_numbers(folder: Path) -> pd.DataFrame:
+    """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing. AdvisorError as there."""
+    _, text = read_dataset(folder)
+    for name, cells in text.items():
+        filled = cells.where(cells != "")
+        numbers = pd.to_numeric(filled, errors="coerce")
+        text[name] = numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+    return text

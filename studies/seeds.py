@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measured.measurements import read_numbers
 from advisor.measured.seeds import (
     FOUND,
     STATES,
@@ -42,6 +41,7 @@ from advisor.predict.setup import by_form
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 from advisor.show.explain.round import citations
+from studies.published import read_numbers
 from studies.runtime import K_MAX, PaperStudy, paper_study, rows_of, summarise_study
 from studies.validation.outside import (
     BATCHES,

@@ -60,19 +60,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InGroups | 
     return _InGroups(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A Ray cluster of two nodes on this machine."""
-    ray = pytest.importorskip("ray", reason="work over a cluster is an optional extra: ray is not installed")
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20})
-    made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-
-
 @pytest.fixture(autouse=True, scope="session")
 def _components_are_looked_for_once() -> Iterator[None]:
     """Each AppTest reads the metadata of every installed package for components of Streamlit, 0.2 processor seconds;
@@ -84,8 +71,6 @@ def _components_are_looked_for_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as kept:
         kept.setattr(
-            manifest_scanner,
-            "scan_component_manifests",
-            functools.cache(manifest_scanner.scan_component_manifests),
+            manifest_scanner, "scan_component_manifests", functools.cache(manifest_scanner.scan_component_manifests)
         )
         yield

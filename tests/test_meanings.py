@@ -11,10 +11,10 @@ import yaml
 
 from advisor.answers.diagnosis.facts import read_settings
 from advisor.catalog.graphs import stated_sizes
-from advisor.measured.ingest.columns import drafter_name, match_hardware, weight_dtype
+from advisor.catalog.hardware import hardware_meant
+from advisor.measured.ingest.columns import drafter_name, weight_dtype
 from advisor.measured.laboratories import laboratory_of_row
 from advisor.measured.row_questions import engine_class, question_of
-from advisor.physics.hardware import hardware_ids
 from advisor.text import safe_cell, token_count, with_prefix
 from studies.overheads import is_before
 from tests.catalog.formats import formats_from_config
@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "laboratory of an address": lambda url: laboratory_of_row({"source_title": "a new title", "source_url": url}),
     "weight format of an engine": weight_dtype,
     "drafter of an engine": drafter_name,
-    "accelerator of a driver": lambda text: match_hardware(text, hardware_ids()),
+    "accelerator of a driver": hardware_meant,
     "name in a row": lambda given: getattr(question_of(ROW | {given[0]: given[1]}).scenario, given[0]),
     "kind of build of a row": lambda cells: question_of(ROW | cells).engine_class,
     "engine class": lambda given: engine_class(*given),

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from advisor.measured.ingest.columns import POINT_COLUMNS
+from advisor.measured.ingest.columns import COLUMNS as TABLES
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.device import ProfilingError, StopOnSignal
 from advisor.profiling.engine.machine import hardware
@@ -33,13 +33,12 @@ BATCHES, DRAFTS = (1, 2, 4, 8, 16, 32), (0, 1, 2, 3, 5)
 
 
 class Design(NamedTuple):
-    """Experts of a token, width of one, width of the shared one, all experts and layers. [-]"""
+    """Experts of a token, width of one, width of the shared one, all experts. [-]"""
 
     n_active: int
     width: int
     shared: int = 0
     n_experts: int = 64
-    layers: int = 8
 
 
 DESIGNS = {
@@ -51,11 +50,9 @@ DESIGNS = {
     "k8w256s1": Design(8, 256, 256),
     "coarse": Design(2, 1024, n_experts=32),
     "fine": Design(8, 256, n_experts=128),
-    "k4-2-layers": Design(4, 512, layers=2),
-    "k4-4-layers": Design(4, 512, layers=4),
 }
 """The first six span k/N, the shared share and the width; `coarse` and `fine` have the bytes of k4 in experts
-twice and half as wide; the last two are its first layers."""
+twice and half as wide."""
 MEANINGS = {
     "status": ("How the cell went: only `ok` is fitted", "1"),
     "prefill_time_s": ("From adding B prompts to the last first token", "s"),
@@ -77,7 +74,7 @@ def design(shape: Design) -> dict[str, Any]:
     return {
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",
-        "num_hidden_layers": shape.layers,
+        "num_hidden_layers": 8,
         "hidden_size": 512,
         "num_attention_heads": 8,
         "num_key_value_heads": 2,
@@ -115,7 +112,7 @@ def write_data_set(run_folder: Path, out: Path) -> None:
     for name in ("config.json", "hardware.json", "data.csv"):
         (out / name).write_bytes((run_folder / name).read_bytes())
     raw = (out / "data.csv").read_bytes()
-    said = {column.name: (column.meaning, column.unit or "1") for column in POINT_COLUMNS} | MEANINGS
+    said = {column.name: (column.meaning, column.unit or "1") for column in TABLES["points"].values()} | MEANINGS
     engine = yaml.safe_load((run_folder / "meta.yaml").read_text(encoding="utf-8"))["engine"]
     machine = json.loads((out / "hardware.json").read_text(encoding="utf-8"))["name"]
     meta = {

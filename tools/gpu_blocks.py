@@ -71,7 +71,6 @@ BLOCKS = (
     engine("engine-random", "random", share=0.4),
     engine("engine-eagle3", "eagle3", share=0.4),
     sweep("moe", "bandwidth", "moe_layer"),
-    sweep("rounds", "bandwidth", "launch", "sd_speedup"),
     sweep("steps", "bandwidth", "decode_step"),
     sweep("attention", "bandwidth", "attention_decode", "mla_decode"),
     sweep("gemm", "bandwidth", "gemm", "lm_head"),

@@ -21,17 +21,17 @@ from advisor.answers.best_k import (
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
 from advisor.answers.round_costs import KRange
 from advisor.answers.schedule import schedule_texts
-from advisor.measured.published import PublishedRun, gain_factor, published_ids, published_runs
+from advisor.measured.published import PublishedRun, gain_factor, runs_beside
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
-from advisor.physics.components import BY_KEY, component_name
+from advisor.physics.components import BY_KEY
 from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Prediction, Tier
-from advisor.text import MERITS
+from advisor.text import MERITS, counted
 
 _HARDLY = 1.1
 """Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""
@@ -110,6 +110,8 @@ class Advice:
     """The K those two belong to."""
     gain_factor: float
     """What published runs of this setup make of a chance of a gain (`measured.published.gain_factor`). [-]"""
+    counting: str
+    """The published runs that moved it, in words. Empty where none did."""
     warnings: tuple[str, ...]
 
     @property
@@ -137,7 +139,7 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
     """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
     plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
     return tuple(
-        ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        ComponentTime(name, BY_KEY[name].label, digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
         for name in sorted(whole, key=lambda name: -whole[name])
         if whole[name] or plain.get(name)
     )
@@ -171,11 +173,14 @@ def advise(scenario: Scenario) -> Advice:
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
-    factor = _factor_of(setup, curve)
+    runs = _runs_beside(setup, curve)
+    slower = sum(run.speedup <= 1.0 for run in runs)
+    which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
+    factor, counting = factor_of_runs(runs, curve), f"counting {which}" if runs else ""
     return Advice(
         scenario=scenario,
         setup=setup,
-        recommendation=_recommendation(setup, curve, row, rows, factor),
+        recommendation=_recommendation(setup, curve, row, rows, (factor, counting)),
         drafts=rows,
         k_by_batch=ranges,
         to_serve=ranges_to_serve(ranges, values, scenario.batch_size),
@@ -186,30 +191,35 @@ def advise(scenario: Scenario) -> Advice:
         break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
         curve_k=int(curve.drafts[drafting]),
         gain_factor=factor,
+        counting=counting,
         warnings=_warnings(setup, curve, row, rows),
     )
 
 
-def _factor_of(setup: Setup, curve: Curve) -> float:
-    """Factor on the chance of a gain by published runs of this setup. 1 with a refit: own runs stand nearer. [-]
+Record = tuple[float, str]
+"""Factor of published runs on a chance of a gain, and which runs it counts, in words."""
+
+
+def _runs_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
+    """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand nearer."""
+    if setup.adjustment is not None:
+        return []
+    return [
+        run
+        for run in runs_beside(setup.scenario, setup.placement.gpus)
+        if curve.batches[0] <= run.batch_size <= curve.batches[-1]
+        and (np.isnan(run.n_draft) or run.n_draft in curve.drafts[1:])
+    ]
+
+
+def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
+    """Factor on the chance of a gain by published runs on batches and K of the curve. 1 without any. [-]
 
     The chance expected of a run is that of its batch, K and accepted length. Without K: the best; without accepted
     length: the scenario's.
     """
-    if setup.adjustment is not None or len(curve.drafts) < 2:
+    if not runs or len(curve.drafts) < 2:
         return 1.0
-    return factor_of_runs(published_runs(*published_ids(setup.scenario), setup.placement.gpus), setup.scenario, curve)
-
-
-def factor_of_runs(runs: Sequence[PublishedRun], scenario: Scenario, curve: Curve) -> float:
-    """Factor by those of the runs that drafted as the scenario does, on batches and K of the curve. [-]"""
-    runs = [
-        run
-        for run in runs
-        if run.drafter == scenario.drafter_id
-        and curve.batches[0] <= run.batch_size <= curve.batches[-1]
-        and (np.isnan(run.n_draft) or run.n_draft in curve.drafts[1:])
-    ]
     batch, n_draft, length, measured = (
         np.array([getattr(run, name) for run in runs], float)
         for name in ("batch_size", "n_draft", "accepted_length", "speedup")
@@ -241,7 +251,7 @@ def advice_on(advice: Advice, engine: str) -> Advice:
         return advice
 
 
-def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], factor: float) -> Recommendation:
+def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], record: Record) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
     chosen, tier = rows[column], Tier(curve.tier[row, column])
     prediction = Prediction(
@@ -265,33 +275,33 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
         tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
         p_best=chosen.p_best,
         p_gain=p_gain,
-        chance_of_gain=gain_chance(p_gain, factor),
+        chance_of_gain=gain_chance(p_gain, record[0]),
         regret=chosen.expected_loss,
         equal_drafts=equal if column else (),
         equals=others_text(rows),
         meets_limit=chosen.meets_limit,
-        verdict=_verdict(setup, rows, prediction, factor),
+        verdict=_verdict(setup, rows, prediction, record),
     )
 
 
-def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, factor: float) -> str:
+def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record) -> str:
     scenario = setup.scenario
     place = f"At batch {scenario.batch_size} on {setup.place}"
     largest = setup.memory.largest_batch
     if largest < scenario.batch_size:
         limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
         place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
-    return f"{place}, {_draft_text(setup, rows, prediction, factor)}{_limit_text(setup, rows)}"
+    return f"{place}, {_draft_text(setup, rows, prediction, record)}{_limit_text(setup, rows)}"
 
 
-def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, factor: float) -> str:
+def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
     own = next(item for item in rows if item.recommended)
     if own.n_draft > 0:
         draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return draft
-        gain = gain_text(own.speedup_low, own.p_gain, factor)
+        gain = gain_text(own.speedup_low, own.p_gain, *record)
         return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < _HARDLY else f"{draft} {gain}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
@@ -320,12 +330,11 @@ def gain_chance(p_gain: float, factor: float) -> float:
     return min(p_gain * factor, 1.0)
 
 
-def gain_text(low: float, p_gain: float, factor: float) -> str:
+def gain_text(low: float, p_gain: float, factor: float, counting: str) -> str:
     """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies below 1."""
     said = gain_chance(p_gain, factor)
-    counted = f" with published runs of this setup, {chance_text(p_gain)} without"
-    counted = "" if abs(said - p_gain) < PUBLISHED_COUNTED else counted
-    chance = f"the chance of a gain is {chance_text(said)}{counted}."
+    moved = f", {counting}; {chance_text(p_gain)} by the model alone"
+    chance = f"the chance of a gain is {chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 

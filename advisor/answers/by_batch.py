@@ -163,13 +163,10 @@ def schedule_for(
     values = schedule_values(setup, curve)
     ranges = ranges_of(setup, curve, values)
     others = curves_at(setup, curve, contexts) if contexts else None
-    gain = gain_of(curve, ranges, histogram) if histogram is not None else None
+    gain = None
+    if histogram is not None:
+        gain = schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
     return RuntimeSchedule(setup, curve, values, ranges, gain, others)
-
-
-def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
-    """Gain of a schedule over the best static K on a histogram whose batches the curve reaches."""
-    return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
 def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from advisor.answers.advice import Advice
 from advisor.measured.own_points import rows_of
@@ -76,13 +77,6 @@ class OwnVerdict:
         """The gap once the model has the rows' accepted length. [-]"""
         return self.gap / next((part.ratio for part in self.parts if part.key == "accepted_length"), 1.0)
 
-    @property
-    def implied_length(self) -> float | None:
-        """Accepted length that would close the gap of rows without one. [tokens] None where no round can give it."""
-        length = self.model_length * self.gap
-        stated = self.own_length is not None or self.quantity != "speedup"
-        return None if stated or not 1.0 < length <= self.n_draft + 1 else length
-
 
 def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Rows of a points frame that the scenario's curve can be held against, and why there are none.
@@ -126,11 +120,11 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
     some = faster if len(faster) else of_k
     batch = some["batch_size"].to_numpy(float)
-    plain_s = _at(curve, curve.tpot_s[:, curve.column(0)], batch)
+    plain_s = at_batch(curve, curve.tpot_s[:, curve.column(0)], batch)
     if quantity == "speedup":
-        measured, predicted = some["speedup"].to_numpy(float), _at(curve, curve.speedup[:, column], batch)
+        measured, predicted = some["speedup"].to_numpy(float), at_batch(curve, curve.speedup[:, column], batch)
     elif quantity == "round_s":
-        measured, predicted = some["step_time_s"].to_numpy(float), _at(curve, curve.round_s[:, column], batch)
+        measured, predicted = some["step_time_s"].to_numpy(float), at_batch(curve, curve.round_s[:, column], batch)
     else:
         measured, predicted = _plain_s(some).to_numpy(float), plain_s
     gap = _mean(measured / predicted)
@@ -204,7 +198,9 @@ def steps_beside(advice: Advice, rows: pd.DataFrame) -> pd.DataFrame:
     )
     found = rows.assign(measured_s=step.astype(float))[step.notna().to_numpy()]
     predicted = [
-        _at(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, np.array([float(batch)]))[0]
+        at_batch(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, np.array([float(batch)]))[
+            0
+        ]
         for k, batch in zip(found["draft_tokens_k"], found["batch_size"], strict=True)
     ]
     return pd.DataFrame(
@@ -221,9 +217,9 @@ def _plain_s(rows: pd.DataFrame) -> pd.Series:
     return rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
 
 
-def _at(curve: Curve, values: Array, batch: Array) -> Array:
+def at_batch(curve: Curve, values: Array, batch: ArrayLike) -> Array:
     """Values of a curve at batches between its own, along straight lines of the logarithms."""
-    return np.exp(np.interp(np.log(batch), np.log(curve.batches), np.log(values)))
+    return np.asarray(np.exp(np.interp(np.log(batch), np.log(curve.batches), np.log(values))))
 
 
 def _mean(values: Array) -> float:

@@ -21,7 +21,7 @@ from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
 from advisor.predict.setup import Setup
 from advisor.predict.usual import carried_text
-from advisor.prediction import AdvisorError, Array
+from advisor.prediction import Array
 
 SWITCH_COST = PER_K_LOG_SD
 """What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
@@ -51,37 +51,15 @@ class KValues:
     """Its standard error against the least, [nB, nK]. [-]"""
     idle: Array
     """Speedup of K = 0 in a table that drafts at other batches, [nB], see `idle_speedup`. [-]"""
-    tpot_s: Array | None = None
+    tpot_s: Array
     """Time per output token, [nB, nK]. [s]"""
-
-
-def k_values(
-    batches: ArrayLike,
-    drafts: ArrayLike,
-    speedup: ArrayLike,
-    *,
-    draws: ArrayLike | None = None,
-    idle: ArrayLike = 1.0,
-    tpot_s: ArrayLike | None = None,
-) -> KValues:
-    """Values of each K from speedups [nB, nK] and their draws [draws, nB, nK]. Certain without draws."""
-    grid, ks, table = np.asarray(batches, float), np.asarray(drafts, np.int64), np.asarray(speedup, float)
-    odds = draft_odds(table[None] if draws is None else draws)
-    waiting = np.broadcast_to(np.asarray(idle, float), grid.shape)
-    return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
 
 
 def values_of(curve: Curve, kept: NDArray[np.bool_] | None = None) -> KValues:
     """Values of each K of a curve by batch, as a schedule needs them. kept : which of its batches, [nB]; None: all."""
     rows = np.ones(curve.batches.shape, bool) if kept is None else kept
-    return k_values(
-        curve.batches[rows],
-        curve.drafts,
-        curve.speedup[rows],
-        draws=curve.draws[:, rows],
-        idle=idle_speedup(curve)[rows],
-        tpot_s=curve.tpot_s[rows],
-    )
+    odds, speedup, idle = draft_odds(curve.draws[:, rows]), curve.speedup[rows], idle_speedup(curve)[rows]
+    return KValues(curve.batches[rows], curve.drafts, speedup, odds.loss, odds.noise, idle, curve.tpot_s[rows])
 
 
 def k_by_batch(
@@ -180,8 +158,6 @@ class _Whole:
 
 
 def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
-    if max_tpot_s is not None and values.tpot_s is None:
-        raise AdvisorError("a limit on the time per output token needs those times; give tpot_s")
     at = np.arange(1, last + 1)
     grid = values.batches
     idle = interpolate_batches(grid, values.idle[:, None], at)[:, 0]
@@ -189,7 +165,7 @@ def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
     within = np.ones(speedup.shape, bool)
     idle_within = np.ones(last, bool)
     if max_tpot_s is not None:
-        tpot = interpolate_batches(grid, np.asarray(values.tpot_s), at)
+        tpot = interpolate_batches(grid, values.tpot_s, at)
         within, idle_within = np.asarray(tpot <= max_tpot_s), np.asarray(tpot[:, 0] / idle <= max_tpot_s)
     return _Whole(
         speedup=speedup,

@@ -16,11 +16,11 @@ import numpy as np
 
 from advisor.answers.advice import Advice, gain_text
 from advisor.answers.best_k import DraftRow, recommended_draft
+from advisor.answers.round_costs import interpolate_batches
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
-from advisor.measured.published import published_ids, published_runs
-from advisor.physics import laws
+from advisor.measured.published import PublishedRun, runs_beside
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import SIMULATED
 from advisor.physics.components import FACTORS
@@ -31,7 +31,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 from advisor.profiles import PROFILES
-from advisor.text import counted, csv_text
+from advisor.text import counted
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.design.space import DesignSpace
@@ -77,6 +77,8 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     setup = answer.setup
     scenario, hardware = setup.scenario, setup.hardware
     model = model_name(scenario.model_id)
+    if scenario.served_checkpoint is not None:
+        model = f"{scenario.served_checkpoint.rpartition('/')[2]} (as {model}: the same architecture)"
     if scenario.model_config_json is not None:  # the shape shows a misreading of the user's configuration
         model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
     batches = [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
@@ -90,15 +92,28 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 def published_text(advice: Advice) -> str:
     """Sentence on what published runs of this setup and drafter measured. Empty where there are none."""
-    scenario = advice.scenario
-    runs = published_runs(*published_ids(scenario), advice.setup.placement.gpus)
-    runs = tuple(run for run in runs if run.drafter == scenario.drafter_id)
+    runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
     if not runs:
         return ""
     speedups, batches = sorted(run.speedup for run in runs), sorted(run.batch_size for run in runs)
     values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
     loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
-    return f"{counted(len(runs), 'published run')} of this setup: {' to '.join(values)} at batch {' to '.join(loads)}."
+    outside = sum(_is_outside(advice, run) for run in runs)
+    where = f"{outside} of {len(runs)} lie outside the likely range" if outside else "all lie within the likely range"
+    return (
+        f"{counted(len(runs), 'published run')} of this setup: {' to '.join(values)} at batch {' to '.join(loads)}; "
+        f"{where}."
+    )
+
+
+def _is_outside(advice: Advice, run: PublishedRun) -> bool:
+    """Whether a run lies outside its likely range, as on the page (rules.js). Without a K: of the fastest."""
+    curve = advice.curve
+    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
+    low, speedup, high = (interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high))
+    k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
+    found = curve.drafts == k  # none for a K that is not predicted
+    return bool((found & ((run.speedup < low) | (run.speedup > high))).any())
 
 
 def likely_text(advice: Advice, n_draft: int) -> str:
@@ -109,7 +124,7 @@ def likely_text(advice: Advice, n_draft: int) -> str:
     row, recommended = rows[n_draft], rows[advice.recommendation.n_draft]
     likely = ""
     if n_draft:
-        gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor)
+        gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
         likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
     if row.n_draft != recommended.n_draft:
         return (
@@ -131,7 +146,7 @@ def _limit_text(advice: Advice, row: DraftRow) -> str:
 def one_k_text(advice: Advice) -> str:
     """Gain of the schedule over one K, and its ranges of batch, in words."""
     ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts)
-    if len(ranges) == 1:
+    if len(ranges) == 1 or (len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)):
         return gain
     # Neighbouring ranges of one K differ in their limit or their mean speedup alone.
     ends = [item for item, after in zip_longest(ranges, ranges[1:]) if after is None or after.n_draft != item.n_draft]
@@ -142,7 +157,10 @@ def one_k_text(advice: Advice) -> str:
     missed = next((item.batch_start for item in ranges if not item.meets_limit), None)
     limit = ""
     if missed is not None:
-        cap = f": let at most {missed - 1:,} requests run at once" if missed > 1 else ""
+        groups = advice.setup.placement.attention_groups  # SGLang counts the requests of all of them
+        flags = {"vllm": f"--max-num-seqs {missed - 1}", "sglang": f"--max-running-requests {(missed - 1) * groups}"}
+        flag = f" ({flags[advice.scenario.engine]})" if advice.scenario.engine in flags else ""
+        cap = f": let at most {missed - 1:,} requests run at once{flag}" if missed > 1 else ""
         limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
     return f"K by batch: {steps}. {limit}{gain}".strip()
 
@@ -152,11 +170,14 @@ def gain_end_text(advice: Advice) -> str:
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
     if advice.break_even_batch is not None:
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    fits = advice.curve.batches <= (full or shown)
-    if full < 1 or advice.curve.speedup[fits, advice.curve_column].max() <= 1.0:
+    batches = advice.curve.batches[advice.curve.batches <= (full or shown)]
+    speedup, low = (of[: len(batches), advice.curve_column] for of in (advice.curve.speedup, advice.curve.low))
+    if full < 1 or speedup.max() <= 1.0:
         return ""
-    why = "where memory is full" if full <= shown else "the largest looked at"
-    return f"Speculation pays up to batch {min(full, shown):,}, {why}."
+    there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"
+    if low[-1] < 1.0:
+        there = f"a loss is possible from about {int(batches[-int((low[::-1] < 1.0).cumprod().sum())]):,}"
+    return f"Speculation pays at every batch {which} (up to {min(full, shown):,}; {there})."
 
 
 def unlaunched_text(advice: Advice) -> str:
@@ -477,45 +498,6 @@ def _half_width(part: BandPart) -> float:
     return (part.high - part.low) / (part.high + part.low)
 
 
-_BATCHES = (1, 4, 16, 64)
-_DRAFTS = (1, 2, 3)
-SLOWER = 2.0
-"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [-]"""
-
-
-def sample_csv(advice: Advice) -> str:
-    """Rows of speedup by batch and K in the canonical columns, computed and not measured."""
-    scenario, curve = advice.scenario, advice.curve
-    rows = []
-    for batch in _BATCHES:
-        row = int((curve.batches == batch).argmax())
-        for k in _DRAFTS:
-            column = curve.column(k)
-            extra_s = (SLOWER - 1.0) * float(curve.round_components["round_host"][row, column])
-            length = float(curve.accepted_length[column])
-            slower_s = float(curve.round_s[row, column]) + extra_s
-            speedup = laws.speedup(length, float(curve.plain_step_s[row]), slower_s, 0.0)
-            rows.append(
-                {
-                    "hardware_id": scenario.hardware_id,
-                    "gpu_count": advice.setup.placement.gpus,
-                    "tensor_parallel": scenario.tensor_parallel,
-                    "expert_parallel": scenario.expert_parallel,
-                    "engine": scenario.engine,
-                    "model_id": scenario.model_id,
-                    "drafter": scenario.drafter_id,
-                    "draft_tokens_k": k,
-                    "batch_size": batch,
-                    "context_tokens": scenario.context_tokens,
-                    "accepted_length": round(length, 3),
-                    "accepted_length_same_run": 1,
-                    "speedup": f"{speedup:.4f}",
-                    "notes": "made up by the advisor, not measured",
-                }
-            )
-    return csv_text(list(rows[0]), rows)
-
-
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"
 OWN_ROWS = 4
 """Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [-]"""
@@ -566,7 +548,7 @@ def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> t
 
 
 def own_runs_text(advice: Advice) -> str:
-    """Sentence on what a first own run would do to the band.
+    """Clause on what first own runs would do to the band.
 
     Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
     """
@@ -583,6 +565,5 @@ def own_runs_text(advice: Advice) -> str:
     now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
     return (
         f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to {OWN_ROWS} benchmark "
-        f"runs of your own, which took the error from {study.error_before:.0%} to {study.error_after:.0%} "
-        f"(on {study.n_rows} rows of {counted(study.n_laboratories, 'laboratory', 'laboratories')})."
+        "runs of your own"
     )

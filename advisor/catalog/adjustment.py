@@ -78,8 +78,9 @@ def carried(factor: float) -> float:
 
 
 def change_text(factor: float) -> str:
-    """Change of a constant by a factor, as `+17%` and never `-0%`."""
-    return f"{round(factor - 1.0, 2) + 0.0:+.0%}"  # adding 0.0 makes a negative zero positive
+    """Change of a constant by a factor, as `+17%` or `0%`."""
+    change = round(factor - 1.0, 2)
+    return f"{change:+.0%}" if change else "0%"
 
 
 def write_adjustment(adjustment: Adjustment) -> str:

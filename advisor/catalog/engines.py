@@ -281,22 +281,13 @@ def engine_choices() -> list[str]:
 
 def class_today(engine: str, vendor: str, chip: str) -> str:
     """Class of a scenario's engine: today's release on accelerators of a vendor and generation."""
-    return engine if engine == OTHER_ENGINE else load_engine(engine).class_of(Build(vendor=vendor, chip=chip))
+    known = engine_of(engine)
+    return engine if known is None else known.class_of(Build(vendor=vendor, chip=chip))
 
 
-def decodes_during_prefill(engine: str) -> bool:
-    """Whether a scenario's engine puts a prompt's tokens into the steps of running sequences."""
-    return engine == OTHER_ENGINE or load_engine(engine).decodes_during_prefill
-
-
-def tables_on_host(engine: str) -> bool:
-    """Whether a scenario's engine keeps n-gram tables in host memory. An unknown one is taken not to."""
-    return engine != OTHER_ENGINE and load_engine(engine).tables_on_host
-
-
-def prefills_together(engine: str) -> bool:
-    """Whether a scenario's engine lets its data-parallel groups prefill in the same steps."""
-    return engine != OTHER_ENGINE and load_engine(engine).prefills_together
+def engine_of(choice: str) -> Engine | None:
+    """The engine of a scenario. None for OTHER_ENGINE."""
+    return None if choice == OTHER_ENGINE else load_engine(choice)
 
 
 def export_engines() -> list[Engine]:

@@ -269,15 +269,59 @@ _COMMONEST = ("h100-sxm", "a100-80gb-sxm")
 """Boards that their chip's bare name means: those in servers of eight, as clouds rent them. Own choice."""
 
 
+_NOISE = re.compile(
+    r"nvidia|amd|intel|google|instinct|geforce|tensor|core|gpu|accelerator|graphics|generation|edition|workstation|server|"
+    r"hbm\de?|hgx|dgx|oam|"
+)
+"""Words in an accelerator's name that tell none apart."""
+
+
+def _words_of(text: str) -> list[str]:
+    """Words that tell an accelerator: `H100 SXM5 80 GB` is h100, sxm, 80gb."""
+    key = name_key(re.sub(r"(\d)\s*gi?b?\b", r"\1gb", text.lower()))
+    return [re.sub(r"^sxm\d$", "sxm", word) for word in key.split("_") if not _NOISE.fullmatch(word)]
+
+
+@lru_cache(maxsize=1)
+def _spelled() -> dict[str, tuple[set[str], set[str]]]:
+    """Words of each accelerator's id and name, and the beginnings of its id without separators."""
+    ids = {name: name_key(name).split("_") for name in hardware_ids()}
+    return {
+        name: (
+            {*words, *_words_of(load_hardware(name).name.partition(" (")[0])},
+            {"".join(words[: length + 1]) for length in range(len(words))},
+        )
+        for name, words in ids.items()
+    }
+
+
 def boards_named(text: str) -> tuple[str, ...]:
-    """Ids of all accelerators called so: three for H100."""
-    asked = name_key(text.lower().removeprefix("nvidia").removeprefix("amd")).replace("_", "")
-    return tuple(
-        name
-        for name in hardware_ids()
-        for words in (name_key(name).split("_"),)
-        if asked in {"".join(words[:length]) for length in range(1, len(words) + 1)}
-    )
+    """Ids of all accelerators that a name may mean, in any usual spelling: three for H100. `-sxm` may be left out.
+
+    Memory that drivers add to a name ("H100 80GB HBM3") counts only where some accelerator is called so.
+    """
+    words = _words_of(text)
+    for wanted in (words, [word for word in words if not re.fullmatch(r"\d+gb", word)]):
+        asked = "".join(wanted)
+        if not any(map(str.isalpha, asked)) and len(asked) < 4:
+            continue
+        known = _spelled().items()
+        if fits := [name for name, (has, starts) in known if set(wanted) <= has or asked in starts]:
+            return tuple(fits)
+    return ()
+
+
+def hardware_meant(text: str) -> str | None:
+    """Id of the one accelerator that a cell or a typed name means (`NVIDIA H200` is `h200-sxm`), or None.
+
+    Of several, the one whose only further word is `sxm` is taken: tools print data-centre parts without it.
+    """
+    if text in hardware_ids():
+        return text
+    fits, said = boards_named(text), {*_words_of(text), "sxm"}
+    exact = [name for name in fits if {*name_key(name).split("_")} <= said]
+    found = exact if len(exact) == 1 else fits
+    return found[0] if len(found) == 1 else None
 
 
 def hardware_named(text: str) -> str:
@@ -285,8 +329,8 @@ def hardware_named(text: str) -> str:
 
     Raises AdvisorError for several of which none is the commonest.
     """
-    if text in hardware_ids():
-        return text
+    if (meant := hardware_meant(text)) is not None:
+        return meant
     found = boards_named(text)
     usual = [name for name in found if name in _COMMONEST] or found
     if len(usual) > 1:

@@ -92,8 +92,8 @@ def choose(
     """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
 
     Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
-    MIN_SHAPES shapes; the newest version; the lowest held-out error. `scales` picks the kernel of a GEMM table that
-    was fitted with and without its quantisation launches.
+    MIN_SHAPES shapes; the newest version; for attention the most head layouts; the lowest held-out error. `scales`
+    picks the kernel of a GEMM table that was fitted with and without its quantisation launches.
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
     candidates = [
@@ -111,14 +111,15 @@ def choose(
         return None
     newest = newest_versions(usable)
 
-    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
+    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, int, float, str]:
         return (
-            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a
-            # stand-in.
+            # The format decides which kernel runs, the engine only whose: another engine's comes before a stand-in.
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
+            # The kernel that an engine runs by default measured most head layouts; others serve what it refuses.
+            -record.n_shapes if op == "attention" else 0,
             # Where nothing could be held out nothing is known of the error: last.
             math.inf if record.loso_median is None else record.loso_median,
             record.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -123,20 +124,7 @@ def kernel_costs(
     Raises AdvisorError when the records are damaged.
     """
     build = _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs  # a user's figures stay out of the cache
-    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, _Subject(hardware))
-
-
-class _Subject:
-    """Lets a profile ride along a cached call: equal by id, since a profile id names one profile per process."""
-
-    def __init__(self, hardware: Hardware) -> None:
-        self.hardware = hardware
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Subject) and self.hardware == other.hardware
-
-    def __hash__(self) -> int:
-        return hash(self.hardware.id)
+    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, hardware)
 
 
 @lru_cache(maxsize=256)
@@ -147,48 +135,53 @@ def _kernel_costs(
     gated_experts: bool,
     shape: ExpertShape | None,
     scales: ActivationScales,
-    subject: _Subject,
+    hardware: Hardware,
 ) -> KernelCosts:
-    hardware = subject.hardware
-    records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
-    notes = _Notes(hardware, engine, records)
-    apart = load_engine(engine).latent_rows_apart if engine in engine_ids() else ()
-    gemm = {d: _gemm(hardware, records, engine, d, scales, notes) for d in _formats(dtypes)}
+    notes, beside = _Notes(hardware, engine), _beside_experts.__wrapped__ if hardware.is_own else _beside_experts
+    routed = _routed(notes, dtypes.routed, gated_experts, shape)
+    stored = (dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)
+    costs, others = beside(engine, stored, kv_dtype, scales, hardware)
     return KernelCosts(
-        routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, shape, notes),
-        attention_projection=gemm[dtypes.attention],
-        shared=gemm[dtypes.shared],
-        dense=gemm[dtypes.dense],
-        lm_head=gemm[dtypes.embedding],
-        attention=_attention(hardware, records, engine, "attention", kv_dtype, notes),
-        mla=_attention(hardware, records, engine, "mla", kv_dtype, notes),
-        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's mamba_ssm_cache_dtype,
-        # SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
-        state=_attention(hardware, records, engine, "attention", "bf16", notes, "recurrent state"),
-        all_reduce=_all_reduce(hardware, records, engine, notes),
-        all_to_all=_all_to_all(hardware, records, engine, notes),
-        host_per_step_s=HOST_PER_STEP_S,
-        overhead_log_sd=OVERHEAD_LOG_SD,
-        residual_log_sd=RESIDUAL_LOG_SD,
-        drift_log_sd=DRIFT_LOG_SD,
-        **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
-        shared_launches=0.0 if hardware.generation else SHARED_LAUNCHES,
-        latent_rows_apart=bool(set(apart) & set(hardware.generation.split())),
-        kernels_of=notes.kernels_of,
-        sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
-        warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
+        routed=routed,
+        **costs,
+        sources={part: tuple(dict.fromkeys(texts)) for part, texts in {**notes.sources, **others.sources}.items()},
+        warnings={part: tuple(dict.fromkeys(texts)) for part, texts in {**notes.warnings, **others.warnings}.items()},
     )
 
 
-def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
-    norm = small_launch(engine, "query_key_norm_s")
-    added = {} if norm is None else {"query_key_norm_s": norm.value_s}
-    return {**added, **class_costs(engine_class)}
-
-
-def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
-    """Formats of the dense parts, each once and always in this order: sources are listed as they are met."""
-    return tuple(dict.fromkeys((dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)))
+@lru_cache(maxsize=256)
+def _beside_experts(
+    engine: str,
+    stored: tuple[WeightDtype, WeightDtype, WeightDtype, WeightDtype],
+    kv_dtype: str,
+    scales: ActivationScales,
+    hardware: Hardware,
+) -> tuple[dict[str, Any], _Notes]:
+    """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense, embedding."""
+    notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
+    apart = load_engine(engine).latent_rows_apart if engine in engine_ids() else ()
+    # Formats of the dense parts, always in this order: sources are listed as they are met.
+    gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
+    parts = ("attention_projection", "shared", "dense", "lm_head")
+    costs = {part: gemm[dtype] for part, dtype in zip(parts, stored, strict=True)} | {
+        "attention": _attention(notes, "attention", kv_dtype),
+        "mla": _attention(notes, "mla", kv_dtype),
+        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's mamba_ssm_cache_dtype,
+        # SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
+        "state": _attention(notes, "attention", "bf16", "recurrent state"),
+        "all_reduce": _all_reduce(notes),
+        "all_to_all": _all_to_all(notes),
+        "host_per_step_s": HOST_PER_STEP_S,
+        "overhead_log_sd": OVERHEAD_LOG_SD,
+        "residual_log_sd": RESIDUAL_LOG_SD,
+        "drift_log_sd": DRIFT_LOG_SD,
+        "query_key_norm_s": 0.0 if norm is None else norm.value_s,
+        **class_costs(class_today(engine, hardware.vendor, hardware.generation)),
+        "shared_launches": 0.0 if hardware.generation else SHARED_LAUNCHES,
+        "latent_rows_apart": bool(set(apart) & set(hardware.generation.split())),
+        "kernels_of": notes.kernels_of,
+    }
+    return costs, notes
 
 
 _PART: dict[str, str] = {
@@ -203,15 +196,15 @@ _PART: dict[str, str] = {
 
 
 class _Notes:
-    """Collects sources and warnings by part while the parts are chosen."""
+    """The accelerator and engine that parts are chosen for, its records, and sources and warnings by part so far."""
 
-    def __init__(self, hardware: Hardware, engine: str, records: tuple[FitRecord, ...]) -> None:
-        self.hardware = hardware
-        self.engine = engine
+    def __init__(self, hardware: Hardware, engine: str) -> None:
+        self.hardware, self.engine, device = hardware, engine, hardware.kernel_table_device
+        self.records = load_records(device) if device else ()
         self.sources: dict[str, list[str]] = {}
         self.warnings: dict[str, list[str]] = {}
         self.kernels_of = ""
-        measured_on = {record.hardware_id for record in records}
+        measured_on = {record.hardware_id for record in self.records}
         if measured_on and hardware.id not in measured_on:
             self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
             self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
@@ -237,17 +230,10 @@ class _Notes:
         )
 
 
-def _routed(
-    hardware: Hardware,
-    records: tuple[FitRecord, ...],
-    engine: str,
-    dtype: WeightDtype,
-    gated: bool,
-    shape: ExpertShape | None,
-    notes: _Notes,
-) -> MoeCost:
+def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape | None) -> MoeCost:
+    hardware = notes.hardware
     measured = load_measured(hardware.kernel_table_device) if hardware.kernel_table_device and shape else ()
-    choice = choose_experts(records, engine, dtype, hardware, gated, shape, measured)
+    choice = choose_experts(notes.records, notes.engine, dtype, hardware, gated, shape, measured)
     if choice is None:
         notes.roofline("experts", f"{dtype} experts")
         return _routed_roofline(hardware, dtype)
@@ -304,15 +290,8 @@ def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
     )
 
 
-def _gemm(
-    hardware: Hardware,
-    records: tuple[FitRecord, ...],
-    engine: str,
-    dtype: WeightDtype,
-    scales: ActivationScales,
-    notes: _Notes,
-) -> GemmCost:
-    choice = choose(records, "gemm", engine, dtype, scales=scales)
+def _gemm(notes: _Notes, dtype: WeightDtype, scales: ActivationScales) -> GemmCost:
+    hardware, choice = notes.hardware, choose(notes.records, "gemm", notes.engine, dtype, scales=scales)
     if choice is None:
         notes.roofline("projections", f"{dtype} projections")
         stored = _computed(dtype)
@@ -336,36 +315,21 @@ def _gemm(
     )
 
 
-def _attention(
-    hardware: Hardware,
-    records: tuple[FitRecord, ...],
-    engine: str,
-    op: Operation,
-    kv_dtype: str,
-    notes: _Notes,
-    part: str = "",
-) -> AttentionCost:
+def _attention(notes: _Notes, op: Operation, kv_dtype: str, part: str = "") -> AttentionCost:
     """The core's constants. `part` is what notes call it where that is not its operation's name."""
     part = part or _PART[op]
-    priced = attention_cost(hardware, records, engine, op, kv_dtype)
+    priced = attention_cost(notes.hardware, notes.records, notes.engine, op, kv_dtype)
     if priced is None:
         notes.roofline(part)
-        return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
+        return roofline_attention(notes.hardware, op)
     notes.took(priced.choice, part)
     if priced.note:
         notes.warn(part, f"{part.capitalize()}: {priced.note}")
     return priced.cost
 
 
-def _all_reduce(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
-) -> dict[int, StreamCost]:
-    costs: dict[int, StreamCost] = {}
-    for ranks in (2, 4, 8, 16, 32):
-        choice = choose(records, "all_reduce", engine, "bf16", n_ranks=ranks)
-        if choice is not None:
-            notes.took(choice)
-            costs[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+def _all_reduce(notes: _Notes) -> dict[int, StreamCost]:
+    hardware, costs = notes.hardware, _streams(notes, "all_reduce", (2, 4, 8, 16, 32))
     if not costs and hardware.link_bytes_per_s is not None:
         notes.roofline("all-reduce")
         for ranks, t0 in ROOFLINE_ALL_REDUCE_T0_S.items():
@@ -375,18 +339,10 @@ def _all_reduce(
     return costs
 
 
-def _all_to_all(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
-) -> dict[int, StreamCost]:
-    costs: dict[int, StreamCost] = {}
-    for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
-        # Decode steps are small: engines exchange their tokens with the low-latency kernels.
-        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks, kernel_ending="_ll") or choose(
-            records, "all_to_all", engine, "bf16", n_ranks=ranks
-        )
-        if choice is not None:
-            notes.took(choice)
-            costs[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+def _all_to_all(notes: _Notes) -> dict[int, StreamCost]:
+    ranks = sorted({r.n_ranks for r in notes.records if r.op == "all_to_all" and r.n_ranks})
+    # Decode steps are small: engines exchange their tokens with the low-latency kernels.
+    hardware, costs = notes.hardware, _streams(notes, "all_to_all", ranks, "_ll")
     if not costs and hardware.link_bytes_per_s is not None:
         rate = ROOFLINE_ALL_TO_ALL_LINK_FRACTION * hardware.link_bytes_per_s.value
         notes.roofline("expert exchange")
@@ -416,11 +372,20 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
     )
 
 
-def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
-    slope = choice.record.value("s_per_byte") * slower_by
-    # A record with a curve passes through every measured size; another engine's stays a stand-in.
-    tier = Tier.INTERPOLATED if choice.record.curve and not choice.borrowed else Tier.FITTED
-    return StreamCost(choice.record.value("t0_s"), _inverse(slope), tier, choice.log_sd, choice.record.curve)
+def _streams(notes: _Notes, op: Operation, ranks: Iterable[int], first: str = "") -> dict[int, StreamCost]:
+    """Measured costs of a collective by ranks, kernels whose name ends in `first` before others."""
+    costs: dict[int, StreamCost] = {}
+    for n in ranks:
+        choices = (choose(notes.records, op, notes.engine, "bf16", n_ranks=n, kernel_ending=end) for end in (first, ""))
+        if (choice := next(filter(None, choices), None)) is None:
+            continue
+        notes.took(choice)
+        record = choice.record
+        slope = record.value("s_per_byte") * _link_ratio(notes.hardware, record.hardware_id)
+        # A record with a curve passes through every measured size; another engine's stays a stand-in.
+        tier = Tier.INTERPOLATED if record.curve and not choice.borrowed else Tier.FITTED
+        costs[n] = StreamCost(record.value("t0_s"), _inverse(slope), tier, choice.log_sd, record.curve)
+    return costs
 
 
 def _link_ratio(hardware: Hardware, measured_id: str) -> float:
@@ -518,14 +483,14 @@ def _cost(hardware: Hardware, op: Operation, choice: Choice, slower_by: float = 
     )
 
 
-def roofline_attention(hardware: Hardware, op: Operation, log_sd: float) -> AttentionCost:
+def roofline_attention(hardware: Hardware, op: Operation) -> AttentionCost:
     """Constants of an accelerator without attention tables, from its profile."""
     return AttentionCost(
         t0_s=ROOFLINE_T0_S,
         bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value,
         flops_per_s=ASSUMED_RATE * peak_flops(hardware, "bf16").value,
         tier=Tier.ROOFLINE,
-        log_sd=log_sd,
+        log_sd=ROOFLINE_LOG_SD,
         sharpness=SHARPNESS,
         block_rows=_block_rows(hardware, op),
     )

@@ -242,7 +242,11 @@ def serving_module(
     warning = ""
     if table.engine != engine:
         missing = "the chosen engine" if engine == "other" else engine
-        reason = f"not measured for {missing}" if engines_table is None else _gaps(engines_table, quickest)
+        reason = f"not measured for {missing}"
+        if engines_table is not None:
+            name, others = f"{engines_table.engine} {engines_table.version}", f"under {quickest.engine}"
+            alone = f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} {others}"
+            reason = f"{name}'s were timed with launch gaps ({alone})"
         warning = f"Attention layers: {reason}; those of {table.engine} {table.version} stand in."
     borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
@@ -280,7 +284,7 @@ def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dt
     small = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype}
     wide = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
     heads = small.keys() & wide.keys()
-    if plain.kv_dtype != "bf16" or plain.n_heads in small or not heads:
+    if plain.n_heads in small or not heads:
         return None
     nearest = min(heads, key=lambda count: (abs(count - plain.n_heads), count))
     reduced = np.array(plain.time_us) - np.clip(wide[nearest] - small[nearest], 0.0, None)
@@ -311,11 +315,6 @@ def _alone_us(table: ModuleTable) -> float:
 
 def _rank(table: ModuleTable) -> tuple[float, str]:
     return _alone_us(table), table.id
-
-
-def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
-    alone = f"{_alone_us(own):.0f} us for one sequence, {_alone_us(quickest):.0f} under {quickest.engine}"
-    return f"{own.engine} {own.version}'s were timed with launch gaps ({alone})"
 
 
 def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:

@@ -368,8 +368,9 @@ def resolve_model_name(text: str) -> ModelName | None:
 
     Understood are profile ids, names and repositories, the checkpoints that a profile also applies to, any case and
     separators, an organisation in front, paths of a Hugging Face cache (`models--ORG--NAME/snapshots/<hash>`), and
-    formats behind (-FP8, -NVFP4, -GPTQ-Int4, -AWQ, -W4A16 ...). A name with words of another model behind the known
-    part (`-Distill-Llama-70B`, `-Flash`, `-EAGLE3`) is not that model.
+    formats behind (-FP8, -NVFP4, -GPTQ-Int4, -AWQ, -W4A16 ...), and the active size left out where one profile alone is
+    called so (`qwen3 30b`). A name with words of another model behind the known part (`-Distill-Llama-70B`, `-Flash`,
+    `-EAGLE3`) is not that model.
     """
     name = short_name(text)
     if not name or len(text) > MAX_NAME_CHARACTERS:
@@ -379,7 +380,41 @@ def resolve_model_name(text: str) -> ModelName | None:
         model_id = _known_names().get("".join(words[:length]))
         if model_id is not None:
             return _with_rest(model_id, words, length)
+    for length in range(len(words), 0, -1):
+        model_id = _short_names().get("".join(words[:length]))
+        if model_id is not None and all(word in _FORMAT_WORDS or word.isalpha() for word in words[length:]):
+            named, said = _with_rest(model_id, words, length), f"taken for {model_profile(model_id).name}"
+            return named and named.model_copy(update={"note": f"{said}; {named.note}" if named.note else said})
     return None
+
+
+def other_checkpoint(text: str) -> str | None:
+    """Checkpoint that a name says, where it is not the profile's own. The name itself where no repository is known."""
+    named = None if text in model_ids() else resolve_model_name(text)
+    if named is None:
+        return None
+    profile, name = model_profile(named.model_id), short_name(text)
+    organisation, _, own = profile.hf_repo.partition("/")
+    found = re.search(r"models--([^/]+?)--", text) or re.fullmatch(r"([^/]+)/[^/]+", text.strip())
+    maker = found[1] if found else ""
+    is_own = _words(name) in map(_words, (own, profile.name, profile.id)) or named.note.startswith("taken for")
+    if is_own and maker.lower() in ("", organisation.lower()):
+        return None
+    alias = next((f"{organisation}/{one}" for one in profile.also_applies_to if _words(one) == _words(name)), name)
+    return f"{maker}/{name}" if maker else named.checkpoint or alias
+
+
+def model_meant(text: str) -> str | None:
+    """Id of the model that a cell, a typed name or a checkpoint means (`Qwen/Qwen3-30B-A3B-FP8`), or None.
+
+    The profile that the name says, else the longest id that the last part of the name begins with.
+    """
+    named = None if text in model_ids() else resolve_model_name(text)
+    if named is not None or text in model_ids():
+        return text if named is None else named.model_id
+    words = _words(text.rstrip("/").rsplit("/", 1)[-1])
+    fits = [item for item in model_ids() if _words(item) == words[: len(_words(item))]]
+    return max(fits, key=lambda item: len(_words(item)), default=None)
 
 
 def short_name(text: str) -> str:
@@ -398,20 +433,33 @@ def _words(name: str) -> list[str]:
 
 
 @functools.cache
-def _known_names() -> dict[str, str]:
-    """Names without separators, each with its profile's id. Formats behind a repository's name are left out."""
-    names: dict[str, str] = {}
+def _spellings() -> tuple[tuple[str, list[str]], ...]:
+    """Ids of profiles with the words of each of their names. Formats behind a repository's name are left out."""
+    out = []
     for model_id in model_ids():
         profile = model_profile(model_id)
         repository = _words(short_name(profile.hf_repo))
         while repository[-1] in _FORMAT_WORDS:
             repository.pop()
-        spellings = [
-            _words(name) for name in (model_id, profile.name.removesuffix(" (dense)"), *profile.also_applies_to)
-        ]
-        for words in (repository, *spellings):
-            names.setdefault("".join(words), model_id)
-    return names
+        names = (model_id, profile.name.removesuffix(" (dense)"), *profile.also_applies_to)
+        out += [(model_id, words) for words in (repository, *map(_words, names))]
+    return tuple(out)
+
+
+@functools.cache
+def _known_names() -> dict[str, str]:
+    """Names without separators, each with its profile's id: the first profile's of several."""
+    return {"".join(words): model_id for model_id, words in reversed(_spellings())}
+
+
+@functools.cache
+def _short_names() -> dict[str, str]:
+    """Names without separators that leave out the active size at the end, each with the only profile called so."""
+    meant: dict[str, set[str]] = {}
+    for model_id, words in _spellings():
+        if re.fullmatch(r"\d+b a\d+b", " ".join(words[-2:])):
+            meant.setdefault("".join(words[:-1]), set()).add(model_id)
+    return {name: ids.pop() for name, ids in meant.items() if len(ids) == 1}
 
 
 @functools.cache

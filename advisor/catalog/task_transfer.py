@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from advisor.physics.acceptance import Acceptance, acceptance_curve, acceptance_curves, accepted_length, solve_alpha
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Frozen
-from advisor.profiles import PROFILES, read_yaml, validate
+from advisor.profiles import PROFILES, read_profile
 from advisor.text import counted
 
 FOLDER = PROFILES / "drafters" / "acceptance"
@@ -243,9 +243,7 @@ def context_factors(kind: str) -> tuple[ContextFactor, ...]:
 
 @lru_cache(maxsize=1)
 def _file() -> _File:
-    content: dict[str, Any] = read_yaml(TRANSFERS)
-    content.pop("_source_texts")
-    return validate(content, _File, TRANSFERS)
+    return read_profile(TRANSFERS, _File)
 
 
 @lru_cache(maxsize=1)
@@ -255,7 +253,5 @@ def _by_pair() -> dict[tuple[str, str, str], Transfer]:
 
 @lru_cache(maxsize=1)
 def _task_by_set() -> dict[str, str]:
-    path = FOLDER / "tasks.yaml"
-    content: dict[str, Any] = read_yaml(path)
-    content.pop("_source_texts")
-    return {name: task for task, names in validate(content, _Tasks, path).tasks.items() for name in names}
+    by_task = read_profile(FOLDER / "tasks.yaml", _Tasks).tasks
+    return {name: task for task, names in by_task.items() for name in names}

@@ -14,6 +14,7 @@ import threading
 import click
 
 from advisor import __version__
+from advisor.cli.called import as_called, program
 from advisor.prediction import AdvisorError
 
 __all__ = ["main", "root"]
@@ -47,7 +48,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "diagnose": ("data", "Say why a run with speculation is slow."),
             "acceptance": ("measure", "Accepted length by K from vLLM's metrics, or from a list."),
             "trace": ("data", "Fit routing skew and correlation to a routing trace."),
-            "profile": ("report", "Measure this machine's device (needs torch)."),
+            "profile": ("report", "Measure this machine's device (needs torch), or an engine on it."),
         },
     ),
     "Share": (
@@ -94,7 +95,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
-        from advisor.cli.output import read_as_typed  # every command's module has imported it
+        from advisor.cli.asked import read_as_typed  # every command's module has imported it
 
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return read_as_typed(command)
@@ -104,7 +105,7 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called. Raises click.UsageError for an old name, with the command to type."""
         if args[0] in (*_RENAMED, "context"):
-            raise click.UsageError(f"`{args[0]}` is now: advisor {shlex.join(_as_now(args))}")
+            raise click.UsageError(f"`{args[0]}` is now: {program()} {shlex.join(_as_now(args))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -150,13 +151,13 @@ def main(argv: list[str] | None = None) -> None:
     try:
         if first:
             signal.signal(signal.SIGTERM, _terminated)
-        root.main(args=argv, prog_name="advisor", standalone_mode=False)
+        root.main(args=argv, prog_name=program(), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(0)
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        message = " ".join(message.split())
+        message = as_called(" ".join(message.split()))
         click.echo(f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as error:

@@ -11,19 +11,12 @@ from advisor.answers.advice import Advice, answer_values
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.round_costs import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
-from advisor.cli.output import (
-    TYPED,
-    ScenarioCommand,
-    json_option,
-    print_json,
-    print_labelled,
-    print_table,
-    say,
-    spend_options,
-    text_width,
-)
+from advisor.cli import output as out
+from advisor.cli.asked import ScenarioCommand, typed_words
+from advisor.cli.called import as_called
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
 from advisor.show.words.answer import short_answer
@@ -39,14 +32,10 @@ GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 
 
 @click.command(cls=ScenarioCommand)
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Also cost, energy, what to try next, and where each figure is from."
-)
-@click.option(
-    "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` of -v is ranked by."
-)
-@spend_options()
-@json_option()
+@click.option("-v", "--verbose", is_flag=True, help="Also cost, energy, what to try next, origin of each figure.")
+@click.option("--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="Ranks `try next` of -v.")
+@out.spend_options()
+@out.json_option()
 def advise(
     scenario: Scenario,
     verbose: bool,
@@ -72,21 +61,43 @@ def advise(
         from advisor.show.words.next_steps import steps_document
 
         told = None if spend is None else spend_document(spend)
-        print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
+        out.print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
         return
-    made = short_answer(advice, click.get_current_context().meta[TYPED], text_width())
+    steps = _onward(scenario)
+    if out.text_width() < out.WIDTH:
+        steps.popitem()  # there is room for one
+    onward = [] if verbose else out.next_lines(steps)
+    made = short_answer(advice, typed_words(), out.text_width(), onward)
     click.echo("\n".join(made.head))
-    print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
-    click.echo("\n".join(made.tail))
+    out.print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
+    click.echo(as_called("\n".join(made.tail)))
     if not verbose:
         left_out = f"{made.left_out}, " if made.left_out else ""
-        say(f"-v adds {left_out}cost, energy, what to try next; `advisor explain` shows formulas.")
+        click.echo("\n".join([f"Next (-v adds {left_out}cost, energy, what to try):", *onward[1:]]))
     if spend is not None:
         from advisor.show.words.load import spend_text
 
-        say(spend_text(spend, advice.setup.hardware))
+        out.say(spend_text(spend, advice.setup.hardware))
     if verbose:
         _print_more(advice, goal)
+
+
+_OTHERS = ("b200-sxm", "h200-sxm")
+"""What another accelerator is tried by first: the fastest measured ones. Own choice."""
+
+
+def _onward(scenario: Scenario) -> dict[str, list[str]]:
+    """What follows an answer, as it is typed: other GPUs or batches, one page to pass on."""
+    report = {"one page to pass on": ["report", *typed_words(), "--brief", "-o", "answer.pdf"]}
+    if scenario.hardware_json or scenario.refit or scenario.plain_sweep:  # which are of one accelerator
+        batches = sorted({1, scenario.batch_size, min(4 * scenario.batch_size, MAX_BATCH)})
+        left_out: tuple[str, ...] = ("batch_size",)
+        varied = f"batch={','.join(map(str, batches))}"
+    else:
+        other = next(one for one in _OTHERS if one != scenario.hardware_id)
+        left_out = ("n_gpus", "hardware_id")
+        varied = f"gpus={','.join(f'{scenario.n_gpus}x{one}' for one in (scenario.hardware_id, other))}"
+    return {"beside others": ["explore", *typed_words(*left_out), "--vary", varied], **report}
 
 
 def _print_more(advice: Advice, goal: str) -> None:
@@ -104,15 +115,15 @@ def _print_more(advice: Advice, goal: str) -> None:
         does_not_fit(advice.setup),
         f"Speedup: {answer.speedup.tier} ({answer.speedup.because}).",
     ):
-        say(text)
+        out.say(text)
     click.echo("\nK by batch:")
-    print_table(k_by_batch_table(advice.k_by_batch, limited is not None))
-    say(schedule_rule(limited))
+    out.print_table(k_by_batch_table(advice.k_by_batch, limited is not None))
+    out.say(schedule_rule(limited))
     _print_next(steps, goal)
     click.echo()
-    say(accepted_length_text(advice.setup))
-    say(f"Routing: {advice.setup.routing_because.rstrip('.')}.")
-    print_labelled("warning", advice.warnings)
+    out.say(accepted_length_text(advice.setup))
+    out.say(f"Routing: {advice.setup.routing_because.rstrip('.')}.")
+    out.print_labelled("warning", advice.warnings)
 
 
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
@@ -190,9 +201,9 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
     best = best_effects(steps, goal)
     click.echo()
     if not best:
-        say(none_text(steps, goal))
+        out.say(none_text(steps, goal))
         return
     click.echo(f"Try next, the single changes that help {MERITS[goal].words} most (likely range):")
-    print_table(effects_table(best, goal))
-    print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
-    print_labelled("not offered", unoffered_texts(steps))
+    out.print_table(effects_table(best, goal))
+    out.print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
+    out.print_labelled("not offered", unoffered_texts(steps))

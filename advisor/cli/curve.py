@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import ScenarioCommand, json_option, path_option, print_json, print_labelled, whole_numbers
+from advisor.cli.asked import ScenarioCommand
+from advisor.cli.output import json_option, path_option, print_json, print_labelled, whole_numbers
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.predict.usual import carried_text
 from advisor.prediction import Tier
-from advisor.text import csv_text
+from advisor.text import counted, csv_text
 
 _CELLS_NAMED = 4
 
@@ -25,11 +26,7 @@ _CELLS_NAMED = 4
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
-@path_option(
-    "--measured",
-    multiple=True,
-    help="Benchmark results: those of this very model and accelerator stand beside the curve; repeat.",
-)
+@path_option("--measured", multiple=True, help="Benchmark results of this very setup, beside the curve; repeat.")
 @json_option()
 def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequence[Path], as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
@@ -58,7 +55,7 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequen
 def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> list[dict[str, Any]]:
     """Rows of a curve with what files measured of the same model and accelerator at their batch and K, and its tier."""
     from advisor.cli.measured_files import read_measured  # readers of files need pandas, a curve does not
-    from advisor.measured.own_points import measured_cells, rows_of, unlike, with_rounds
+    from advisor.measured.own_points import carried_from, measured_cells, rows_of, unlike, with_rounds
 
     found = with_rounds(rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length)
     cells = measured_cells(found)
@@ -71,6 +68,7 @@ def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> 
         scenario = setup.scenario
         beside = f"the curve has {scenario.routing} routing, context {scenario.context_tokens:,}, {scenario.drafter_id}"
         click.echo(f"note: measured with {', '.join(differs)}; {beside}", err=True)
+    tier = Tier.FITTED if carried_from(found["notes"]) else Tier.MEASURED
     out = []
     for row in rows:
         cell = cells.get((row["batch_size"], row["n_draft"]), {})
@@ -79,7 +77,13 @@ def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> 
             "measured_step_ms": digits(1e3 * step_s) if step_s > 0 else None,
             "measured_speedup": digits(ratio) if ratio > 0 else None,
         }
-        out.append(row | values | {"measured_tier": Tier.MEASURED if any(values.values()) else None})
+        out.append(row | values | {"measured_tier": tier if any(values.values()) else None})
+    told = [row for row in out if row["measured_speedup"]]
+    outside = [row for row in told if not row["speedup_low"] <= row["measured_speedup"] <= row["speedup_high"]]
+    if outside:
+        at = ", ".join(f"batch {row['batch_size']:g} K = {row['n_draft']}" for row in outside[:_CELLS_NAMED])
+        said = f"the measured speedup lies outside the model's band in {len(outside)} of {counted(len(told), 'cell')}"
+        click.echo(f"note: {said}: {at}{', ...' if len(outside) > _CELLS_NAMED else ''}", err=True)
     return out
 
 

@@ -18,21 +18,23 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.cli.measured_files import mapped, pair, read_bytes, reading_options
-from advisor.cli.output import (
-    json_option,
-    path_option,
-    print_json,
-    print_labelled,
-    print_table,
-    progress,
-    say,
-    write_file,
+from advisor.cli import output as out
+from advisor.cli.asked import given_acceptance, retyped, scenario_words
+from advisor.cli.measured_files import (
+    document_path,
+    documents_of,
+    given_documents,
+    lacking_words,
+    mapped,
+    of_gpus,
+    pair,
+    read_bytes,
+    reading_options,
 )
 from advisor.cli.own import read_config
+from advisor.measured.ingest.documents import DOCUMENT_OF
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
-from advisor.measured.store_build import StoreStatus
 from advisor.measured.store_build import build as build_store
 from advisor.measured.store_build import status as store_status
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
@@ -42,10 +44,11 @@ from advisor.physics.expert_ranks import expert_loads
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.touched_experts import RoutingPreset, write_own_routing
 from advisor.predict.scenario import write_loads
-from advisor.prediction import AdvisorError, Constant
+from advisor.predict.scenario_fields import FIELDS
+from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, diagnosis_document, view_of
+from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
 from advisor.text import counted
 
 if TYPE_CHECKING:
@@ -59,18 +62,17 @@ def store() -> None:
 
 @store.command()
 @click.option("--if-stale", is_flag=True, help="Do nothing where the store is up to date.")
-@json_option()
+@out.json_option()
 def build(if_stale: bool, as_json: bool) -> None:
     """Build the store from the installed kernel tables. The old one stays until all is done."""
-    if if_stale:
-        now = store_status()
-        if now.exists and not now.problem and not now.stale:
-            if as_json:
-                print_json({"built": False, "path": str(now.path)})
-            return
-    summary = build_store(progress=progress("building the store:"))
+    now = store_status() if if_stale else None
+    if now is not None and now.exists and not now.problem and not now.stale:
+        if as_json:
+            out.print_json({"built": False, "path": str(now.path)})
+        return
+    summary = build_store(progress=out.progress("building the store:"))
     if as_json:
-        print_json({"built": True, **vars(summary), "path": str(summary.path)})
+        out.print_json({"built": True, **vars(summary), "path": str(summary.path)})
         return
     total = sum(summary.rows_by_table.values())
     click.echo(
@@ -88,7 +90,7 @@ def build(if_stale: bool, as_json: bool) -> None:
 @store.command()
 @click.option("--hardware", "hardware_id", help="Show every measured table of this accelerator.")
 @click.option("--all", "whole", is_flag=True, help="Show every measured table [default: one line per accelerator].")
-@json_option("Machine-readable output, always with every table.")
+@out.json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """Show what the store holds, and whether it is up to date."""
     if hardware_id is not None:
@@ -98,7 +100,11 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     if coverage is not None and hardware_id is not None:
         coverage = coverage[coverage["hardware_id"] == hardware_id]
     if as_json:
-        print_json(_status_document(now, coverage))
+        names = ("exists", "problem", "stale_because", "kernel_package_version", "size_bytes")
+        said = {"path": str(now.path)} | {name: getattr(now, name) for name in names}
+        tables = {"coverage": coverage, "sweeps": sweeps()}
+        rows = {name: [] if frame is None else frame.to_dict("records") for name, frame in tables.items()}
+        out.print_json(said | {"rows_by_table": now.rows_by_table or {}} | rows)
         return
     if now.problem:
         click.echo(now.problem)
@@ -119,17 +125,6 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
         _print_frame(listed, ("name", "device", "status", "preset", "measured_rows", "started_at"))
 
 
-def _status_document(now: StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
-    return {
-        "path": str(now.path),
-        **{name: getattr(now, name) for name in ("exists", "problem", "stale_because")},
-        **{name: getattr(now, name) for name in ("kernel_package_version", "size_bytes")},
-        "rows_by_table": now.rows_by_table or {},
-        "coverage": coverage.to_dict("records") if coverage is not None else [],
-        "sweeps": sweeps().to_dict("records"),
-    }
-
-
 def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
     """One row per accelerator: engines and operations measured, number of tables and of rows."""
     groups = coverage.groupby("hardware_id", sort=True)
@@ -145,11 +140,11 @@ def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
     """The columns of a frame as a table. A missing value is an empty cell."""
     cells = frame[list(columns)].astype(object)
     letters = "".join("r" if frame[name].dtype.kind in "iuf" else "l" for name in columns)
-    print_table(matrix(columns, cells.where(cells.notna(), None).values.tolist(), letters))
+    out.print_table(matrix(columns, cells.where(cells.notna(), None).values.tolist(), letters))
 
 
 @click.command()
-@json_option()
+@out.json_option()
 def models(as_json: bool) -> None:
     """List the known models: size, experts, weights."""
     rows: list[dict[str, Any]] = []
@@ -170,9 +165,9 @@ def models(as_json: bool) -> None:
             }
         )
     if as_json:
-        print_json(rows)
+        out.print_json(rows)
         return
-    print_table(Table(_MODELS, rows))
+    out.print_table(Table(_MODELS, rows))
 
 
 _MODELS: tuple[Column[dict[str, Any]], ...] = (
@@ -189,45 +184,45 @@ _MODELS: tuple[Column[dict[str, Any]], ...] = (
 
 
 @click.command()
-@json_option()
+@out.json_option()
 def hardware(as_json: bool) -> None:
     """List the known accelerators: memory, bandwidth, arithmetic, whether kernels are measured."""
     profiles = [load_hardware(hardware_id) for hardware_id in hardware_ids()]
     if as_json:
-        print_json(profiles)
+        out.print_json(profiles)
         return
-    print_table(Table(_HARDWARE, profiles))
+    out.print_table(Table(_HARDWARE, profiles))
 
 
 _HARDWARE: tuple[Column[Hardware], ...] = (
     Column("accelerator", attrgetter("id"), words=True),
     Column("memory GB", lambda item: item.memory_bytes.value / 1e9, "{:.0f}".format),
     Column("bandwidth GB/s", lambda item: item.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format),
-    Column("bf16 TFLOP/s", lambda item: _tera(item.peak_flops_per_s.get("bf16"))),
+    Column(
+        "bf16 TFLOP/s", lambda item: item.peak_flops_per_s.get("bf16"), lambda one: one and f"{one.value / 1e12:.0f}"
+    ),
     Column("kernel tables", lambda item: "measured" if item.kernel_table_device else "-", words=True),
     Column("confidence", attrgetter("confidence"), words=True),
 )
 
 
-def _tera(rate: Constant | None) -> str:
-    return "" if rate is None else f"{rate.value / 1e12:.0f}"
-
-
 @click.command()
-@json_option()
+@out.json_option()
 def presets(as_json: bool) -> None:
     """List drafters, measured acceptance curves and routing presets, with the ids that the options take."""
     drafters = [load_drafter(name) for name in drafter_ids()]
     curves = acceptance_curves()
     routing = [load_routing_preset(name) for name in routing_preset_ids()]
     if as_json:
-        print_json({"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing})
+        out.print_json({"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing})
         return
-    print_table(matrix(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters], "lll"))
+    out.print_table(
+        matrix(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters], "lll")
+    )
     click.echo("")
-    print_table(Table(_CURVES, curves))
+    out.print_table(Table(_CURVES, curves))
     click.echo("")
-    print_table(Table(_ROUTING, routing))
+    out.print_table(Table(_ROUTING, routing))
 
 
 _CURVES: tuple[Column[AcceptanceCurve], ...] = (
@@ -254,22 +249,22 @@ _OF_A_RUN = {
     "engine": ("--engine", "Engine that served the runs."),
     "engine_version": ("--engine-version", "Its release."),
     "drafter": ("--drafter", "Drafter of the speculative runs."),
-    "gpu_count": ("--gpus", "Accelerators that served the runs."),
+    "gpu_count": ("--gpus", "GPUs that served the runs, e.g. 8xH200."),
     "tensor_parallel": ("--tp", "Tensor-parallel size."),
     "expert_parallel": ("--ep", "Expert-parallel size."),
     "weight_dtype": ("--weight-dtype", "Stored type of the routed experts' weights."),
     "batch_size": ("--batch", "Sequences that decode together."),
+    "draft_tokens_k": ("--k", "Draft length K of the runs with drafts."),
 }
 """Columns that options of their own fill; --set fills any other."""
 _SHOWN_RUNS = 3
-_SHOWN_WANTS = 6
 
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@reading_options("values", "columns")
+@reading_options("values", "columns", "accepted_length")
 @click.option("--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data.")
-@json_option()
+@out.json_option()
 def diagnose(
     paths: Sequence[Path],
     values: Sequence[str],
@@ -285,14 +280,36 @@ def diagnose(
     says what to collect.
     """
     form = "column=value, e.g. --set draft_tokens_k=3"
-    given = {name: str(value) for name, value in options.items() if value is not None}
+    given = of_gpus(options.pop("gpu_count"))
+    given |= {name: str(value) for name, value in options.items() if value is not None}
     configs = _own_model(given)
+    if stated := given_acceptance(given.pop("accepted_length", None), None, None):
+        given["accepted_length"] = stated
     given |= dict(pair(text, "--set", form) for text in values)
-    found = diagnosed([UserFile(path.name, read_bytes(path)) for path in paths], given, mapped(columns), configs)
+    hardware, _ = given_documents("hardware_id", [given.get("hardware_id")])
+    given |= {one.column: one.name for one in hardware}
+    files = [
+        UserFile(path.name, data, documents=(*hardware, *documents_of(path, data, columns)))
+        for path in paths
+        for data in [read_bytes(path)]
+    ]
+    found = diagnosed(files, given, mapped(columns), configs)
     if as_json:
-        print_json(diagnosis_document(found))
+        out.print_json(diagnosis_document(found))
         return
-    _print(view_of(found), show_all)
+    view = view_of(found)
+    _print(view, show_all)
+    if view.unsaid:
+        out.print_next({"with your own values": ["diagnose", *retyped(), *lacking_words(dict.fromkeys(view.unsaid))]})
+    elif view.remedy is not None:
+        every_k = {"acceptance": view.remedy.acceptance, "k_max": FIELDS["k_max"].default}
+        scenario = view.remedy.scenario.model_copy(update=every_k)
+        own = [
+            document_path(name, getattr(scenario, DOCUMENT_OF[name]), paths, [options[name]])
+            for name in ("model_id", "hardware_id")
+        ]
+        words = [] if None in own else scenario_words(scenario, *own)
+        out.print_next({"the same with every K": ["advise", *words]} if words else {})
 
 
 for _column, (_option, _help) in reversed(_OF_A_RUN.items()):
@@ -312,43 +329,27 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
 
 
 def _print(found: DiagnosisView, show_all: bool) -> None:
-    say(found.sentence)
+    out.say(found.sentence)
+    if found.remedy is not None:
+        click.echo(f"\n{found.remedy.said}")
+        out.print_table(found.remedy.table)
     for one in found.findings:
-        _print_finding(one)
+        click.echo(f"\n[{one.kind}] {one.title}")
+        said = (("in", [one.where]), ("evidence", one.evidence), ("differs", one.differs), ("why", [one.because]))
+        for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
+            out.print_labelled(f"  {label}", texts)
     for compared in found.comparisons[:_SHOWN_RUNS]:
         click.echo(f"\n{compared.title}, measured beside predicted")
-        print_table(compared.table)
-        say(compared.parts)
-    for text in found.gaps[:_SHOWN_RUNS]:
-        say(text)
+        out.print_table(compared.table)
+        out.say(compared.parts)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
-    click.echo(f"\nPassed: {counted(len(found.clean), 'rule')}")
-    print_labelled("  passed", found.clean if show_all else ())
-    click.echo(f"Not checked: {counted(len(found.not_judged), 'rule')}; missing data:")
-    _print_wanted(found, show_all)
+    click.echo(f"\nChecks passed: {len(found.clean)}. {found.more}")
+    out.print_labelled("  passed", found.clean if show_all else ())
+    for title, needs in found.not_judged if show_all else ():
+        click.echo(f"  {title}: needs {needs}")
     for text in found.notes:
-        say(text)
-
-
-def _print_finding(one: DiagnosisFinding) -> None:
-    click.echo(f"\n[{one.kind}] {one.title}")
-    print_labelled("  in", [one.where])
-    print_labelled("  evidence", one.evidence)
-    print_labelled("  differs", one.differs)
-    for label, text in (("why", one.because), ("do", one.fix), ("source", one.source)):
-        print_labelled(f"  {label}", [text])
-
-
-def _print_wanted(found: DiagnosisView, show_all: bool) -> None:
-    if show_all:
-        for title, needs in found.not_judged:
-            click.echo(f"  {title}: needs {needs}")
-        return
-    for text, count in found.wanted[:_SHOWN_WANTS]:
-        click.echo(f"  {text}: {count}")
-    if found.wanted[_SHOWN_WANTS:]:
-        click.echo(f"  ... {len(found.wanted) - _SHOWN_WANTS} more; --all lists every rule")
+        out.say(text)
 
 
 MAX_EXPERTS = 65_536
@@ -362,8 +363,8 @@ MAX_LAYERS = 2_000
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
 @click.option("--active", type=int, help="With --experts: active experts per token.")
 @click.option("--layers", type=int, help="With --experts: routed layers, which tell the axes of an array.")
-@path_option("--output", "-o", help="Write the experts' loads by layer, for --expert-loads.")
-@json_option()
+@out.path_option("--output", "-o", help="Write the experts' loads by layer, for --expert-loads.")
+@out.json_option()
 def trace(
     files: tuple[Path, ...],
     model_id: str | None,
@@ -377,15 +378,10 @@ def trace(
 
     FILES hold the ids of the experts that each token chose, one request or several in each.
     """
-    count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
-    given = [(file.name, read_bytes(file)) for file in files]
-    _ids(given, count, model, output, as_json)
-
-
-def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output: Path | None, as_json: bool) -> None:
     from advisor.physics.routing_trace import fit_sequences
 
-    read = read_traces(files, model)
+    count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
+    read = read_traces([(file.name, read_bytes(file)) for file in files], model)
     found = fit_sequences(read.sequences, count)
     own = write_own_routing(
         (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
@@ -393,9 +389,9 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
     )
     if output is not None:
         kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
-        write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
+        out.write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
     if as_json:
-        print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
+        out.print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
         return
     click.echo(
         f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, {counted(len(found.layers), 'layer')}, "
@@ -406,23 +402,21 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
         click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    cells = [
-        (
-            u.batch_size,
-            u.tokens,
-            f"{u.counted:.1f}",
-            f"{u.predicted:.1f}",
-            f"{u.predicted / u.counted - 1:+.1%}",
-            f"{u.uniform:.1f}",
-        )
-        for u in found.unions
-    ]
-    print_table(matrix(header, cells, "r" * len(header)))
-    print_labelled("warning", found.warnings)
+    out.print_table(Table(_UNIONS, found.unions))
+    out.print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {own}")
     if output is not None:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
+
+
+_UNIONS: tuple[Column[Any], ...] = (
+    Column("sequences", attrgetter("batch_size")),
+    Column("tokens each", attrgetter("tokens")),
+    Column("experts counted", attrgetter("counted"), "{:.1f}".format),
+    Column("predicted", attrgetter("predicted"), "{:.1f}".format),
+    Column("error", lambda one: one.predicted / one.counted - 1.0, "{:+.1%}".format),
+    Column("uniform", attrgetter("uniform"), "{:.1f}".format),
+)
 
 
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:

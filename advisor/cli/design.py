@@ -14,67 +14,24 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
+from advisor.answers.design import regions as maps
+from advisor.answers.design import start as starts
 from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
 from advisor.answers.design.candidates import LAW_NAMES, Candidate
 from advisor.answers.design.cells import parse_place
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
-from advisor.answers.design.regions import (
-    MAP_ACCELERATORS,
-    OneDesign,
-    RegionMap,
-    one_design,
-    parse_target,
-    parse_targets,
-    region_map,
-)
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
-from advisor.answers.design.start import (
-    SHAPE_EXAMPLE,
-    Start,
-    added_keys,
-    design_config,
-    parse_batches,
-    start_from_shape,
-    start_from_size,
-)
-from advisor.cli.output import (
-    ScenarioCommand,
-    json_option,
-    path_option,
-    print_json,
-    print_labelled,
-    print_table,
-    progress,
-    say,
-    spend_options,
-    write_file,
-)
+from advisor.cli import output as out
+from advisor.cli.asked import ScenarioCommand, retyped, typed_words
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.table import Column, Table
+from advisor.show.words import one_design as one_words
+from advisor.show.words import regions as map_words
 from advisor.show.words.design import answer_document, candidate_rows, losses_text
-from advisor.show.words.one_design import (
-    against_baseline,
-    choices_table,
-    one_design_document,
-    one_design_notes,
-    one_design_price,
-    one_design_rows,
-    one_design_table,
-    one_design_verdict,
-)
-from advisor.show.words.regions import (
-    held_where,
-    map_cells_table,
-    region_document,
-    region_notes,
-    region_rows,
-    region_table,
-    region_verdict,
-)
 from advisor.text import csv_text, typed_number
 
 _FROM_NOTHING = "advisor.design.from_nothing"
@@ -90,9 +47,10 @@ class _DesignCommand(ScenarioCommand):
         started = ctx.params["scenario_file"] is not None or ctx.params["example"] is not None
         if (size := ctx.params["model"]) and typed_number(size) is not None:
             raise AdvisorError(f"{size} is a size, not a model; give it as --target-total {size}")
-        ctx.meta[_FROM_NOTHING] = bool(asked) and ctx.params["model_id"] is None and not started
-        if ctx.params["shape"] and ctx.params["model_id"] is not None:
-            raise AdvisorError("give --model or --shape, not both")
+        with_model = ctx.params["model_id"] is not None or bool(size)
+        ctx.meta[_FROM_NOTHING] = bool(asked) and not with_model and not started
+        if ctx.params["shape"] and with_model:
+            raise AdvisorError("give a model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
             ctx.params["model_id"] = FIELDS["model_id"].default
         if ctx.params["hardware_id"] is None and not started and (named := _first_named(ctx.params)):
@@ -103,69 +61,37 @@ class _DesignCommand(ScenarioCommand):
 def _first_named(params: dict[str, Any]) -> str | None:
     """The accelerator of the first target or of the map's first column, which --hardware may leave out."""
     if params["targets"]:
-        return parse_target(params["targets"][0]).place.hardware_id
+        return maps.parse_target(params["targets"][0]).place.hardware_id
     if params["accelerators"] is not None:
         return parse_place(params["accelerators"].split(",")[0]).hardware_id
-    return MAP_ACCELERATORS[0] if params["as_map"] else None
+    return maps.MAP_ACCELERATORS[0] if params["as_map"] else None
 
 
 @click.command(cls=_DesignCommand)
-@click.option("--shape", help=f"A shape instead of --model, e.g. '{SHAPE_EXAMPLE}'.")
-@click.option(
-    "--target-total",
-    "target_total_params",
-    type=float,
-    help="Target total parameters, within 5%, e.g. 4e10; can replace MODEL.",
-)
-@click.option(
-    "--target-active",
-    "target_active_params",
-    type=float,
-    help="Target active parameters without embeddings, within 5%, e.g. 3e9.",
-)
-@click.option(
-    "--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank designs by."
-)
-@click.option(
-    "--quality-eps",
-    type=float,
-    default=DEFAULT_EPS,
-    show_default=True,
-    help="Maximum share of quality that may be lost.",
-)
+@click.option("--shape", help=f"A shape instead of MODEL, e.g. '{starts.SHAPE_EXAMPLE}'.")
+@click.option("--target-total", "target_total_params", type=float, help="Total parameters within 5%, e.g. 40B.")
+@click.option("--target-active", "target_active_params", type=float, help="Active ones, no embeddings, within 5%.")
+@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="Ranks designs.")
+@click.option("--quality-eps", type=float, default=DEFAULT_EPS, show_default=True, help="Share of quality to lose.")
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
 @click.option("--batches", help="Batches, e.g. 1,64,512, 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
 @click.option("--max-total-params", type=float, help="Maximum total parameters, e.g. 4e10.")
-@click.option(
-    "--max-training-cost",
-    type=float,
-    help="Maximum training compute relative to the baseline's at equal tokens, e.g. 1.",
-)
+@click.option("--max-training-cost", type=float, help="Maximum training compute over the baseline's, e.g. 1.")
 @click.option("--max-memory-gb", type=float, help="Memory per GPU that the engine may use [default: 90%].")
-@spend_options(power=False, also=("--price",))
+@out.spend_options(power=False)
 @click.option("--experts", help="Numbers of experts to try, e.g. 64,128.")
 @click.option("--active", help="Numbers of active experts per token to try, e.g. 4,8.")
 @click.option("--shared", help="Numbers of shared experts to try.")
 @click.option("--width-step", type=int, default=32, show_default=True, help="Step between expert widths tried.")
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    help="ACCELERATOR:BATCH, e.g. h100-sxm:8, or 2xb200-sxm:128 on two; repeat it for the one design of all of them.",
-)
-@click.option(
-    "--map",
-    "as_map",
-    is_flag=True,
-    help="Map the best design over --batches and --accelerators, with as few designs as suffice.",
-)
-@click.option("--accelerators", help=f"Columns of the map, comma-separated [default: {','.join(MAP_ACCELERATORS)}].")
+@click.option("--target", "targets", multiple=True, help="ACCELERATOR:BATCH, e.g. 2xb200-sxm:128; repeat for several.")
+@click.option("--map", "as_map", is_flag=True, help="Map the best design over --batches and --accelerators.")
+@click.option("--accelerators", help=f"Columns of the map [default: {','.join(maps.MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
-@path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
-@path_option("--config", "config_file", help="Write the best as config.json here.")
-@json_option()
+@out.path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
+@out.path_option("--config", "config_file", help="Write the best as config.json here.")
+@out.json_option()
 @click.pass_context
 def design(
     ctx: click.Context,
@@ -177,51 +103,47 @@ def design(
     as_json: bool,
     **question: Any,  # the options of the grid and the places, and those that design_space takes as they stand
 ) -> None:
-    """Search for the MoE to train instead of --model, at equal quality, to serve with speculative decoding.
+    """Search for the MoE to train instead of MODEL, at equal quality, to serve with speculative decoding.
 
     --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
     """
-    show = progress("searching")
-    batches, targets, accelerators, gb = (
-        question.pop(name) for name in ("batches", "targets", "accelerators", "max_memory_gb")
-    )
-    is_map = question.pop("as_map") or accelerators is not None
-    started = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
-    asked = scenario if started is None else started.scenario
-    options = {
-        "grid": _grid({name: question.pop(name) for name in _GRID}),
-        "price_usd_per_hour": question.pop("usd_per_hour"),
-        "max_memory_bytes": None if gb is None else gb * 1e9,
-        **question,
-        "on_progress": show,
-    }
-    start = "" if started is None else started.note
-    _refuse_mixed(targets, batches, config_file, is_map=is_map)
+    show = out.progress("searching")
+    typed, places, gb = question.pop("batches"), question.pop("accelerators"), question.pop("max_memory_gb")
+    targets, is_map = question.pop("targets"), question.pop("as_map") or places is not None
+    _refuse_mixed(targets, typed, config_file, is_map=is_map)
+    scenario, start = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
+    batches = None if typed is None else starts.parse_batches(typed)
+    question["grid"] = _grid({name: question.pop(name) for name in _GRID})
+    question["price_usd_per_hour"] = question.pop("usd_per_hour")
+    question |= {"max_memory_bytes": None if gb is None else gb * 1e9, "on_progress": show}
+    best: int | None = None
+    space: DesignSpace | None = None
     if targets:
-        one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
-        _give_one(one, start, csv_file, config_file, as_json=as_json)
-        return
-    if is_map:
-        _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
-        return
-    space = design_space(asked, batches=parse_batches(batches) if batches is not None else None, **options)
+        one = maps.one_design(scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question)
+        space, best = one.cells.spaces[0], None if one.best is None else one.best.index
+        rows, tell = one_words.one_design_rows(one), partial(_tell_one, one)
+        document = one_words.one_design_document(one)
+    elif is_map:
+        columns = [] if places is None else [parse_place(x, scenario.hardware_id) for x in places.split(",")]
+        drawn = maps.region_map(scenario, columns, None if batches is None else list(batches), **question)
+        rows, tell, asked = map_words.region_rows(drawn), partial(_tell_map, drawn), drawn.scenario
+        document = {"scenario": asked, "scenario_hash": asked.hash} | map_words.region_document(drawn)
+    else:
+        answer = design_answer(design_space(scenario, batches=batches, **question), top)
+        space, best = answer.space, None if answer.recommended is None else answer.recommended.index
+        rows, document, tell = candidate_rows(answer), answer_document(answer), partial(_tell, answer)
     show(1)
-    answer = design_answer(space, top)
     if csv_file is not None:
-        _write(csv_file, candidate_rows(answer))
-    if config_file is not None:
-        _write_config(config_file, space, None if answer.recommended is None else answer.recommended.index)
+        out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
+    if config_file is not None and space is not None:
+        _write_config(config_file, space, best)
     if as_json:
-        print_json(answer_document(answer) | _started_from(start))
+        out.print_json(document | ({"start": start} if start else {}))
         return
-    _print_start(start)
-    _print(answer)
-
-
-def _mapped(scenario: Scenario, accelerators: str | None, batches: str | None, options: dict[str, Any]) -> RegionMap:
-    """The map of the accelerators and batches that are typed, else of the defaults."""
-    places = [] if accelerators is None else [parse_place(x, scenario.hardware_id) for x in accelerators.split(",")]
-    return region_map(scenario, places, None if batches is None else list(parse_batches(batches)), **options)
+    out.say(start and f"{start}\n")
+    tell()
+    if best is not None:
+        _print_onward(config_file)
 
 
 def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:
@@ -231,67 +153,53 @@ def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | 
     if targets and batches is not None:
         raise AdvisorError("--target already names a batch; leave --batches out")
     if is_map and config is not None:
-        raise AdvisorError(
-            "--map has several designs; --config writes one, of --target or of one accelerator and batch"
-        )
+        raise AdvisorError("--map has several designs; --config writes one: of --target, or of one place and batch")
 
 
-def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:
-    """One design for several targets: files, then JSON or words and tables."""
-    if csv_file is not None:
-        _write(csv_file, one_design_rows(one))
-    if config_file is not None:
-        _write_config(config_file, one.cells.spaces[0], None if one.best is None else one.best.index)
-    if as_json:
-        print_json(one_design_document(one) | _started_from(start))
-        return
-    _print_start(start)
-    for text in (one_design_verdict(one), against_baseline(one), one_design_price(one)):
-        if text:
-            say(text)
+def _tell_one(one: maps.OneDesign) -> None:
+    """One design for several targets, in words and tables."""
+    for text in (one_words.one_design_verdict(one), one_words.against_baseline(one), one_words.one_design_price(one)):
+        out.say(text)
     click.echo()
-    print_table(one_design_table(one))
+    out.print_table(one_words.one_design_table(one))
     if one.choices:
-        say("\nExpected loss of the best designs, over the targets and at each:")
-        print_table(choices_table(one))
+        out.say("\nExpected loss of the best designs, over the targets and at each:")
+        out.print_table(one_words.choices_table(one))
     click.echo()
-    print_labelled("note", one_design_notes(one))
+    out.print_labelled("note", one_words.one_design_notes(one))
 
 
-def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: bool) -> None:
-    """A map of regions: its cells as CSV, then JSON or words and tables."""
-    if csv_file is not None:
-        _write(csv_file, region_rows(drawn))
-    if as_json:
-        print_json(region_document(drawn) | _started_from(start))
-        return
-    _print_start(start)
-    say(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
-    print_table(map_cells_table(drawn))
+def _tell_map(drawn: maps.RegionMap) -> None:
+    """A map of regions, in words and tables."""
+    out.say(f"{map_words.region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
+    out.print_table(map_words.map_cells_table(drawn))
     click.echo()
-    print_table(region_table(drawn))
+    out.print_table(map_words.region_table(drawn))
     for region in drawn.regions:
-        say(f"{region.letter} holds {held_where(drawn, region)}.")
+        out.say(f"{region.letter} holds {map_words.held_where(drawn, region)}.")
     click.echo()
-    print_labelled("note", region_notes(drawn))
+    out.print_labelled("note", map_words.region_notes(drawn))
 
 
-def _started_from(note: str) -> dict[str, str]:
-    return {"start": note} if note else {}
+def _print_onward(config_file: Path | None) -> None:
+    """What follows a design: its config.json, then its answer."""
+    if config_file is None:
+        out.print_next({"its config.json, for advise": ["design", *retyped(), "--config", "design.json"]})
+        return
+    out.print_next({"the design itself": ["advise", str(config_file), *typed_words("model_id")]})
 
 
-def _print_start(note: str) -> None:
-    if note:
-        say(f"{note}\n")
-
-
-def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool) -> Start | None:
-    """The model to start from where it was typed or sized; None where the scenario has one."""
+def _started(
+    scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool
+) -> tuple[Scenario, str]:
+    """The model to start from where it was typed or sized, with what it is; else the scenario as it stands."""
+    started = None
     if shape is not None:
-        return start_from_shape(scenario, shape)
-    if from_nothing:
-        return start_from_size(scenario, question["target_total_params"], question["target_active_params"])
-    return None
+        started = starts.start_from_shape(scenario, shape)
+    elif from_nothing:
+        sizes = question["target_total_params"], question["target_active_params"]
+        started = starts.start_from_size(scenario, *sizes)
+    return (scenario, "") if started is None else (started.scenario, started.note)
 
 
 _GRID = {
@@ -351,38 +259,34 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
     return Table(columns, answer.top)
 
 
-def _print(answer: DesignAnswer) -> None:
+def _tell(answer: DesignAnswer) -> None:
     space = answer.space
-    say(answer.verdict)
+    out.say(answer.verdict)
     if answer.recommended is None:
         return
-    say(f"\n{answer.binding_text}\n")
-    say(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
-    print_table(_best_designs(answer))
+    out.say(f"\n{answer.binding_text}\n")
+    out.say(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
+    out.print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
-    say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    say("\nTime lost at equal quality with one value held, the others solved again (k/N to the nearest pair):")
+    out.say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
+    out.say("\nTime lost at equal quality with one value held, the others solved again (k/N to the nearest pair):")
     for dial in answer.dials:
-        say(f"  {losses_text(dial)}")
+        out.say(f"  {losses_text(dial)}")
     flipped = [item for item in answer.sensitivity if item.flips]
-    say(f"\n{sensitivity_text(answer.sensitivity)}")
+    out.say(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:
         cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
-        say(f"  {item.change}: {item.best_text} ({cost})")
-    say("")
-    print_labelled("warning", answer.warnings)
-    print_labelled("limit", answer.limits)
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    write_file(path, csv_text(list(rows[0]) if rows else ["rank"], rows))
+        out.say(f"  {item.change}: {item.best_text} ({cost})")
+    out.say("")
+    out.print_labelled("warning", answer.warnings)
+    out.print_labelled("limit", answer.limits)
 
 
 def _write_config(path: Path, space: DesignSpace, index: int | None) -> None:
     if index is None:
         raise AdvisorError(f"no design is feasible, so {path} is not written")
-    config = design_config(space, index)
-    write_file(path, json.dumps(config, indent=2) + "\n")
-    added = added_keys(space, config)
+    config = starts.design_config(space, index)
+    out.write_file(path, json.dumps(config, indent=2) + "\n")
+    added = starts.added_keys(space, config)
     if added:
         click.echo(f"{path}: {', '.join(added)} is new to this model type; the engine must support it.", err=True)

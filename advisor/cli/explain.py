@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from advisor.answers.advice import advise as advise_scenario
-from advisor.cli.output import ScenarioCommand, json_option, print_json, print_labelled, print_table, say
+from advisor.cli.asked import ScenarioCommand
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, say
 from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
@@ -20,12 +21,7 @@ from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS
 
 @click.command(cls=ScenarioCommand)
 @click.option("--k", "n_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
-@click.option(
-    "--nearby/--no-nearby",
-    default=True,
-    show_default=True,
-    help="Show measured points near the scenario, read from the store.",
-)
+@click.option("--nearby/--no-nearby", default=True, show_default=True, help="Show measured points near it.")
 @json_option("Machine-readable output, SI units.")
 def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool) -> None:
     """Show how the speedup at --batch and --k was made.

@@ -9,43 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.answers.by_batch import BatchHistogram
+from advisor.answers.explore import entrants
 from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, SETTINGS, context_map
-from advisor.answers.explore.entrants import (
-    BY,
-    MAX_SCORES_BYTES,
-    ModelFilter,
-    RankQuestion,
-    default_by,
-    one_load,
-    read_scores,
-)
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
 from advisor.catalog.models import model_ids, resolve_model_name
-from advisor.cli.output import (
-    ASSUMED,
-    SCENARIO_OPTIONS,
-    GpusOf,
-    ScenarioCommand,
-    given_acceptance,
-    json_option,
-    name_model,
-    path_option,
-    place_gpus,
-    print_json,
-    print_labelled,
-    print_table,
-    progress,
-    say,
-    scenario_asked,
-    scenario_from,
-    scenario_in,
-    spell_out_gpus,
-    spend_options,
-    take_scenario,
-    typed_names,
-    write_file,
-)
+from advisor.cli import asked
+from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example
@@ -54,12 +24,14 @@ from advisor.predict.usual import split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix
-from advisor.text import counted, token_count
+from advisor.text import counted, listed, token_count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_GRID = frozenset({"vary", "plan", "output", "workers", "ray_address", "dry_run"})
+    from advisor.answers.explore.leaderboard import Standing
+
+_GRID = frozenset({"vary", "plan", "output", "workers", "dry_run"})
 _SIZES = ("min_total_params", "max_total_params", "min_active_params", "max_active_params")
 _SCORES = ("scores", "quality", "min_quality", "where")
 _LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_parallel_too", "top")
@@ -67,16 +39,18 @@ _RANK = frozenset({"names", "configs", *_LOAD, *_SIZES, *_SCORES})
 _PLACED = frozenset(name for name, row in FIELDS.items() if row.unit == "ranks")
 _STARTS = frozenset({"model", "model_id", "scenario_file", "example"})
 _OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS}
-_SCENARIO = frozenset(option.name or "" for option in SCENARIO_OPTIONS)
+_SCENARIO = frozenset(option.name or "" for option in asked.SCENARIO_OPTIONS)
 _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
+_TIE = 0.01
+"""Combinations within this share of the most tokens/s per GPU are named beside it. Own choice. [-]"""
 _MAPPED = {"context_tokens": DEFAULT_CONTEXTS, "batch_size": DEFAULT_MAP_BATCHES}
 """Fields whose map tells where speculation turns, with the values tried where none are given."""
 _BY_NAME = {flag.name.removeprefix("--"): name for name, row in FIELDS.items() for flag in row.flags}
 """Fields by the names of their options."""
 
 
-class _ExploreCommand(ScenarioCommand):
+class _ExploreCommand(asked.ScenarioCommand):
     """A command with the options of a scenario, which its three modes read in their own ways."""
 
     models = -1
@@ -94,37 +68,29 @@ class _ExploreCommand(ScenarioCommand):
     help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context and batch alone show "
     "where speculation turns, and take usual values where none are given.",
 )
-@path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
-@path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
-@click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Number of worker processes."
-)
-@click.option("--ray", "ray_address", default="", metavar="ADDRESS", help="Run on this Ray cluster (needs ray).")
+@out.path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
+@out.path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Worker processes.")
 @click.option("--dry-run", is_flag=True, help="Print the number of scenarios and compute nothing.")
 @click.option("--models", "names", help="Models to rank: all, or ids and patterns, e.g. qwen3*,gpt-oss-*.")
-@path_option("--config", "configs", multiple=True, help="Also rank this config.json; repeat for several.")
+@out.path_option("--config", "configs", multiple=True, help="Also rank this config.json; repeat for several.")
 @click.option("--users", type=int, help="Sequences that decode together on all GPUs [default: 16].")
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
-@click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
-@spend_options(power=False)
+@click.option("--by", type=click.Choice(entrants.BY), help="What to rank by [default: cost where a price is known].")
+@out.spend_options(power=False)
 @click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
-@click.option(
-    "--expert-parallel",
-    "expert_parallel_too",
-    is_flag=True,
-    help="Try expert parallelism too, whose effect is not well predicted.",
-)
+@click.option("--expert-parallel", "expert_parallel_too", is_flag=True, help="Also expert parallelism; less sure.")
 @click.option("--min-total-params", type=float, help="Minimum total parameters, e.g. 1e10.")
 @click.option("--max-total-params", type=float, help="Maximum total parameters.")
 @click.option("--min-active-params", type=float, help="Minimum active parameters.")
 @click.option("--max-active-params", type=float, help="Maximum active parameters, e.g. 4e9.")
-@path_option("--scores", help="CSV of your scores: model,score,... (none is shipped).")
+@out.path_option("--scores", help="CSV of your scores: model,score,... (none is shipped).")
 @click.option("--quality", help="Column of --scores to show as an axis [default: its first].")
 @click.option("--min-quality", type=float, help="Minimum score in that column.")
 @click.option("--where", multiple=True, help="column=value of --scores that a model must have, e.g. licence=mit.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
-@path_option("--csv", "csv_file", help="Write all rows or models here as CSV.")
-@json_option()
+@out.path_option("--csv", "csv_file", help="Write all rows or models here as CSV.")
+@out.json_option()
 @click.pass_context
 def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **options: Any) -> None:
     """Vary fields of a scenario, rank models at one load, or compare two to four scenarios.
@@ -140,29 +106,27 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     it, else its own MTP module with a borrowed length, else nothing.
     """
     several = len(ctx.params["model"]) > 1
-    asked = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
-    for is_asked, names, needed in ((asked[0], _GRID, "--vary or --plan"), (asked[1], _RANK, "--models")):
+    modes = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
+    for is_asked, names, needed in ((modes[0], _GRID, "--vary or --plan"), (modes[1], _RANK, "--models")):
         if not is_asked and (astray := _typed(ctx, names)):
             raise AdvisorError(f"{astray[0]} needs {needed}")
-    if sum(asked) != 1:
+    if sum(modes) != 1:
         raise AdvisorError("give one of --vary FIELD=VALUES, --models all, or two to four models")
     if several:
         _compare(ctx, csv_file, as_json)
     else:
-        (_vary if asked[0] else _rank)(ctx, options, csv_file, as_json)
+        (_vary if modes[0] else _rank)(ctx, options, csv_file, as_json)
 
 
 def _typed(ctx: click.Context, names: Set[str]) -> list[str]:
     """Those of some options that are typed, as they are typed."""
-    typed = typed_names(ctx) & names
+    typed = asked.typed_names(ctx) & names
     return [{"model": "MODEL"}.get(one.name or "", one.opts[0]) for one in ctx.command.params if one.name in typed]
 
 
 def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
     """Every combination of the values: as a map over context and batch, as a table, or as files."""
     to_files, file = options["output"] is not None or options["dry_run"], options["plan"]
-    if options["workers"] > 1 and options["ray_address"]:
-        raise AdvisorError("give --workers or --ray, not both")
     if file is not None:
         if others := _typed(ctx, {"vary", "model", *_SCENARIO}):
             raise AdvisorError(f"--plan states every field; leave {others[0]} out")
@@ -170,7 +134,7 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
     else:
         varied, places = _placed(ctx, _varied(options["vary"]))
         is_map = varied.keys() <= _MAPPED.keys() and "context_tokens" in varied and not (to_files or csv_file)
-        keeps_gpus = "n_gpus" in typed_names(ctx)
+        keeps_gpus = "n_gpus" in asked.typed_names(ctx)
         scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
         if is_map:
             _map(scenario, varied, as_json)
@@ -178,8 +142,23 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
         plan = _plan(scenario, varied, places, keeps_gpus, to_files)
     if to_files:
         _to_files(plan, options, as_json)
-    else:
-        _show_rows(plan, csv_file, as_json)
+        return
+    best = _show_rows(plan, csv_file, as_json)
+    if best is not None and file is None and best["fits"].any():
+        out.print_next({"its row of most tokens/s per GPU": _words_of(plan, best, placed=bool(places))})
+
+
+def _words_of(plan: SweepPlan, best: pd.DataFrame, *, placed: bool) -> list[str]:
+    """The row of most tokens per second and GPU as `advise` takes it. placed : whether machines vary."""
+    row, place = best[best["fits"]].nlargest(1, "tokens_per_s_per_gpu").iloc[0], {"hardware_id", "n_gpus"}
+    varied = {*plan.axes} | ({"batch_size"} if len(plan.batches) > 1 else set())
+    left_out, words = set(varied), list[str]()
+    if placed or place & varied:
+        left_out, words = left_out | place, ["--gpus", f"{row['n_gpus']}x{row['hardware_id']}"]
+    for name in FIELDS:
+        if name in varied - place and row[name] == row[name]:
+            words += [FIELDS[name].flags[0].name, str(row[name])]
+    return ["advise", *asked.typed_words(*left_out), *words]
 
 
 def _placed(
@@ -189,20 +168,22 @@ def _placed(
 
     A machine is placed as `advise` places `--gpus 8xH200`, unless ranks are typed or varied.
     """
-    typed, names = typed_names(ctx), {"n_gpus", "hardware_id"}
+    typed, names = asked.typed_names(ctx), {"n_gpus", "hardware_id"}
     counts = varied.get("n_gpus", (ctx.params["n_gpus"],))
     hardware = tuple(map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],)))))
     varied = varied | ({"hardware_id": hardware} if "hardware_id" in varied else {})
     named = any(isinstance(count, str) for count in counts)
-    if "hardware_id" in varied and (named or isinstance(counts[0], GpusOf)):
+    if "hardware_id" in varied and (named or isinstance(counts[0], asked.GpusOf)):
         raise AdvisorError("--gpus names the accelerators that --vary hardware varies; say them once, e.g. 8xH200")
     if not named and not (names & varied.keys() and all(isinstance(count, int) for count in counts)):
         return varied, []
     if twice := _typed(ctx, varied.keys() & names | ({"hardware_id"} if named else set())):
         raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
-    machines = [GpusOf(count, one) for one in hardware for count in counts]
+    machines = [asked.GpusOf(count, one) for one in hardware for count in counts]
     if named:
-        machines = [GpusOf(count, hardware_asked(name)) for count, name in (split_gpus(str(one)) for one in counts)]
+        machines = [
+            asked.GpusOf(count, hardware_asked(name)) for count, name in (split_gpus(str(one)) for one in counts)
+        ]
     by_hand = bool((_PLACED - names) & (varied.keys() | typed))
     if not machines or (by_hand and not named):
         return varied, []
@@ -211,7 +192,7 @@ def _placed(
         node = gpus_of_node(load_hardware(one)) if one in hardware_ids() else count
         place["tensor_parallel"] = usual_tensor_parallel(count, node)
     if not by_hand:
-        ctx.meta[ASSUMED] = [" and ".join(dict.fromkeys(f"TP {place['tensor_parallel']}" for place in places))]
+        ctx.meta[asked.ASSUMED] = [" and ".join(dict.fromkeys(f"TP {place['tensor_parallel']}" for place in places))]
     ctx.params |= {"hardware_id": machines[0].hardware_id, "n_gpus": None}
     return {name: values for name, values in varied.items() if name not in names}, places
 
@@ -224,6 +205,8 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name = _BY_NAME.get(typed.strip().replace("_", "-"), typed.strip())
         if name == "model_id":
             raise AdvisorError("--vary model: rank models with --models, or name two to four")
+        if name == "batch_size" and values:
+            out.whole_numbers(f"--vary {typed}", values)
         listed: Iterable[Any] = values.split(",") if values else _MAPPED.get(name, ())
         if name.endswith("_tokens") and values:
             try:
@@ -242,15 +225,15 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[str]) -> Scenario:
     """The scenario whose fields vary. Raises AdvisorError for one of the fields `once` that is typed and varied."""
     ctx.params["model"] = (ctx.params["model"] or (None,))[0]
-    name_model(ctx)
-    (spell_out_gpus if varied.keys() & _PLACED else place_gpus)(ctx)
+    asked.name_model(ctx)
+    (asked.spell_out_gpus if varied.keys() & _PLACED else asked.place_gpus)(ctx)
     if twice := _typed(ctx, once):
         raise AdvisorError(f"{twice[0]} is given and varied; leave one out")
     if "drafter_id" in varied and not _typed(ctx, {"accepted_length", "acceptance", "acceptance_preset"}):
         raise AdvisorError("--vary drafter needs --accepted-length X@K: what is known differs by drafter")
     if "hardware_id" in varied:
         ctx.params["hardware_id"] = varied["hardware_id"][0]
-    return scenario_asked(ctx)
+    return asked.scenario_asked(ctx)
 
 
 def _plan(
@@ -282,36 +265,38 @@ def _plan(
 
 def _to_files(plan: SweepPlan, options: Mapping[str, Any], as_json: bool) -> None:
     """All rows as Parquet, or with --dry-run how many scenarios that would be."""
-    asked = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
+    size = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
     scenarios = counted(plan.n_scenarios, "scenario")
     if options["dry_run"]:
         if as_json:
-            print_json(asked)
+            out.print_json(size)
         else:
-            say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
+            out.say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
         return
     from advisor.answers.explore.sweep_files import run_sweep  # Parquet is slow to load
 
-    done = run_sweep(plan, options["output"], options["workers"], options["ray_address"], progress("computing"))
+    done = run_sweep(plan, options["output"], options["workers"], out.progress("computing"))
     if as_json:
-        print_json({**asked, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)})
+        out.print_json(
+            {**size, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)}
+        )
         return
     earlier = f", {counted(done.n_found, 'part')} there already" if done.n_found else ""
-    say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
+    out.say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
     click.echo(f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)")
 
 
-def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
-    """The recommended K of every combination and batch as a table; every K as CSV or JSON."""
+def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.DataFrame | None:
+    """The recommended K of every combination and batch as a table; every K as CSV or JSON. The table's rows."""
     if plan.n_curves > _MAX_SHOWN:
         raise AdvisorError(f"{plan.n_curves:,} combinations are more than {_MAX_SHOWN} to print; give --output FOLDER")
     import pandas as pd
 
-    from advisor.answers.explore.cells import sweep_rows
+    from advisor.answers.explore.cells import kernel_warnings_of, sweep_rows
     from advisor.show.words.sweep import reasons_texts
     from advisor.text import frame_csv
 
-    show, parts = progress("computing"), []
+    show, parts = out.progress("computing"), []
     for index in range(plan.n_parts):
         parts.append(sweep_rows(plan.part(index), plan.batches))
         show((index + 1) / plan.n_parts)
@@ -319,23 +304,43 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
     best, refused = rows[rows["recommended"]], reasons_texts(rows)
     rows["recommended"] &= rows["fits"]  # nothing that cannot run
     if csv_file is not None:
-        write_file(csv_file, frame_csv(rows))
+        out.write_file(csv_file, frame_csv(rows))
     if as_json:
-        print_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
-        return
+        out.print_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
+        return None
     if best.empty:
         raise AdvisorError(f"no combination is possible; {'; '.join(refused)}")
     changing = [name for name in SETTINGS if name in {*plan.axes, *(key for case in plan.cases for key in case)}]
     changing = [name for name in changing if rows[name].nunique(dropna=False) > 1] + ["batch_size"]
     tiers = best["tier"].unique()
-    print_table(_grid_table(best, changing, len(tiers)))
+    out.print_table(_grid_table(best, changing, len(tiers)))
     if len(tiers) == 1:
-        say(f"Tier: {tiers[0]}.")
+        out.say(f"Tier: {tiers[0]}.")
+    out.say(fastest_of_each(best[best["fits"]], changing[:-1]))
     for text in _unfit_texts(best[~best["fits"]]):
-        say(text)
+        out.say(text)
     if csv_file is not None:
-        say(f"{counted(len(rows), 'row')} written to {csv_file}")
-    print_labelled("not possible", refused)
+        out.say(f"{counted(len(rows), 'row')} written to {csv_file}")
+    out.print_labelled("not possible", refused)
+    lacks = kernel_warnings_of((one for index in range(plan.n_parts) for one in plan.part(index)), plan.batches[0])
+    for text, number in lacks.items():
+        some = "" if number == plan.n_curves else f", {number} of {plan.n_curves} combinations"
+        out.print_labelled(f"warning{some}", [text])
+    return best
+
+
+def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
+    """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one combination."""
+    named: dict[str, list[str]] = {}
+    for batch, rows in best.groupby("batch_size") if varied else ():
+        rate = rows["tokens_per_s_per_gpu"]
+        tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values("tokens_per_s_per_gpu", ascending=False)
+        first, *others = (" ".join(str(row[name]) for name in varied) for row in tied.to_dict("records"))
+        named.setdefault(first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []).append(
+            f"{batch:,}"
+        )
+    said = (f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items())
+    return f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}." if named else ""
 
 
 def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
@@ -388,19 +393,21 @@ def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: boo
     found = context_map(scenario, varied["context_tokens"], varied.get("batch_size", (scenario.batch_size,)))
     said = verdict(found, scenario.context_tokens, scenario.batch_size)
     if as_json:
-        print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
+        out.print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
         return
-    say(said)
+    out.say(said)
     for text in turn_texts(found):
-        say(text)
-    say("\nSpeedup and recommended K (-: does not fit in memory):")
-    print_table(map_table(found))
-    say("\nAttention's share of a plain step:")
-    print_table(share_table(found))
+        out.say(text)
+    out.say("\nSpeedup and recommended K (-: does not fit in memory):")
+    out.print_table(map_table(found))
+    out.say("\nAttention's share of a plain step:")
+    out.print_table(share_table(found))
     click.echo()
-    print_labelled("note", acceptance_texts(found))
+    out.print_labelled("note", acceptance_texts(found))
     row, _ = found.at(scenario.context_tokens, scenario.batch_size)
-    print_labelled("warning", found.setups[row].warnings)
+    out.print_labelled("warning", found.setups[row].warnings)
+    words = [*asked.typed_words("context_tokens", "batch_size"), "--context", str(found.contexts[-1])]
+    out.print_next({"K by batch at the longest": ["schedule", *words]})
 
 
 def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
@@ -411,45 +418,49 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
     texts = ctx.params["model"]
     if len(texts) > MAX_COMPARED:
         raise AdvisorError(f"{len(texts)} scenarios are given; at most {MAX_COMPARED} stand side by side")
-    place_gpus(ctx)
-    typed = typed_names(ctx)
+    asked.place_gpus(ctx)
+    typed = asked.typed_names(ctx)
     if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
         raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
-    asked = {name: value for name, value in take_scenario(ctx).items() if name in typed}
-    show, advices = progress("answering"), []
-    for scenario in [_named(text, asked) for text in texts]:  # all before any is answered: the last may not be readable
+    given = {name: value for name, value in asked.take_scenario(ctx).items() if name in typed}
+    show, advices = out.progress("answering"), []
+    for scenario in [_named(text, given) for text in texts]:  # all before any is answered: the last may not be readable
         advices.append(advise(scenario))
         show(len(advices) / len(texts))
     names = short_names([advice.scenario for advice in advices])
     table = comparison_table(advices, names)
     if csv_file is not None:
-        write_file(csv_file, table.csv())
+        out.write_file(csv_file, table.csv())
     if as_json:
         from advisor.cli.advise import advice_document
 
         answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
-        print_json({"finding": finding(advices, names), "scenarios": answers})
+        out.print_json({"finding": finding(advices, names), "scenarios": answers})
         return
-    print_table(table)
-    say(f"\n{finding(advices, names)}")
+    out.print_table(table)
+    out.say(f"\n{finding(advices, names)}")
     for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
         of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
-        print_labelled("warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"])
+        out.print_labelled("warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"])
+    fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
+    kind = "--example" if texts[fastest] in example_ids() else "--scenario" if is_there(Path(texts[fastest])) else ""
+    words = [*filter(None, [kind]), texts[fastest], *asked.typed_words("model_id")]
+    out.print_next({"the one of most tokens/s per GPU": ["advise", *words]})
 
 
-def _named(text: str, asked: dict[str, Any]) -> Scenario:
+def _named(text: str, given: dict[str, Any]) -> Scenario:
     """An example's id, a model's id or name, else a file, changed by what is asked."""
     path, assumed = Path(text), list[str]()
     if text in example_ids():
-        return scenario_from(dict(asked), load_example(text).scenario)
+        return asked.scenario_from(dict(given), load_example(text).scenario)
     if is_there(path) or path.suffix == ".json":
-        return scenario_from(dict(asked), scenario_in(path).scenario)
+        return asked.scenario_from(dict(given), asked.scenario_in(path).scenario)
     if resolve_model_name(text) is None:
         return load_example(text).scenario  # which refuses it, with near matches
-    if "hardware_id" not in asked:
+    if "hardware_id" not in given:
         raise AdvisorError(f"{text} is a model; say on which GPUs, e.g. --gpus 8xH200")
-    scenario = scenario_from({**asked, "model_id": text}, assumed=assumed)
-    print_labelled(f"assumed for {text}", assumed and ["; ".join(assumed)], err=True)
+    scenario = asked.scenario_from({**given, "model_id": text}, assumed=assumed)
+    out.print_labelled(f"assumed for {text}", assumed and ["; ".join(assumed)], err=True)
     return scenario
 
 
@@ -460,32 +471,46 @@ def _rank(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
 
     if astray := _typed(ctx, _OF_ONE_MODEL):
         raise AdvisorError(f"{astray[0]} is of one model; leave it out, --models tries each at its best")
-    spell_out_gpus(ctx)
-    question, axis = _question(take_scenario(ctx), options)
-    board, top = leaderboard(question, progress("ranking")), options["top"]
+    asked.spell_out_gpus(ctx)
+    question, axis = _question(asked.take_scenario(ctx), options)
+    board, top = leaderboard(question, out.progress("ranking")), options["top"]
     if csv_file is not None:
-        write_file(csv_file, table(board, quality=axis).csv())
+        out.write_file(csv_file, table(board, quality=axis).csv())
     if as_json:
-        print_json(document(board, axis))
+        out.print_json(document(board, axis))
         return
-    say(verdict(board))
+    out.say(verdict(board))
     if axis is None and (said := quality_text(board, "set --min-total-params or bring --scores")):
-        say(said)
+        out.say(said)
     if board.standings:
-        say(f"{by_size(board)}\n".lstrip("\n"))
-        print_table(table(board, top, axis))
+        out.say(f"{by_size(board)}\n".lstrip("\n"))
+        out.print_table(table(board, top, axis))
         if len(board.standings) > top:
-            say(f"... and {len(board.standings) - top} more; --top shows them.")
+            out.say(f"... and {len(board.standings) - top} more; --top shows them.")
         click.echo()
-        print_labelled("note", notes(board))
-    print_labelled("not ranked", missed_texts(board))
+        out.print_labelled("note", notes(board))
+    out.print_labelled("not ranked", missed_texts(board))
+    shipped = question.scenario.hardware_json is None and options["histogram"] is None
+    if shipped and board.standings and board.standings[0].name in model_ids():
+        out.print_next({"the first of them": ["advise", *_words_of_first(board.standings[0], question)]})
+
+
+def _words_of_first(first: Standing, question: entrants.RankQuestion) -> list[str]:
+    """A ranked model at its placement, as `advise` takes it: one of its copies."""
+    placed: dict[str, Any] = {
+        "n_gpus": first.gpus // first.copies,
+        "batch_size": max(1, question.users.batches[0] // first.copies),
+    }
+    placed |= {name: getattr(first, name) for name in ("tensor_parallel", "expert_parallel", "acceptance")}
+    placed |= {"model_id": first.name, "drafter_id": first.drafter}
+    return asked.scenario_words(question.scenario.model_copy(update=placed))
 
 
 Axis = tuple[str, dict[str, float]]
 """A column of the user's scores, and its numbers by model."""
 
 
-def _question(values: dict[str, Any], options: Mapping[str, Any]) -> tuple[RankQuestion, Axis | None]:
+def _question(values: dict[str, Any], options: Mapping[str, Any]) -> tuple[entrants.RankQuestion, Axis | None]:
     """What the options ask, and the quality axis."""
     users, histogram, names, usd = (options[name] for name in ("users", "histogram", "names", "usd_per_hour"))
     if users is not None and histogram is not None:
@@ -494,15 +519,17 @@ def _question(values: dict[str, Any], options: Mapping[str, Any]) -> tuple[RankQ
     scenario, drafter = _shared(values)
     patterns = () if names == "all" else tuple(each.strip() for each in names.split(","))
     sizes = {name: options[name] for name in _SIZES}
-    question = RankQuestion(
+    question = entrants.RankQuestion(
         scenario,
-        BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
-        options["by"] or default_by(scenario, usd),
+        BatchHistogram.from_text(histogram)
+        if histogram is not None
+        else entrants.one_load(16 if users is None else users),
+        options["by"] or entrants.default_by(scenario, usd),
         usd,
         drafter,
         options["expert_parallel_too"],
         options["whole_machine"],
-        ModelFilter(patterns, **sizes, listed=listed),
+        entrants.ModelFilter(patterns, **sizes, listed=listed),
         _configs(options["configs"]),
     )
     return question, axis
@@ -512,7 +539,7 @@ def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
     """The user's own models, each under a name of its own."""
     found: dict[str, str] = {}
     for path in paths:
-        made = scenario_from({"model_id": str(path), "drafter_id": "none"})
+        made = asked.scenario_from({"model_id": str(path), "drafter_id": "none"})
         name = made.model_id
         if made.model_config_json is None:
             raise AdvisorError(f"--config {path}: no such file; shipped models are named with --models")
@@ -526,7 +553,9 @@ def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
 def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
     """What all models share, and the user's drafter with its accepted length, None for what is known of each."""
     drafter_id = values.pop("drafter_id")
-    given = given_acceptance(*(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset")))
+    given = asked.given_acceptance(
+        *(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset"))
+    )
     if given is not None and drafter_id in (None, "none"):
         raise AdvisorError("--accepted-length needs --drafter, e.g. eagle3")
     if given is None and drafter_id not in (None, "none"):
@@ -537,7 +566,7 @@ def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
     if values["hardware_id"] is None:
         raise AdvisorError("the GPUs are missing; give --gpus, e.g. 8xH200, or --hardware")
     n_gpus = values.pop("n_gpus")
-    shared = scenario_from(
+    shared = asked.scenario_from(
         {**values, "n_gpus": 1 if n_gpus is None else n_gpus, "model_id": _NO_MODEL, "drafter_id": "none"}
     )
     return shared, None if drafter_id is None else (drafter_id, given or "0")
@@ -555,7 +584,7 @@ def _scores(
         if quality is not None or least is not None or where:
             raise AdvisorError("--quality, --min-quality and --where need --scores FILE")
         return None, None
-    read = read_scores(file.name, read_file(file, MAX_SCORES_BYTES, "a table of scores"))
+    read = entrants.read_scores(file.name, read_file(file, entrants.MAX_SCORES_BYTES, "a table of scores"))
     listed: frozenset[str] | None = None
     for condition in where:
         found = read.where(condition)

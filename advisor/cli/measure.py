@@ -8,127 +8,148 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 import pandas as pd
 
-from advisor.cli.measured_files import Own, files_in, pair, read_all, read_bytes, read_points, reading_options, with_own
-from advisor.cli.output import (
-    given_acceptance,
-    json_option,
-    path_option,
-    print_json,
-    print_labelled,
-    print_table,
-    progress,
-    say,
-    text_width,
-    write_file,
-)
-from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.cli import measured_files as reading
+from advisor.cli import output as out
+from advisor.cli.asked import given_acceptance, retyped, scenario_words
+from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
+from advisor.measured.ingest.documents import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
+from advisor.measured.ingest.remap import EXAMPLE, own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, combine
-from advisor.measured.points import Point, Refused, judged_rows
-from advisor.measured.refit_result import Errors, notes
-from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
+from advisor.measured.points import Point, Refused, judged_rows, refit_points
+from advisor.measured.refit_result import Errors, RefitResult, notes
+from advisor.measured.validation import NEEDED_COLUMNS, PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
+from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted, frame_csv, json_text, wrapped
 
+if TYPE_CHECKING:
+    from advisor.measured.moesd import MoesdFit
+
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@reading_options("values", "columns", "models", "hardware")
-@path_option("--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`.")
-@path_option("--rejects", help="Write rejected rows with their reasons here (CSV).")
-@json_option()
-def ingest(
-    paths: Sequence[Path],
-    values: Sequence[str],
-    columns: Sequence[str],
-    models: Sequence[str],
-    hardware: Sequence[str],
-    output: Path | None,
-    rejects: Path | None,
-    as_json: bool,
-) -> None:
+@reading.reading_options(*reading.OF_ROWS)
+@out.path_option("--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`.")
+@out.path_option("--rejects", help="Write rejected rows with their reasons here (CSV).")
+@out.json_option()
+def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_json: bool, **given: Any) -> None:
     """Read benchmark results, or every file of a directory, and say what can be used.
 
     A run with K = 0 in one of the files is the baseline of those in the others. --output writes all of them as one.
     """
-    read, failed = read_all(files_in(paths), values, columns, Own.given(models, hardware))
+    values, columns = given.pop("values"), given.pop("columns")
+    stated = given_acceptance(given.pop("accepted_length"), None, None)
+    read, failed = _read_all(paths, values, columns, reading.Own.given(**given))
     results = [rows.result for rows in read]
     if rejects is not None:
         parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
-        write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+        out.write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
     kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
     together = [combine(alike).result for alike in kinds if alike]
+    usable = [refit_points(one.frame, stated) for one in together if one.kind == "points" and one.rows_kept]
     if output is not None:
-        _write_rows(output, together)
+        if len(together) != 1:
+            found = " and ".join(one.kind for one in together) or "nothing that can be used"
+            raise AdvisorError(f"{output} is not written: the files hold {found}; --output takes files of one kind")
+        out.write_file(output, csv_of(together[0].frame.dropna(axis=1, how="all")))
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
         files = [_summary(item) for item in results]
-        refits = [
-            {"rows_used": n_rows, "not_used": [vars(each) for each in refused]}
-            for n_rows, refused in filter(None, map(_refit_use, together))
-        ]
-        print_json({"files": files, "together": more, "not_read": failed, "refit": refits})
+        refits = [{"rows_used": len(used), "not_used": list(map(vars, refused))} for used, refused in usable]
+        out.print_json({"files": files, "together": more, "not_read": failed, "refit": refits})
         return
     for result in results:
         _print_result(result)
     _print_failed(failed)
     if len(results) > len(together):
         for one in together:
-            say(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
-    for n_rows, refused in filter(None, map(_refit_use, together)):
-        click.echo(f"`fit` can use {counted(n_rows, 'row')}")
-        _print_reasons("not used in the fit", _lines(refused))
+            out.say(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
+    for used, refused in usable:
+        click.echo(f"`fit` can use {counted(len(used), 'row')}")
+        _say_borrowed(used)
+        _print_reasons("not used in the fit", ((each.reason, each.line, each.rows) for each in refused))
     if output is not None:
-        say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
+        out.say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
     for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
-        say(plain)
+        out.say(plain)
+    if len(together) == 1 and together[0].kind == "points":
+        if lacks := _lacks(together[0], paths):
+            out.print_next({"with your own values": ["ingest", *retyped(), *lacks]})
+            return
+        words = retyped(*_OF_FIT)
+        out.print_next(
+            {"what these runs change": ["fit", *words, *_TO_REFIT], "beside the model": ["validate", *words]}
+        )
 
 
-def _refit_use(result: Measured) -> tuple[int, Sequence[Refused]] | None:
-    """Rows that `fit` could use, of whichever accelerator and engine, and those it would not with the reason.
-
-    None for kernel times.
-    """
-    from advisor.measured.points import refit_points
-
-    if result.kind != "points" or not result.rows_kept:
-        return None
-    points, refused = refit_points(result.frame)
-    return len(points), refused
+def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[dict[str, str]]]:
+    """As `reading.read_all`; a refusal that guesses what columns mean ends with the whole command that says so."""
+    try:
+        return reading.read_all(reading.files_in(paths), *given)
+    except AdvisorError as error:
+        said, _, maps = str(error).partition(", e.g. --map ")
+        if not maps or EXAMPLE.endswith(maps):
+            raise
+        raise AdvisorError(f"{said}, as you mean them: `advisor {_command()} --map {maps}`") from error
 
 
-def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
-    return [(each.reason, each.line, each.rows) for each in refused]
+def _command(*more: str) -> str:
+    """The running command as it was typed, with more words."""
+    return shlex.join([click.get_current_context().info_name or "", *retyped(), *more])
+
+
+_TO_REFIT = ("--output", "my.refit")
+
+
+def _lacks(rows: Measured, paths: Sequence[Path]) -> list[str]:
+    """What to add to a command line that rows lack for a refit: a column that looks like it, else a value."""
+    lacks = {item.name: item.prefill for item in rows.result.missing if item.needed}
+    files = [path for path in reading.files_in(paths) if lacks and str(path) != "-"]
+    headers = [one for path in files for one in own_headers(path.name, reading.read_bytes(path)) if not one.native]
+    alike = {one.ours: one.theirs for one in headers if one.ours in lacks}
+    maps = [word for ours, theirs in alike.items() for word in ("--map", f"{theirs}={ours}")]
+    return [*maps, *reading.lacking_words({name: guess for name, guess in lacks.items() if name not in alike})]
+
+
+def _say_borrowed(points: Sequence[Point]) -> None:
+    """Say which accepted length rows that state none take, where nobody measured their model with their drafter."""
+    lengths = {(one.question.scenario.acceptance) for one in points if one.question.acceptance_source == "other_model"}
+    if lengths:
+        out.say(
+            f"borrowed: rows without an accepted length take {', '.join(sorted(lengths))}, the median of their drafter "
+            "on other models; your own: --accepted-length X@K"
+        )
 
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@reading_options("values", "columns", "models")
+@reading.reading_options(*(name for name in reading.OF_ROWS if name not in ("hardware", "engine")))
 @click.option(
-    "--hardware",
-    "hardware_id",
-    help="Refit this accelerator's rows, an id or a path to its JSON [default: the pair with most rows].",
+    "--hardware", "hardware_id", help="Refit its rows, id or path to JSON [default: the pair with most rows]."
 )
-@click.option("--engine", help="Refit this engine's rows.")
-@click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
+@click.option("--engine", help="Refit this engine's rows, and those that name none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
 @click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
-@path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")
+@out.path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")
 @click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
-@json_option()
+@out.json_option()
 def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any) -> None:
     """Refit overheads and efficiencies on the points of one or more files, and say what changed.
 
@@ -138,43 +159,74 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     from advisor.measured.moesd import moesd_of
     from advisor.measured.refit import adjustment_of, refit_chosen
 
-    show = progress("fitting")
+    show = out.progress("fitting")
     rows, failed, points, refused = _rows_to_fit(paths, given, not as_json)
     show(f"{len(points)} points", 0.0)
     answer, small = refit_chosen(points, refused, rows.result.header_of), moesd_of(points)
     show(1.0)
-    text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
+    against = answer.reasons_against
+    text = write_adjustment(adjustment_of(answer)) if force or not against else None
     if output is not None and text is not None:
-        write_file(output, f"{text}\n")
+        out.write_file(output, f"{text}\n")
     if as_json:
-        compared = answer.rows.to_dict("records")
-        said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        said |= {
-            "warnings": rows.result.warnings,
-            "sentence": answer.sentence,
-            "reasons_against": answer.reasons_against,
-            "refit": text,
-        }
-        print_json({**said, "rows": compared, "moesd": small})
-        _check_written(output, text, answer.reasons_against)
-        return
-    _print_failed(failed)
-    print_labelled("warning", rows.result.warnings)
-    say(answer.sentence + "\n")
-    print_table(Table(PARAMETERS, answer.parameters))
+        said = {k: v for k, v in vars(answer).items() if k != "rows"} | {"warnings": rows.result.warnings}
+        said |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
+        out.print_json({**said, "rows": answer.rows.to_dict("records"), "moesd": small})
+    else:
+        _print_failed(failed)
+        out.print_labelled("warning", rows.result.warnings)
+        _print_fit(answer, points, small)
+        if plain := _plain_sweep_text(rows.result, None):
+            out.say(plain)
+        if text is not None and output is not None:
+            words = _advise_words(points, paths, given)
+            onward = {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
+        elif text is not None:
+            onward = {"write it": ["fit", *retyped(), *_TO_REFIT]}
+        else:
+            forced = [*retyped("output", "force"), "--output", str(output or "my.refit"), "--force"]
+            onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)], "write it all the same": ["fit", *forced]}
+        out.print_next(onward)
+    if output is not None and text is None:
+        raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
+
+
+def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None) -> None:
+    """What a refit found, and what speaks against it."""
+    out.say(answer.sentence + "\n")
+    out.print_table(Table(PARAMETERS, answer.parameters))
+    _say_borrowed(points)
     for note in notes(answer):
-        say(note)
+        out.say(note)
     if small is not None:
-        say(f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}.")
-    _print_reasons("not used in the fit", _lines(answer.refused))
+        out.say(
+            f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
+        )
+    _print_reasons("not used in the fit", ((each.reason, each.line, each.rows) for each in answer.refused))
     click.echo("")
-    print_labelled("rejected by the checks", answer.reasons_against)
-    if text is not None:
-        how = f"advise ... --refit {output}" if output else "--output FILE here, then advise ... --refit FILE"
-        click.echo(f"To use it: {how}")
-    if plain := _plain_sweep_text(rows.result, None):
-        say(plain)
-    _check_written(output, text, answer.reasons_against)
+    out.print_labelled("rejected by the checks", answer.reasons_against)
+
+
+def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any]) -> list[str]:
+    """Words for `advise` at the point in the middle, one that drafts if there is one.
+
+    None where no file holds the rows' own model or accelerator.
+    """
+    ran = sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size) or points
+    point = ran[len(ran) // 2]
+    values: dict[str, Any] = {"k_max": FIELDS["k_max"].default}
+    if point.n_draft and point.accepted_length > 1:
+        values["acceptance"] = f"{point.accepted_length:.3g}@{point.n_draft}"
+    elif point.n_draft:
+        values["acceptance"] = f"2@{max(one.n_draft for one in points)}"
+        out.say(f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted length for 2.")
+    scenario = point.scenario.model_copy(update=values)
+    asked = {"model_id": given["models"], "hardware_id": [given["hardware_id"]]}
+    model, hardware = (
+        reading.document_path(name, getattr(scenario, DOCUMENT_OF[name]), reading.files_in(paths), asked[name])
+        for name in ("model_id", "hardware_id")
+    )
+    return [] if None in (model, hardware) else scenario_words(scenario, model, hardware)
 
 
 def _rows_to_fit(
@@ -189,9 +241,10 @@ def _rows_to_fit(
 
     hardware_id, engine = given["hardware_id"], given["engine"]
     stated = given_acceptance(given["accepted_length"], given["acceptance"], given["acceptance_preset"])
-    own = Own.given(given["models"], [hardware_id] if hardware_id else [])
+    run = {name: given[name] for name in ("gpus", "engine", "drafter")}
+    own = reading.Own.given(given["models"], [hardware_id] if hardware_id else [], **run)
     hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
-    read, failed = read_all(files_in(paths), given["values"], given["columns"], own)
+    read, failed = _read_all(paths, given["values"], given["columns"], own)
     rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
@@ -202,15 +255,15 @@ def _rows_to_fit(
     try:
         points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated)
     except AdvisorError as error:
-        needed = [f"--set {item.name}=..." for item in rows.result.missing if item.needed]
-        lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
-        raise (AdvisorError(lacks) if needed else error) from error
+        if not (lacks := _lacks(rows, paths)):
+            raise
+        raise AdvisorError(f"{error}. Say it, with your own values: `advisor {_command(*lacks)}`") from error
     return rows, failed, list(points), list(refused)
 
 
 def _print_failed(failed: Iterable[Mapping[str, str]]) -> None:
     for item in failed:
-        say(f"skipped file {item['file']}: {item['reason']}")
+        out.say(f"skipped file {item['file']}: {item['reason']}")
 
 
 _SWEPT = 3
@@ -224,41 +277,31 @@ def _plain_sweep_text(result: Measured, written: Path | None) -> str:
     plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
     if plain["batch_size"].nunique() < _SWEPT:
         return ""
-    first = "" if written else "`ingest ... --output my_runs.csv`, then "
+    words = shlex.join(["ingest", *retyped(*_OF_FIT), "--output", "rows.csv"])
     return (
-        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: {first}"
-        f"`advise ... --plain-sweep {written or 'my_runs.csv'}` predicts from those times themselves."
+        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: `--plain-sweep "
+        f"{written or 'rows.csv'}` in `advise` predicts from those times themselves"
+        f"{'' if written else f', after `advisor {words}`'}."
     )
 
 
-def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]) -> None:
-    """Raise AdvisorError when a refit was asked for as a file and the data speak against it."""
-    if output is not None and text is None:
-        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it anyway")
-
-
-def _write_rows(path: Path, together: Sequence[Measured]) -> None:
-    """Write the usable rows of all files in the columns of docs/formats.md. Raises AdvisorError unless of one kind."""
-    if len(together) != 1:
-        found = " and ".join(one.kind for one in together) or "nothing that can be used"
-        raise AdvisorError(f"{path} is not written: the files hold {found}; --output takes files of one kind")
-    write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
+_OF_FIT = ("output", "rejects", "force", "as_json", "acceptance", "acceptance_preset")
+"""Parameters of `ingest` and `fit` that other commands on the same files do not share."""
 
 
 def _summary(result: Measured) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
-        **{name: getattr(result, name) for name in ("format_name", "kind", "sha256")},
-        **{name: getattr(result, name) for name in ("rows_read", "rows_kept", "rows_refused")},
-        **{name: getattr(result, name) for name in ("ready", "missing", "derived", "warnings")},
+        **{name: getattr(result, name) for name in ("format_name", "kind", "sha256", "rows_read", "rows_kept")},
+        **{name: getattr(result, name) for name in ("rows_refused", "ready", "missing", "derived", "warnings")},
         "asked": [one.text for one in open_questions(result.rejects)],
         "rejects": result.rejects.head(200).to_dict("records"),
     }
 
 
 def _print_result(result: Measured) -> None:
-    say(
+    out.say(
         f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
         f"{result.rows_refused:,} rejected"
     )
@@ -284,7 +327,7 @@ def _print_result(result: Measured) -> None:
 
 def _item(text: str) -> None:
     """Print a text under its heading, in lines that fit the terminal."""
-    for line in wrapped(text, text_width() - 2):
+    for line in wrapped(text, out.text_width() - 2):
         click.echo(f"  {line}")
 
 
@@ -292,16 +335,16 @@ def _print_said(result: Measured) -> None:
     """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
     for text in result.derived:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
-            say(f"read: {text}")
+            out.say(f"read: {text}")
     for text in result.warnings:
-        say(f"warning: {text}")
+        out.say(f"warning: {text}")
     for asked in open_questions(result.rejects):
-        say(f"needed, with {asked.options}: {asked.text}")
+        out.say(f"needed, with {asked.options}: {asked.text}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())
         if rounded:
-            say(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+            out.say(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
     rejects = result.rejects.to_dict("records")
     _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
 
@@ -310,13 +353,13 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
     """Line and conditional probabilities of up to three runs that measured acceptance by position."""
     if result.kind != "points":
         return []
-    out = []
+    found = []
     for line, text in result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items():
         try:
-            out.append((int(line), rates_from_list(text).text))
+            found.append((int(line), rates_from_list(text).text))
         except AdvisorError as error:
-            out.append((int(line), f"not possible: {error}"))
-    return out
+            found.append((int(line), f"not possible: {error}"))
+    return found
 
 
 def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
@@ -326,93 +369,112 @@ def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
     """
     for reason, lines in alike(rows):
         shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (", ..." if len(lines) > 5 else "")
-        print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
+        out.print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
 
 
-def _points(
-    file: Path, columns: Sequence[str], models: Sequence[str], hardware: Sequence[str]
-) -> tuple[GivenRows, pd.DataFrame]:
-    found = read_points(file, columns)
-    return found, with_own(found.asked, models, hardware, file.parent)
+def _points(file: Path, given: Mapping[str, Any]) -> tuple[GivenRows, pd.DataFrame, dict[str, str]]:
+    """Rows of a CSV as given, as asked of the model, and the values that fill their empty cells."""
+    found = reading.read_points(file, given["columns"])
+    named = {name: given[name] for name in ("engine", "drafter") if given[name] is not None}
+    said = dict(map(reading.pair, given["values"])) | reading.of_gpus(given["gpus"]) | named
+    asked = reading.with_own(found.asked, given["models"], given["hardware"], file.parent)
+    stated = given_acceptance(given["accepted_length"], None, None)
+    return found, reading.with_length(asked, said, stated) if stated else asked, said
+
+
+@contextmanager
+def _naming_what_lacks(asked: pd.DataFrame, said: Mapping[str, str]) -> Iterator[None]:
+    """Add to a refusal the command that says what the rows lack. said : columns that --set fills."""
+    try:
+        yield
+    except AdvisorError as error:
+        lacks = [name for name in NEEDED_COLUMNS if name not in {*asked.columns, *said}]
+        if not lacks:
+            raise
+        whole = _command(*reading.lacking_words(dict.fromkeys(lacks)))
+        raise AdvisorError(f"{error}. Say them, with your own values: `advisor {whole}`") from error
+
+
+def _raise_none_predicted(reasons: Iterable[Any]) -> None:
+    """Raise AdvisorError where no row could be predicted: why, and the command with the option that fills a column."""
+    (reason, lines), *_ = alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons)
+    column = re.search(r"(\w+) (?:is|are) not stated", reason)
+    more = reading.lacking_words({column[1]: None}) if column else []
+    remedy = f". Say it, with your own values: `advisor {_command(*more)}`" if more else ""
+    raise AdvisorError(f"no row could be predicted; {counted(len(lines), 'row')}: {reason}{remedy}")
+
+
+_RATIO = "measured_over_predicted"
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@reading_options("cells", "assume", "columns", "models", "hardware")
-@path_option("--output", "-o", help="Write here instead of standard output.")
-@json_option("Rows as JSON instead of CSV.")
-def predict(
-    file: Path,
-    values: Sequence[str],
-    columns: tuple[str, ...],
-    models: Sequence[str],
-    hardware: Sequence[str],
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    """Add predicted speedup, band, tier and reason to the rows of FILE.
+@reading.reading_options(*reading.OF_ROWS)
+@out.path_option("--output", "-o", help="Write here instead of standard output.")
+@out.json_option("Rows as JSON instead of CSV.")
+def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> None:
+    """Add predicted speedup, band, tier and reason to the rows of FILE, and measured over predicted.
 
     The columns are those of measurements/published_speedups.
 
-    An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
+    An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1; a row without one
+    gets the median of its drafter over other models, as in `validate`.
     """
-    found, asked = _points(file, columns, models, hardware)
-    show = progress("predicting")
-    answers = predict_rows(asked, dict(map(pair, values)), refused=found.refused, on_progress=show)
+    found, asked, said = _points(file, given)
+    show = out.progress("predicting")
+    with _naming_what_lacks(asked, said):
+        answers = predict_rows(asked, said, other_models=True, refused=found.refused, on_progress=show)
     show(1.0)
     answers = answers[list(PREDICTED_COLUMNS)]
-    given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
-    rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
+    if "speedup" in asked:
+        measured = pd.to_numeric(asked["speedup"], errors="coerce").reset_index(drop=True)
+        ratio = measured / pd.to_numeric(answers["predicted_speedup"], errors="coerce")
+        answers.insert(1, _RATIO, ratio.where(np.isfinite(ratio) & (ratio > 0)))
+    left_out = int(answers["predicted_speedup"].isna().sum())
+    if left_out == len(answers):
+        _raise_none_predicted(answers["predicted_reason"])
+    before = found.given.drop(columns=[*PREDICTED_COLUMNS, _RATIO], errors="ignore")  # of an earlier prediction
+    rows = pd.concat([before.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
     if output is None:
         sys.stdout.write(text)
     else:
-        write_file(output, text)
-    refused = int(rows["predicted_speedup"].isna().sum())
-    click.echo(f"{len(rows) - refused} rows predicted, {refused} not predicted (see predicted_reason).", err=True)
+        out.write_file(output, text)
+    click.echo(
+        f"{counted(len(rows) - left_out, 'row')} predicted, {left_out} not predicted (see predicted_reason).", err=True
+    )
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@reading_options("cells", "assume", "columns", "models", "hardware")
-@json_option("Machine-readable output: overall, by_laboratory, rows.")
-def validate(
-    file: Path | None,
-    values: Sequence[str],
-    columns: tuple[str, ...],
-    models: Sequence[str],
-    hardware: Sequence[str],
-    as_json: bool,
-) -> None:
+@reading.reading_options(*reading.OF_ROWS)
+@out.json_option("Machine-readable output: overall, by_laboratory, rows.")
+def validate(file: Path | None, as_json: bool, **given: Any) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
-    show = progress("predicting")
+    show = out.progress("predicting")
     if file is None:
-        if columns or models or hardware:
-            raise AdvisorError("--map, --model and --hardware need FILE")
-        result = validate_points(judged_rows(), dict(map(pair, values)), on_progress=show)
+        if any(given[name] for name in reading.OF_ROWS[1:]):
+            raise AdvisorError("--map, --model, --gpus and what else is said of rows need FILE")
+        said = dict(map(reading.pair, given["values"]))
+        result = validate_points(judged_rows(), said, on_progress=show)
     else:
-        found, asked = _points(file, columns, models, hardware)
+        found, asked, said = _points(file, given)
+        if "speedup" not in asked:
+            asked = reading.with_speedups(asked, file, said, given["columns"])
         marked = found.given.get("defect", "")
-        result = validate_points(asked.assign(defect=marked), dict(map(pair, values)), found.refused, show)
+        with _naming_what_lacks(asked, said):
+            result = validate_points(asked.assign(defect=marked), said, found.refused, show)
     show(1.0)
+    if file is not None and result.n_refused == len(result.rows):
+        _raise_none_predicted(result.rows["predicted_reason"])
     if as_json:
-        print_json(
-            {
-                "overall": result.overall,
-                "by_laboratory": result.by_laboratory,
-                "by_tier": result.by_tier,
-                "by_acceptance": result.by_acceptance,
-                "best_k_regret": result.best_k_regret,
-                "n_best_k": result.n_best_k,
-                "n_refused": result.n_refused,
-                "rows": _records(result.rows),
-            }
-        )
+        names = ("overall", "by_laboratory", "by_tier", "by_acceptance", "best_k_regret", "n_best_k", "n_refused")
+        out.print_json({name: getattr(result, name) for name in names} | {"rows": _records(result.rows)})
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
-    print_table(_errors_table("rows", groups))
+    out.print_table(_errors_table("rows", groups))
     click.echo("\nBy source; every other line is a mean over sources")
-    print_table(_errors_table("source", result.by_laboratory.items()))
+    out.print_table(_errors_table("source", result.by_laboratory.items()))
     if result.best_k_regret is not None:
         click.echo(
             f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
@@ -474,56 +536,39 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
 @click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
-@click.option(
-    "--conditional",
-    is_flag=True,
-    help="The list gives each rate given that all tokens before were accepted [default: share of all rounds].",
-)
+@click.option("--conditional", is_flag=True, help="Each rate is given that all before it were accepted.")
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
-@json_option()
+@out.json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
     """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
 
     FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
     golden curve of InferenceX.
     """
-    found = _read(files, rates, conditional)
+    if (rates is None) == (not files) or len(files) > 2:
+        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
+    if rates is not None:
+        found = rates_from_list(rates, conditional)
+    else:
+        *before, last = files
+        earlier = (before[0].name, reading.read_bytes(before[0])) if before else None
+        found = read_acceptance_file(last.name, reading.read_bytes(last), earlier, conditional)
     lengths = found.accepted_lengths(k_max)
     if as_json:
-        print_json(
-            {
-                "acceptance": found.text,
-                "conditional": found.conditional,
-                "n_drafts": found.n_drafts,
-                "relative_error": found.relative_error,
-                "source": found.source,
-                "warnings": found.warnings,
-                "accepted_lengths": lengths.to_dict("records"),
-            }
-        )
+        names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
+        said = {"acceptance": found.text} | {name: getattr(found, name) for name in names}
+        out.print_json(said | {"accepted_lengths": lengths.to_dict("records")})
         return
     click.echo(f"{found.source}\n")
     rows = [
         (
             row.n_draft,
-            f"{row.accepted_length:.3f}",
-            f"{row.low:.3f}",
-            f"{row.high:.3f}",
+            *(f"{value:.3f}" for value in (row.accepted_length, row.low, row.high)),
             "measured" if row.measured else "last probability held",
         )
         for row in lengths.itertuples()
     ]
-    print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
-    print_labelled("warning", found.warnings)
+    out.print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
+    out.print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")
-
-
-def _read(files: tuple[Path, ...], rates: str | None, conditional: bool) -> AcceptanceRates:
-    if (rates is None) == (not files) or len(files) > 2:
-        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
-    if rates is not None:
-        return rates_from_list(rates, conditional)
-    *before, last = files
-    earlier = (before[0].name, read_bytes(before[0])) if before else None
-    return read_acceptance_file(last.name, read_bytes(last), earlier, conditional)

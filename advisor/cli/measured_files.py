@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import pandas as pd
 
-from advisor.catalog.models import model_ids
-from advisor.cli.own import hardware_fields, model_fields
+from advisor.cli.own import hardware_asked, hardware_fields, model_fields
+from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS
 from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
@@ -21,18 +22,14 @@ from advisor.measured.ingest.result import OF_ONE_RUN
 from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names, values_of_files, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
-from advisor.physics.hardware import hardware_ids
+from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import load_scenario_file
+from advisor.predict.usual import split_gpus
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
+from advisor.text import number_of
 
 MAX_FILES = 1000
-
-
-def _renamed(_ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        pieces = " ".join(f"--set {shlex.quote(piece.strip())}" for piece in value.split(","))
-        raise AdvisorError(f"--assume is now --set, once for each column: {pieces}")
 
 
 _OPTIONS = {
@@ -41,18 +38,9 @@ _OPTIONS = {
         "values",
         multiple=True,
         metavar="COLUMN=VALUE",
-        help="Fill a column that the files lack, or say what a name in it means (hardware_id, model_id, engine, "
-        "drafter, weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
+        help="Fill the empty cells of a column, or one that the files lack, e.g. --set draft_tokens_k=3; repeat. "
+        "In `ingest`, `fit`, `diagnose` names (hardware_id, model_id, engine, drafter, weight_dtype) hold for all.",
     ),
-    "cells": click.option(
-        "--set",
-        "values",
-        multiple=True,
-        metavar="COLUMN=VALUE",
-        help="Fill the empty cells of a column, or one that FILE lacks, e.g. --set accepted_length=2.6; repeat.",
-    ),
-    # Of the release before, without help: it answers with the new name.
-    "assume": click.option("--assume", hidden=True, callback=_renamed, expose_value=False, help="Now --set."),
     "columns": click.option(
         "--map",
         "columns",
@@ -64,10 +52,18 @@ _OPTIONS = {
     "models": click.option(
         "--model", "models", multiple=True, help="Model (an id) of rows that name none, or the path of a config.json."
     ),
+    "gpus": click.option("--gpus", help="GPUs of rows that name none, e.g. 8xH200."),
+    "engine": click.option("--engine", help="Engine of rows that name none, e.g. vllm."),
+    "drafter": click.option("--drafter", help="Drafter of rows that name none, e.g. eagle3."),
+    "accepted_length": click.option(
+        "--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none (counts as borrowed)."
+    ),
     "hardware": click.option(
         "--hardware", multiple=True, help="Accelerator (an id) of rows that name none, or the path of its JSON."
     ),
 }
+OF_ROWS = ("values", "columns", "gpus", "models", "hardware", "engine", "drafter", "accepted_length")
+"""Options of every command that reads measured rows."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -80,6 +76,40 @@ def reading_options(*names: str) -> Callable[[_Command], _Command]:
         return command
 
     return add
+
+
+def of_gpus(text: str | None) -> dict[str, str]:
+    """Columns that --gpus fills: the number of GPUs, and in `8xH200` their accelerator."""
+    if text is None or text.isdigit():
+        return {} if text is None else {"gpu_count": text}
+    count, name = split_gpus(text)
+    return {"hardware_id": hardware_asked(name), "gpu_count": str(count)}
+
+
+_OPTION_OF = {
+    "gpu_count": ("--gpus", "8xH200"),
+    "hardware_id": ("--hardware", "h200-sxm"),
+    "model_id": ("--model", "deepseek-v3"),
+    "engine": ("--engine", "vllm"),
+    "drafter": ("--drafter", "mtp"),
+    "batch_size": ("--batch", "16"),
+    "draft_tokens_k": ("", "3"),
+    "accepted_length": ("--accepted-length", "X@K"),
+}
+"""Options that fill a column, and an example of what they take."""
+
+
+def lacking_words(lacks: Mapping[str, Any]) -> list[str]:
+    """Words to add to the running command for columns that files lack: their own guess, else an example."""
+    flags = {name for param in click.get_current_context().command.params for name in param.opts}
+    if "--gpus" in flags and lacks.keys() & {"gpu_count", "hardware_id"}:
+        lacks = {"gpu_count": None} | {k: v for k, v in lacks.items() if k not in ("hardware_id", "tensor_parallel")}
+    words: list[str] = []
+    for name, guess in lacks.items():
+        option, example = _OPTION_OF.get(name, ("", "..."))
+        value = example if guess is None else str(guess)
+        words += [option, value] if option in flags else ["--set", f"{name}={value}"]
+    return words
 
 
 _FIELDS = {"model_id": model_fields, "hardware_id": hardware_fields}
@@ -123,21 +153,57 @@ def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
     return out
 
 
+def documents_of(file: Path, data: bytes, columns: Sequence[str]) -> list[OwnDocument]:
+    """Documents that cells of a file's rows name by path. None of a file that is no table of points."""
+    try:
+        rows = read_upload(file.name, data, columns=mapped(columns))
+    except AdvisorError:
+        return []  # its own reader says what is wrong with it
+    return cell_documents(rows.frame, file.parent) if rows.kind == "points" else []
+
+
+def document_path(column: str, text: str | None, files: Iterable[Path], given: Iterable[str | None]) -> str | None:
+    """Path of the file that holds a document of rows: one given, or beside the rows. "" without one, None unknown."""
+    if text is None:
+        return ""
+    beside = (path for file in files for form in ("*.json", "*/*.json") for path in sorted(file.parent.glob(form)))
+    for path in (*map(Path, filter(None, given)), *islice(beside, MAX_FILES)):
+        with suppress(AdvisorError):
+            if _document(column, path, "").text == text:
+                return str(path)
+    return None
+
+
 def with_own(frame: pd.DataFrame, models: Sequence[str], hardware: Sequence[str], folder: Path) -> pd.DataFrame:
     """A table of points as text with the documents that options and cells name by path.
 
     An option that gives an id, or one document for names that nothing explains, fills empty cells as well.
     """
-    out, own = frame, []
-    for column, options in (("hardware_id", hardware), ("model_id", models)):
-        documents, ids = given_documents(column, options)
-        if column not in out and (documents or ids):
-            out = out.assign(**{column: ""})
-        if len(ids) == 1 and not documents:
-            out = out.assign(**{column: out[column].replace("", ids[0])})
-        own += documents
-    out = own_frame(out, own)[0]
-    return own_frame(out, (), cell_documents(out, folder))[0]
+    own = Own.given(models, hardware)
+    named = {name for name, options in (("hardware_id", hardware), ("model_id", models)) if options}
+    for column, text in (dict.fromkeys(sorted(named), "") | dict(own.values)).items():
+        frame = frame.assign(**{column: frame.get(column, pd.Series("", frame.index)).replace("", text)})
+    frame = own_frame(frame, own.documents)[0]
+    return own_frame(frame, (), cell_documents(frame, folder))[0]
+
+
+def with_length(frame: pd.DataFrame, said: Mapping[str, str], stated: str) -> pd.DataFrame:
+    """A table of points as text, drafting rows without an accepted length given a stated one, as borrowed."""
+    length, same, drafts = "accepted_length", "accepted_length_same_run", "draft_tokens_k"
+    frame = frame.assign(**{name: frame.get(name, "") for name in (length, same)})
+    for line, text in frame.get(drafts, pd.Series("", frame.index)).replace("", said.get(drafts, "")).items():
+        k = number_of(text)
+        if not frame.at[line, length] and k and 1 <= k <= MAX_DRAFT_TOKENS and k % 1 == 0:
+            frame.loc[line, [length, same]] = [f"{parse_acceptance(stated, int(k)).accepted_length[int(k)]:.6g}", "0"]
+    return frame
+
+
+def with_speedups(frame: pd.DataFrame, file: Path, said: Mapping[str, str], columns: Sequence[str]) -> pd.DataFrame:
+    """A table of points as text with the speedups that `ingest` computes from times or rates."""
+    fills = {name for name, column in COLUMNS["points"].items() if column.context}
+    rows = read_rows(file, [f"{name}={value}" for name, value in said.items() if name in fills], columns)
+    found = rows.result.frame["speedup"].dropna().map(str) if rows.kind == "points" else pd.Series(dtype=str)
+    return frame.assign(speedup=found.reindex(frame.index, fill_value="")) if len(found) else frame
 
 
 def _holds(place: Path, column: str) -> bool:
@@ -179,14 +245,15 @@ class Own:
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def given(cls, models: Sequence[str], hardware: Sequence[str]) -> Own:
-        """The options' values as read. Raises AdvisorError for a file that is neither."""
+    def given(cls, models: Sequence[str], hardware: Sequence[str], gpus: str | None = None, **names: str | None) -> Own:
+        """The options' values as read, names by column. Raises AdvisorError for a file that is neither."""
         documents: list[OwnDocument] = []
         values = []
         for column, options in (("model_id", models), ("hardware_id", hardware)):
             found, ids = given_documents(column, options)
             documents += found
             values += [(column, ids[0])] if len(ids) == 1 and not found else []
+        values += [*of_gpus(gpus).items(), *((name, text) for name, text in names.items() if text is not None)]
         return cls(tuple(documents), tuple(values))
 
 
@@ -244,11 +311,13 @@ def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), ow
     own = own or Own()
     rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
     given = dict(pair(text) for text in values)
+    if length := given.get("accepted_length"):
+        raise AdvisorError(f"--set accepted_length={length}: give --accepted-length {length}@K, K as it was counted at")
     rows = with_given(rows, given)
     if rows.kind == "points":
         rows = complete(rows, dict(own.values))
         rows = own_rows(rows, own.documents, cell_documents(rows.frame, file.parent))
-    return resolve_names(rows, hardware_ids(), model_ids())
+    return resolve_names(rows)
 
 
 def read_measured(files: Sequence[Path]) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from advisor.catalog.hardware import (
 )
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import checkpoint_name, model_ids, with_quantisation_file
+from advisor.cli.output import print_labelled
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.scenario import MAX_CONFIG_BYTES
 from advisor.predict.usual import named_model
@@ -46,7 +47,7 @@ def assume(text: str) -> None:
     said: set[str] = set() if context is None else context.meta.setdefault("advisor.assumed", set())
     if text not in said:
         said.add(text)
-        click.echo(f"assumed: {text}", err=True)
+        print_labelled("assumed", [text], err=True)
 
 
 def hardware_asked(text: str) -> str:

@@ -24,33 +24,25 @@ from advisor.answers.by_batch import curves_at, k_by_context
 from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer
 from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.changes import next_steps
 from advisor.answers.explore.entrants import ModelFilter, question_of
-from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import view_of as sweep_view
 from advisor.answers.explore.sweep_files import read_sweep_files
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of
+from advisor.cli.asked import FILE_DATE, ScenarioCommand
+from advisor.cli.called import program
 from advisor.cli.data import build
-from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
+from advisor.cli.expert_ranks import counted_ranks
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import (
-    FILE_DATE,
-    ScenarioCommand,
-    json_option,
-    path_option,
-    print_json,
-    progress,
-    spend_options,
-    write_file,
-)
+from advisor.cli.output import json_option, path_option, print_json, progress, spend_options, write_file
 from advisor.measured.profiler_runs import engine_python
 from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
-from advisor.predict.scenario import Scenario, load_scenario_file
+from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
 from advisor.profiling.command import main as profiler
@@ -64,37 +56,18 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.command(cls=ScenarioCommand)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="File format [default: the ending of --output].")
 @path_option("--output", "-o", required=True, help="File to write.")
-@click.option(
-    "--date", type=click.DateTime(["%Y-%m-%d"]), help="Date on the report [default: of --scenario, else today]."
-)
+@click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="Of the report [default: of --scenario, else today].")
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
-@click.option(
-    "--brief", is_flag=True, help="One page as PDF; other formats without designs, next steps and the map over context."
-)
+@click.option("--brief", is_flag=True, help="One page as PDF; others without designs, next steps, map over context.")
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
 @click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
 @click.option("--regions", is_flag=True, help="Also map the design to train over batch and accelerator (about 2 s).")
-@click.option(
-    "--ranks",
-    is_flag=True,
-    help="Also show the load of the --ep ranks, as `expert-ranks` does (some seconds; needs --ep > 1).",
-)
-@counting_options("Needs --ranks.")
-@path_option(
-    "--sweep",
-    "swept",
-    multiple=True,
-    help="Also show a finished sweep: its folder, or Parquet files of it; repeat for several.",
-)
+@click.option("--ranks", is_flag=True, help="Also the load of the --ep ranks, as in `expert-ranks` (some seconds).")
+@path_option("--sweep", "swept", multiple=True, help="Also a finished sweep: its folder or Parquet files; repeat.")
 @spend_options()
-@path_option(
-    "--diagnose",
-    "measured",
-    multiple=True,
-    help="Also diagnose a measured run: results, launch lines, logs; repeat for several files.",
-)
+@path_option("--diagnose", "measured", multiple=True, help="Also diagnose a run: results, launch lines, logs; repeat.")
 @json_option("Print what was written as JSON.")
 def report(
     scenario: Scenario, date: dt.datetime | None, form: Format | None, output: Path, as_json: bool, **asked: Any
@@ -103,30 +76,13 @@ def report(
     form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
     if asked["min_total_params"] is not None and not asked["models"]:
         raise AdvisorError("--min-total-params needs --models")
-    counted = _ranks(scenario, asked["ranks"], asked["traces"], asked["copies"])
+    ranks = counted_ranks(scenario) if asked["ranks"] else None
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     show("answer", 0.0)
     advice = advise(scenario)
     spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
     show("sections", 0.3)
-    document = build_report(
-        advice,
-        day,
-        steps=None if brief else next_steps(advice),
-        validation=None if asked["no_checks"] else _known_errors(advice),
-        served_model=asked["served_model"],
-        draft_model=asked["draft_model"],
-        spend=spend,
-        over_context=None if brief else context_map(scenario),
-        board=_board(scenario, asked["usd_per_hour"], asked["min_total_params"]) if asked["models"] else None,
-        diagnosis=_diagnosis(asked["measured"], scenario) if asked["measured"] else None,
-        k_by_context=None
-        if brief
-        else k_by_context(scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)),
-        regions=region_map(scenario) if asked["regions"] else None,
-        ranks=counted,
-        swept=_swept(asked["swept"], scenario) if asked["swept"] else None,
-    )
+    document = build_report(advice, day, spend=spend, ranks=ranks, **_sections(advice, asked))
     show("file", 0.8)
     content = render(document, form, brief=brief)
     write_file(output, content, "choose another --output")
@@ -145,26 +101,28 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+    if len(query := scenario.to_query()) <= MAX_LINK_CHARACTERS:
+        click.echo(f"Link, for whoever runs `advisor app`:\n  http://127.0.0.1:8501/?{query}")
 
 
-def _swept(files: Sequence[Path], scenario: Scenario) -> Any:
-    return sweep_view(read_sweep_files(files), scenario.max_tpot_ms, scenario.model_dump())
-
-
-def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: float | None) -> Leaderboard:
-    """All models of a least size at the scenario's load."""
-    wanted = ModelFilter(min_total_params=min_total_params)
-    return leaderboard(replace(question_of(scenario, usd_per_hour), wanted=wanted))
-
-
-def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: str | None) -> RanksAnswer | None:
-    """Experts on the scenario's ranks, None where nobody asked. Raises AdvisorError where there is one rank."""
-    if not asked:
-        for name, given in (("--trace", traces), ("--copies", copies)):
-            if given:
-                raise AdvisorError(f"{name} needs --ranks")
-        return None
-    return counted_ranks(scenario, traces, LayoutOptions(copies_tried(copies)))
+def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections that options add or leave out, and the names for the launch lines."""
+    scenario, found = advice.scenario, {name: asked[name] for name in ("served_model", "draft_model")}
+    if not asked["no_checks"]:
+        found["validation"] = _known_errors(advice)
+    if not asked["brief"]:
+        by_context = k_by_context(scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve))
+        found |= {"steps": next_steps(advice), "over_context": context_map(scenario), "k_by_context": by_context}
+    if asked["models"]:
+        wanted = ModelFilter(min_total_params=asked["min_total_params"])
+        found["board"] = leaderboard(replace(question_of(scenario, asked["usd_per_hour"]), wanted=wanted))
+    if asked["measured"]:
+        found["diagnosis"] = _diagnosis(asked["measured"], scenario)
+    if asked["regions"]:
+        found["regions"] = region_map(scenario)
+    if asked["swept"]:
+        found["swept"] = sweep_view(read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump())
+    return found
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
@@ -236,8 +194,7 @@ def profile(options: tuple[str, ...]) -> None:
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        named = [] if "--engine-python" in asked else ["--engine-python", engine_python() or sys.executable]
-        sys.exit(engine_profiler([*options, *named], _engine_config))
+        sys.exit(engine_profiler(options, _engine_config, engine_python() or sys.executable, program()))
     if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))

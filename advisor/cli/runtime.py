@@ -16,32 +16,22 @@ from advisor.answers.by_batch import (
     schedule_for,
     static_ranges,
 )
-from advisor.answers.engines.export import export_scenario, write_export
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
+from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
 from advisor.answers.round_costs import costs_of, range_values
 from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
     PolicyOutcome,
     SimulationPlan,
-    SimulationReport,
     process_of,
     recorded,
     simulate_policies,
 )
-from advisor.answers.simulation.policies import CascadeSettings
-from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, RecordedSteps
-from advisor.cli.output import (
-    ScenarioCommand,
-    json_option,
-    path_option,
-    print_json,
-    print_labelled,
-    print_table,
-    progress,
-    say,
-)
+from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD
+from advisor.cli import output as out
+from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path
 from advisor.show.table import Column, Table
 from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
@@ -50,45 +40,53 @@ from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
 @click.command(cls=ScenarioCommand)
 @click.option("--contexts", help="Context lengths, comma-separated, of the table of K by context.")
 @click.option("--histogram", help="Time your server spends at each batch size, as batch:weight,...; weights the gain.")
-@json_option()
+@out.json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
     """K by batch size, by context where that matters, and the gain over the best single K."""
     weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
     found = schedule_for(scenario, contexts_from_text(contexts) if contexts is not None else (), weighed)
     if as_json:
-        print_json(schedule_document(found))
+        out.print_json(
+            {
+                "scenario": scenario,
+                "scenario_hash": scenario.hash,
+                "context_tokens": scenario.context_tokens,
+                "k_by_batch": [range_values(item) for item in found.ranges],
+                "k_by_batch_says": found.texts,
+                "k_by_context": context_values(found.at_contexts),
+                "gain": found.gain,
+                "warnings": found.setup.warnings,
+            }
+        )
         return
-    print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
-    say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
+    out.print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
+    out.say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
     at = found.at_contexts
     if at.matters or found.others is not None:
-        say("\nRecommended K by batch and tokens of context (-: does not fit):")
-        print_table(k_by_context_table(at))
-    say(at.text)
+        out.say("\nRecommended K by batch and tokens of context (-: does not fit):")
+        out.print_table(k_by_context_table(at))
+    out.say(at.text)
     if found.gain is not None:
         gain = found.gain
-        say(
+        out.say(
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
-    print_labelled("warning", found.setup.warnings)
+    out.say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
+    out.print_labelled("warning", found.setup.warnings)
+    if scenario.drafter_id != "none":
+        head = ["--draft-model", DRAFT_MODEL_PLACEHOLDER] if needs_draft_model(found.setup, scenario.engine) else []
+        out.print_next({"as the engine loads it": ["export", *typed_words(), "--output", "out", *head]})
 
 
 @click.command(cls=ScenarioCommand)
-@path_option("--output", "-o", required=True, help="Folder to write to.")
+@out.path_option("--output", "-o", required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this K for all batches.")
-@click.option(
-    "--by-batch",
-    is_flag=True,
-    help="Export K by batch even where one K is enough or the target batch should not draft.",
-)
+@click.option("--by-batch", is_flag=True, help="K by batch even where one K is enough, or the batch should not draft.")
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
-@click.option(
-    "--max-running-requests", type=click.IntRange(1), help="Maximum number of running requests on the launch line."
-)
-@json_option()
+@click.option("--max-running-requests", type=click.IntRange(1), help="Of the launch line.")
+@out.json_option()
 def export(
     scenario: Scenario,
     output: Path,
@@ -110,7 +108,7 @@ def export(
     files = write_export(made, output)
     said = _said_of_export(found, by_batch) if static_k is None else ()
     if as_json:
-        print_json(
+        out.print_json(
             {
                 "engine": made.engine,
                 "config": made.config,
@@ -127,71 +125,39 @@ def export(
         click.echo(f"wrote {file}")
     click.echo(f"\n{made.launch_line}\n")
     for text in (*said, accepted_length_text(found.setup)):
-        say(text)
-    print_labelled("warning", (*found.setup.warnings, *made.warnings))
+        out.say(text)
+    out.print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     """What the schedule gains. Where a plain server is written in its place, why."""
     plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size)
-    return (plain,) if plain else found.texts
+    one_k = by_batch and len({item.k_running for item in found.ranges}) == 1
+    one = ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
+    return (plain,) if plain else found.texts + one
 
 
 @click.command(cls=ScenarioCommand)
 @click.option(
-    "--process",
-    type=click.Choice(["list", "switching", "trace"]),
-    help="Acceptance: list = independent rounds, switching = good and bad passages, trace = your file [default: list; "
-    "trace with --trace].",
+    "--process", type=click.Choice(["list", "switching"]), default="list", help="Independent rounds, or passages."
 )
-@path_option("--trace", help="JSON or CSV of accepted drafts per step, or vLLM's replies.")
-@click.option(
-    "--spread",
-    type=float,
-    default=DEFAULT_SPREAD,
-    show_default=True,
-    help="With switching: distance of good and bad passages in logits.",
-)
-@click.option(
-    "--good-share", type=float, default=0.5, show_default=True, help="With switching: share of tokens in good passages."
-)
-@click.option(
-    "--good-tokens",
-    type=float,
-    default=DEFAULT_PASSAGE_TOKENS,
-    show_default=True,
-    help="With switching: mean length of a good passage in tokens.",
-)
+@out.path_option("--trace", help="JSON or CSV of accepted drafts per step, or vLLM's replies, instead of --process.")
+@click.option("--spread", type=float, default=DEFAULT_SPREAD, show_default=True, help="Good from bad passages, logits.")
+@click.option("--good-share", type=float, default=0.5, show_default=True, help="Share of tokens in good passages.")
+@click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="Their mean length.")
 @click.option("--requests", type=int, default=200, show_default=True, help="Number of requests served.")
-@click.option(
-    "--iterations",
-    type=int,
-    default=SimulationPlan.iterations,
-    show_default=True,
-    help="Maximum number of engine iterations.",
-)
+@click.option("--iterations", type=int, default=SimulationPlan.iterations, show_default=True, help="Maximum of them.")
 @click.option("--request-tokens", type=int, default=250, show_default=True, help="Output tokens of each request.")
-@click.option(
-    "--load",
-    "load_share",
-    type=float,
-    help="Poisson arrivals at this share of the capacity without speculation [default: all requests at once].",
-)
+@click.option("--load", "load_share", type=float, help="Poisson arrivals at this share of plain capacity.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
-@click.option(
-    "--cold-drafter", is_flag=True, help="Do not count the cost of keeping the drafter's cache up to date at K = 0."
-)
-@click.option("--no-back-off", is_flag=True, help="Turn off back-off in the Cascade policy.")
-@json_option()
+@out.json_option()
 def simulate(
     scenario: Scenario,
-    process: str | None,
+    process: str,
     trace: Path | None,
     spread: float,
     good_share: float,
     good_tokens: float,
-    cold_drafter: bool,
-    no_back_off: bool,
     as_json: bool,
     **load: Any,  # the options that SimulationPlan takes as they stand
 ) -> None:
@@ -201,65 +167,33 @@ def simulate(
     """
     passages = {"spread": spread, "good_share": good_share, "good_tokens": good_tokens}
     plan = SimulationPlan(batch_size=scenario.batch_size, **load)
-    kind = process or ("trace" if trace else "list")
-    if (kind == "trace") != (trace is not None):
-        raise AdvisorError("--process trace and --trace FILE go together; give both, or neither")
-    recorded_steps = _read_trace(trace) if trace else None
+    kind = "trace" if trace else process
+    recorded_steps = None
+    if trace is not None:
+        recorded_steps = recorded(read_file(trace, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(trace))
     found = schedule_for(scenario)
-    costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
+    costs = costs_of(found.curve)
     acceptance = process_of(kind, costs, found.ranges, recorded_steps, **passages)
-    settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
-    show = progress("simulating")
-    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, on_policy=show)
+    show = out.progress("simulating")
+    report = simulate_policies(costs, found.ranges, acceptance, plan, on_policy=show)
     show(1)
     if as_json:
-        print_json(
-            {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind, **simulation_document(report)}
-            | {"warnings": found.setup.warnings}
-        )
+        names = ("plan", "requests", "complete", "best_static_k")
+        said = {name: getattr(report, name) for name in names} | {"policies": report.outcomes}
+        asked = {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind}
+        out.print_json(asked | said | {"warnings": found.setup.warnings})
         return
-    _print_simulation(found, plan, report, kind)
-
-
-def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
-    """What each policy gives on the load, and what to know of it."""
-    print_table(Table(_POLICIES, report.outcomes))
-    say(
+    out.print_table(Table(_POLICIES, report.outcomes))
+    out.say(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
-    say(report.load_note)
+    out.say(report.load_note)
     if kind != "trace":
-        say(accepted_length_text(found.setup))
-    print_labelled("warning", found.setup.warnings)
+        out.say(accepted_length_text(found.setup))
+    out.print_labelled("warning", found.setup.warnings)
     if not report.complete:
-        say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
-
-
-def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
-    """A schedule as one JSON-able document."""
-    scenario = found.setup.scenario
-    return {
-        "scenario": scenario,
-        "scenario_hash": scenario.hash,
-        "context_tokens": scenario.context_tokens,
-        "k_by_batch": [range_values(item) for item in found.ranges],
-        "k_by_batch_says": found.texts,
-        "k_by_context": context_values(found.at_contexts),
-        "gain": found.gain,
-        "warnings": found.setup.warnings,
-    }
-
-
-def simulation_document(report: SimulationReport) -> dict[str, Any]:
-    """A simulation as one JSON-able document."""
-    return {
-        "plan": report.plan,
-        "requests": report.requests,
-        "complete": report.complete,
-        "best_static_k": report.best_static_k,
-        "policies": report.outcomes,
-    }
+        out.say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
 
 
 _POLICIES: tuple[Column[PolicyOutcome], ...] = (
@@ -272,7 +206,3 @@ _POLICIES: tuple[Column[PolicyOutcome], ...] = (
     Column("mean batch", attrgetter("mean_batch"), "{:.1f}".format),
     Column("tests", attrgetter("test_share"), lambda share: "" if share is None else f"{share:.0%}"),
 )
-
-
-def _read_trace(path: Path) -> RecordedSteps:
-    return recorded(read_file(path, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(path))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from advisor.catalog.adjustment import write_adjustment
-from advisor.catalog.models import model_ids
 from advisor.measured.ingest.own import own_document, own_rows
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import Measured, resolve_names
@@ -18,7 +17,6 @@ from advisor.measured.points import Point
 from advisor.measured.refit import BeforeAfter, adjustment_of, curves_of, refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.acceptance import Acceptance
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file
 from advisor.text import counted
@@ -63,7 +61,7 @@ def rows_of_run(folder: Path) -> Measured:
         if (folder / name).exists()
         for text in [read_file(folder / name, MAX_BYTES, f"a run's {name}")]
     ]
-    return resolve_names(own_rows(rows, documents), hardware_ids(), model_ids())
+    return resolve_names(own_rows(rows, documents))
 
 
 def use_of_run(folder: Path) -> RunUse:
@@ -74,6 +72,6 @@ def use_of_run(folder: Path) -> RunUse:
     except AdvisorError as error:
         why = [f"; {counted(read.rows_refused, 'row')} refused, {reason}" for reason in read.rejects["reason"][:1]]
         raise AdvisorError("".join((str(error), *why))) from error
-    result = refit_chosen(points, refused, ask=False)
+    result = refit_chosen(points, refused)
     refit = None if result.reasons_against else write_adjustment(adjustment_of(result))
     return RunUse(points, result, refit, read.frame)

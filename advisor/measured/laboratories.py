@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from advisor.prediction import AdvisorError, Frozen
-from advisor.profiles import PROFILES, read_yaml, validate
+from advisor.profiles import PROFILES, read_profile
 
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
 SET_APART_OF = 5
@@ -51,10 +51,9 @@ class _File(Frozen):
         return self
 
 
-def laboratory_of(title: str, address: str = "") -> str:
-    """The laboratory that published a source. Raises AdvisorError where the file lists neither title nor address."""
-    name = _by_title().get(title) or _at(place_of(address))
-    if name:
+def laboratory_of(title: str) -> str:
+    """The laboratory that published a source. Raises AdvisorError where the file does not list its title."""
+    if name := _by_title().get(title):
         return name
     raise AdvisorError(
         f"no laboratory is known for the source {title[:120]!r}; "
@@ -114,9 +113,7 @@ def set_apart(laboratory: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _listed() -> tuple[Laboratory, ...]:
-    content: dict[str, Any] = read_yaml(LABORATORIES)
-    content.pop("_source_texts")
-    return validate(content, _File, LABORATORIES).laboratories
+    return read_profile(LABORATORIES, _File).laboratories
 
 
 @lru_cache(maxsize=1)

@@ -122,16 +122,6 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
     return meta, frame
 
 
-def read_numbers(folder: Path) -> pd.DataFrame:
-    """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing. AdvisorError as there."""
-    _, text = read_dataset(folder)
-    for name, cells in text.items():
-        filled = cells.where(cells != "")
-        numbers = pd.to_numeric(filled, errors="coerce")
-        text[name] = numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
-    return text
-
-
 SWEEP_TEXT_COLUMNS = frozenset(
     {
         *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),

@@ -26,16 +26,8 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 
 NAMES = (
-    "bias_s",
-    "k1_s",
-    "k2_s",
-    "k3_s",
-    "draft_bias_s",
-    "draft_k_s",
-    "reject_bias_s",
-    "reject_k_s",
-    "ridge_share",
-    "growth",
+    *("bias_s", "k1_s", "k2_s", "k3_s", "draft_bias_s", "draft_k_s", "reject_bias_s", "reject_k_s"),
+    *("ridge_share", "growth"),
 )
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0

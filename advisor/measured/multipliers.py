@@ -37,7 +37,7 @@ _SMALL_STEP = 1e-5
 OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
 """Of the host's times on an accelerator of the user's own: a factor of 10 either way at 80 %, since the shipped ones
 were fitted on servers of data-centre GPUs and nobody measured this host (assumed). [-]"""
-_OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host"))
+OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host"))
 _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 
@@ -77,7 +77,7 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     if fitted:
         at = [NAMES.index(one.factor) for one in JOINT]
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
-        for name in _OF_A_HOST if own else ():
+        for name in OF_A_HOST if own else ():
             index = NAMES.index(name)
             covariance[index], covariance[:, index] = 0.0, 0.0
             covariance[index, index] = OWN_OVERHEAD_LOG_SD**2

@@ -161,16 +161,12 @@ def number(row: Mapping[str, Any], name: str) -> float | None:
 def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each. `curve` has one K."""
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
-    launched_s = laws.launches(setup.costs.launch_per_layer_s, _draft_layers(setup, int(curve.drafts[0])))
+    # Layers launched over all drafting passes of one round. [-]
+    n_draft, drafts_with = int(curve.drafts[0]), setup.draft_architecture
+    layers = int(setup.drafter.passes(n_draft)) * n_layers(drafts_with) if drafts_with is not None and n_draft else 0
+    launched_s = laws.launches(setup.costs.launch_per_layer_s, layers)
     parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
     return _grouped(curve.plain_components), _grouped(parts)
-
-
-def _draft_layers(setup: Setup, n_draft: int) -> int:
-    """Layers launched over all drafting passes of one round. [-]"""
-    if setup.draft_architecture is None or n_draft == 0:
-        return 0
-    return int(setup.drafter.passes(n_draft)) * n_layers(setup.draft_architecture)
 
 
 def _grouped(parts: Mapping[str, Array]) -> Array:

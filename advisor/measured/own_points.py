@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,16 @@ def unlike(rows: pd.DataFrame, scenario: Scenario) -> tuple[str, ...]:
         found.append(f"context {context:,.0f}")
     if (rows["drafter"] == "random").any() and scenario.drafter_id != "none":
         found.append("drafts that cost no time")
-    return tuple(found)
+    return *found, *carried_from(rows["notes"])
+
+
+def carried_from(notes: Iterable[object]) -> list[str]:
+    """Words of notes on the depths of a model that rows were carried from."""
+    found = (_LINE.search(str(note)) for note in notes)
+    return sorted({words[0] for words in found if words})
+
+
+_LINE = re.compile(r"line through the first \d+ and \d+ of \d+ layers")
 
 
 def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, float]]:

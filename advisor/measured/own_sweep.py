@@ -25,6 +25,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
     same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
+    others = "".join(f"; there are rows at context {each:,.0f}" for each in context[~np.asarray(same, bool)].unique())
     rows = rows[same.to_numpy(dtype=bool, na_value=False)]
     times = rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
     steps = times.groupby(rows["batch_size"].astype(float)).median().dropna()
@@ -33,7 +34,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
             f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with tpot_s or "
             f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, {scenario.engine}, "
             f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of context; a plain sweep "
-            f"has {LEAST_BATCHES} to {MOST_BATCHES}"
+            f"has {LEAST_BATCHES} to {MOST_BATCHES}{others}"
         )
     return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
 

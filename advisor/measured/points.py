@@ -24,6 +24,7 @@ from advisor.measured.observations import (
     observe,
     time_columns,
 )
+from advisor.measured.own_points import carried_from
 from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics.acceptance import parse_acceptance
@@ -94,15 +95,19 @@ class Point(Asked):
         return self.question.engine_class
 
     @property
+    def recorded(self) -> bool:
+        """Whether an engine's program wrote the row, and not a person: it counted the tokens of its steps."""
+        return number(self.row, "tokens_in_step") is not None
+
+    @property
     def measured(self) -> float:
         """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
 
     @property
     def few_layers(self) -> str:
-        """Words of its notes on the first layers of a model that it holds alone. "" of a whole model."""
-        found = _FEW_LAYERS.search(str(self.row.get("notes")))
-        return found[0] if found else ""
+        """Words of its notes on the first layers of a model that it is carried from. "" of one measured whole."""
+        return "".join(carried_from([self.row.get("notes")]))
 
     def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
         """Prediction at this row's batch and K, for another setup or draws if given."""
@@ -244,7 +249,7 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
         try:
             cases.append(_ask(line, row, acceptance))
         except AdvisorError as error:
-            refused.append(Refused(line, _for_users(str(error))))
+            refused.append(Refused(line, for_users(str(error))))
     points: list[Point] = []
     for scenario, group in _by_curve(_even_sample(cases, refused)):
         try:
@@ -253,7 +258,7 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
             _check_weights_fit(setup)
             group_points = points_at(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
-            refused += [Refused(item.line, _for_users(str(error))) for item in group]
+            refused += [Refused(item.line, for_users(str(error))) for item in group]
             continue
         points += [point for point in group_points if len(point.observations.line)]
         refused += [
@@ -277,9 +282,17 @@ def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:
         yield int(line), {str(name): None if pd.isna(cell) else cell for name, cell in row.items()}
 
 
-def _for_users(reason: str) -> str:
-    """A reason without the option of the command that checks published rows: a file's owner fills its columns in."""
-    return re.sub(r"(?:give|fill) (it|one) with --set \w+=\.\.\.", lambda found: f"fill {found[1]} in", reason)
+_OPTION = r"--(?:map|set) (?:'[^']*'|\S+)"
+
+
+def for_users(reason: str) -> str:
+    """A reason without the options of the terminal: on a page and for a file's owner fields are filled in."""
+    filled = re.sub(rf"(?:give|fill) (it|one) with {_OPTION}", lambda found: f"fill {found[1]} in", reason)
+    return re.sub(
+        rf",? ?(?:or )?(?:name its fields with|say|Say what yours mean with) {_OPTION}(?:,? (?:e\.g\. )?{_OPTION})*",
+        "",
+        filled,
+    )
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
@@ -337,13 +350,16 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
     n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
     if n_draft is None or batch is None:
         raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
+    ran, meant = number(row, "tokens_in_step"), batch * (n_draft + 1)
+    if ran is not None and ran != meant:
+        raise AdvisorError(f"the engine counted {ran:g} tokens in a step; batch_size x (K + 1) says {meant:g}")
     cells = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
         cells, row = cells | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
-    question = question_of(cells)
+    question = question_of(cells, other_models=True)
     return Asked(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
 
 
@@ -373,8 +389,6 @@ def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, draft
     return float(got.accepted_length[n_draft]), got.log_sd(n_draft) if borrowed else 0.0
 
 
-_FEW_LAYERS = re.compile(r"first \d+ of \d+ layers")
-"""What the notes of a row say that holds the first layers of a model alone (`advisor profile --engine --layers`)."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}

@@ -53,6 +53,12 @@ def published_runs(hardware_id: str | None, model_id: str | None, gpus: int) -> 
     return tuple(run for run in found if run.tensor_parallel == gpus)
 
 
+def runs_beside(scenario: Scenario, gpus: int) -> tuple[PublishedRun, ...]:
+    """Published speedups of a scenario's setup with its drafter, on `gpus` [-] of a replica."""
+    runs = published_runs(*published_ids(scenario), gpus)
+    return tuple(run for run in runs if run.drafter == scenario.drafter_id)
+
+
 @functools.lru_cache(maxsize=1)
 def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
     runs = defaultdict(list)

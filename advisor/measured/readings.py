@@ -142,7 +142,13 @@ def _left_out(observed: Observations, prior: MultiplierPrior) -> float:
 
 
 def _readings(points: Sequence[Point]) -> Iterator[Reading]:
-    """Every reading that changes something in the rows."""
+    """Every reading that changes something in the rows.
+
+    What the engine's program recorded (batch, K, unit, model, placement) has one meaning; the accelerator was named.
+    """
+    if all(point.recorded for point in points):
+        yield from _of_siblings(points[0])
+        return
     yield from _of_batch(np.array([point.batch_size for point in points]))
     drafts = np.array([point.n_draft for point in points])
     if drafts.any():
@@ -285,7 +291,7 @@ def _with_parts(upper: Array, lower: Array) -> Values:
 
 def _of_setup(point: Point) -> Iterator[Reading]:
     """Readings under which the rows ran elsewhere. What holds for the first row is taken for all."""
-    scenario, hardware = point.scenario, point.setup.hardware
+    scenario = point.scenario
 
     def read(**changes: object) -> Reread:
         return Reread(scenario=tuple(changes.items()))
@@ -299,11 +305,17 @@ def _of_setup(point: Point) -> Iterator[Reading]:
     for factor, words in ((8.0, "longer"), (1 / 8.0, "shorter")):
         context = max(int(scenario.context_tokens * factor), 16)
         yield Reading(f"Was the context about 8 times {words} than said?", read(context_tokens=context))
+    yield from _of_siblings(point)
+
+
+def _of_siblings(point: Point) -> Iterator[Reading]:
+    hardware = point.setup.hardware
     alike = [
         name for name in hardware_ids() if name != hardware.id and load_hardware(name).generation == hardware.generation
     ]
     for name in sorted(alike, key=lambda name: -_common(name, hardware.id))[:MAX_SIBLINGS]:
-        yield Reading(f"Did these runs use {name}, not {hardware.id}?", read(hardware_id=name))
+        changed = Reread(scenario=(("hardware_id", name),))
+        yield Reading(f"Did these runs use {name}, not {hardware.id}?", changed)
 
 
 def _common(one: str, other: str) -> int:

@@ -24,6 +24,7 @@ from advisor.measured.expert_time import ExpertTime, expert_time
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
+    OF_A_HOST,
     MultiplierPrior,
     Posterior,
     fit_multipliers,
@@ -65,6 +66,8 @@ OUTLIER_SHARE = 0.25
 """At most this share of the rows is set aside, and none of fewer than 5. [-]"""
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
+LIKELY_SIGMAS = 2.576
+"""A host's time within this many of its prior's standard deviations is no surprise: 99 % of them. [-]"""
 MAX_FOLDS = 40
 SAME_LENGTH = 0.05
 """Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
@@ -170,7 +173,12 @@ def _refit(
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
-    errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
+    change = [(rows["after"] / rows["before"]).to_numpy()] * 2
+    if all(point.recorded and point.scenario.hardware_json for point in points):  # as it ran, on an unmeasured host
+        known = np.isin(NAMES, OF_A_HOST) & (np.abs(posterior.theta) < LIKELY_SIGMAS * prior.log_sd)
+        kernels = np.where(known, 0.0, posterior.theta)
+        change[1] = np.exp(log_predicted(observed, kernels) - before)
+    moved, surprise = (float(np.median(np.abs(one - 1.0)[used])) for one in change)
     return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
@@ -182,9 +190,10 @@ def _refit(
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
         outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
         refused=refused,
-        own_errors=errors,
+        own_errors=_own_errors(rows),
         noise_log_sd=float(posterior.scale),
         moved=moved,
+        surprise=surprise,
         rows=rows,
         questions=questions,
         repeats=repeats,

@@ -13,11 +13,11 @@ import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.fit_records import one_gpu_share
-from advisor.catalog.hardware import hardware_slug, read_own_hardware
+from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
-from advisor.measured.ingest.columns import Numbers, match_hardware
+from advisor.measured.ingest.columns import Numbers
 from advisor.measured.published import WHOLE_BATCH_KINDS
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
@@ -184,8 +184,7 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
         check_named("hardware_id", hardware)
-        shipped = hardware_ids()
-        matched = hardware if hardware in shipped else match_hardware(hardware, shipped)
+        matched = hardware_meant(hardware)
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or matched or hardware
     return cells, filled
 
@@ -353,7 +352,7 @@ def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
     numbers = Numbers(frame)
     gpus, tensor, expert = (numbers[name] for name in _PLACED)
-    copies = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    copies = gpus / np.fmax(tensor, expert)
     return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
 
@@ -419,6 +418,13 @@ def _graph_release(cells: Mapping[str, str]) -> str | None:
     return version if rule is not None and rule.of_rows else None
 
 
+def usual_length(drafter: str, n_draft: int) -> str | None:
+    """Median accepted length of a drafter over the models it was measured on, as X@K. None where it was on none."""
+    curves = acceptance_curves(drafter_id=drafter)
+    lengths = [parse_acceptance(curve.id, n_draft).accepted_length[n_draft] for curve in curves]
+    return f"{float(np.median(lengths)):.3f}@{n_draft}" if lengths else None
+
+
 def _acceptance(
     cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False
 ) -> tuple[str, str, Task | None]:
@@ -433,13 +439,8 @@ def _acceptance(
             None,
         )
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
-    if not curves and other_models:
-        lengths = [
-            parse_acceptance(curve.id, n_draft).accepted_length[n_draft]
-            for curve in acceptance_curves(drafter_id=drafter)
-        ]
-        if lengths:
-            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model", None
+    if not curves and other_models and (usual := usual_length(drafter, n_draft)):
+        return usual, "other_model", None
     if not curves:
         raise AdvisorError(
             f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"

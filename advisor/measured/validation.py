@@ -6,7 +6,7 @@ Those of the published rows are shipped (profiles/validation/judged_speedups.jso
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -132,6 +132,7 @@ def validate(
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
     asked = {"held_out": True, "other_models": True, "with_draws": True}
     rows = predict_rows(frame, assume, refused=refused, on_progress=on_progress, **asked)
+    rows = rows.assign(**{name: assume[name] for name in NEEDED_COLUMNS if assume and name in {*assume} - {*rows}})
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers
@@ -206,20 +207,9 @@ def tier_of(curve: Curve) -> str:
 
 JUDGED = PROFILES / "validation" / "judged_speedups.json"
 COLUMNS = (
-    "source_title",
-    "hardware_id",
-    "model_id",
-    "drafter",
-    "draft_tokens_k",
-    "batch_size",
-    "measured",
-    "predicted_speedup",
-    "predicted_low",
-    "predicted_high",
-    "predicted_tier",
-    "absolute_percentage_error",
-    "engine",
-    "predicted_chance",
+    *("source_title", "hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size", "measured"),
+    *("predicted_speedup", "predicted_low", "predicted_high", "predicted_tier", "absolute_percentage_error"),
+    *("engine", "predicted_chance"),
 )
 
 
@@ -239,19 +229,19 @@ CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
 """Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
 
 
-def chances_kept(judged: pd.DataFrame, edges: Sequence[float] = CHANCES) -> pd.DataFrame:
+def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
     """Stated chances of a gain, left out, against the share of rows that were gains.
 
-    `judged` has COLUMNS. One line for each range between `edges` that has rows: least and most [-], n, laboratories,
+    `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n, laboratories,
     stated (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left
     out (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
     """
-    index = np.clip(np.searchsorted(edges, judged["predicted_chance"], "right") - 1, 0, len(edges) - 2)
+    index = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
-            "least": edges[i],
-            "most": edges[i + 1],
+            "least": CHANCES[i],
+            "most": CHANCES[i + 1],
             "n": len(group),
             "laboratories": group["laboratory"].nunique(),
             "stated": float(group["predicted_chance"].mean()),

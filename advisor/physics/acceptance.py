@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from advisor.physics import laws
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Confidence, Frozen, arrays, quantiles
-from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
+from advisor.profiles import PROFILES, read_profile, unknown_id
 from advisor.text import number_of
 
 SAME_RUN_LOG_SD = 0.04
@@ -279,9 +279,7 @@ def extrapolation_spread() -> ExtrapolationSpread:
 @lru_cache(maxsize=1)
 def _curves() -> dict[str, AcceptanceCurve]:
     path = PROFILES / "drafters" / "acceptance" / "curves.yaml"
-    content: dict[str, Any] = read_yaml(path)
-    content.pop("_source_texts")
-    return {curve.id: curve for curve in validate(content, _CurveFile, path).curves}
+    return {curve.id: curve for curve in read_profile(path, _CurveFile).curves}
 
 
 def _length_at(text: str) -> tuple[float, int]:

@@ -96,7 +96,7 @@ def _normals(n_draws: int, seed: int) -> _Normals:
         one.key: np.random.default_rng([seed, place]).standard_normal(n_draws)
         for place, one in enumerate(_EXCLUDED, start=1)
     }
-    z = rng.standard_normal((3, n_draws))
+    z = tuple(rng.standard_normal((3, n_draws)))
     normals = _Normals(alone, excluded, joint, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
     for values in (*alone.values(), *excluded.values(), joint, *z, normals.per_k):
         values.setflags(write=False)  # they are shared

@@ -222,11 +222,6 @@ LINK_RECORDS = tuple(name for one in KERNELS if one.bound == "links" for name in
 BY_KEY = {one.key: one for one in COMPONENTS}
 
 
-def component_name(key: str) -> str:
-    """A component's name for readers."""
-    return BY_KEY[key].label
-
-
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Expert weights": ("routed",),
     "Attention and KV cache": ("attention_projection", "attention", "reread"),

@@ -128,10 +128,6 @@ def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) 
         raise AdvisorError(f"{ranks} ranks do not spread evenly over {nodes} nodes; choose a divisor of {ranks}")
     if groups < 1 or n_experts % groups:
         raise AdvisorError(f"{n_experts} experts do not make {groups} groups; choose a divisor of {n_experts}")
-    if groups % nodes == 0 and (redundant % nodes or slots // nodes % (ranks // nodes)):
-        raise AdvisorError(
-            f"{redundant} copies do not spread evenly over {nodes} nodes; choose a multiple of {nodes}, or groups=1"
-        )
 
 
 def _copied(loads: Array, redundant: int) -> tuple[NDArray[np.int64], Array]:

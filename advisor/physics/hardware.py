@@ -61,6 +61,9 @@ class Hardware(Frozen):
     """Folder name of this device in the measured kernel tables, where there is one."""
     notes: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash(self.id)  # the tables have none, and an id names one profile in a process
+
     @property
     def is_own(self) -> bool:
         """Whether the user gave it. Nothing of it goes in a shared cache."""

@@ -344,6 +344,10 @@ class KernelCosts:
     """By part: accelerator, experts, projections, attention, latent attention, recurrent state, all-reduce, expert
     exchange."""
 
+    def round_host_s(self, gpus: int) -> float:
+        """Host's part of a round of an instance on so many GPUs. [s]"""
+        return self.host_per_round_s * (self.host_one_gpu_share if gpus == 1 else 1.0)
+
     def verified_rate(self, tokens: ArrayLike) -> Array:
         """Phi of `laws.verified` for `tokens` of an attention group. [-]"""
         return self.verified_per_token * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth

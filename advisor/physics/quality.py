@@ -244,20 +244,16 @@ class GuardRails:
             min(self.min_active, k),
         )
         outside = {
-            f"activation ratio {a:.2%}, below {self.min_activation:.1%}": rails.min_activation != self.min_activation,
-            f"granularity {g:.3g}, outside {self.granularity[0]:g} to {self.granularity[1]:g}": rails.granularity
-            != self.granularity,
-            f"attention share {att:.1%}, outside {self.attention_share[0]:.0%} to {self.attention_share[1]:.0%}": (
-                rails.attention_share != self.attention_share
-            ),
-            f"shared share {share:.1%}, above {self.max_shared_share:.1%}": rails.max_shared_share
-            != self.max_shared_share,
-            f"{k:g} active expert, below {self.min_active:g}": rails.min_active != self.min_active,
+            "min_activation": f"activation ratio {a:.2%}, below {self.min_activation:.1%}",
+            "granularity": "granularity {:.3g}, outside {:g} to {:g}".format(g, *self.granularity),
+            "attention_share": "attention share {:.1%}, outside {:.0%} to {:.0%}".format(att, *self.attention_share),
+            "max_shared_share": f"shared share {share:.1%}, above {self.max_shared_share:.1%}",
+            "min_active": f"{k:g} active expert, below {self.min_active:g}",
         }
         return rails, tuple(
-            f"The baseline lies outside the law's data ({rail}); this bound is relaxed to the baseline's value."
-            for rail, moved in outside.items()
-            if moved
+            f"The baseline lies outside the law's data ({text}); this bound is relaxed to the baseline's value."
+            for name, text in outside.items()
+            if getattr(rails, name) != getattr(self, name)
         )
 
     def violations(self, shape: Shape) -> dict[str, Array]:

@@ -118,14 +118,13 @@ def fit_sequences(
     if left_out:
         warnings.append(f"{left_out} of {left_out + len(layers)} layers choose the same experts for every token: dense")
     routed = [np.ascontiguousarray(ids[:, layers]) for ids in long]
-    n_active = routed[0].shape[2]
-    if len(routed) * len(layers) * n_experts > MAX_USES:
+    size, n_active = (len(routed), len(layers)), routed[0].shape[2]
+    if math.prod(size) * n_experts > MAX_USES:
         raise AdvisorError(
             f"{len(routed):,} sequences of {len(layers):,} layers with {n_experts:,} experts are too many to count; "
             "send fewer sequences, and check the number of experts"
         )
-    use = np.empty((len(routed), len(layers), n_experts), np.float32)
-    lags = np.empty((len(routed), len(layers), LAGS))
+    use, lags = np.empty((*size, n_experts), np.float32), np.empty((*size, LAGS))
     for row, ids in enumerate(routed):
         use[row], lags[row] = _statistics(ids, n_experts)
     warnings += _never_chosen(use, sum(map(len, routed)), n_active)

@@ -17,7 +17,7 @@ from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drif
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
-from advisor.physics.step import StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
+from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
 from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
@@ -380,8 +380,7 @@ def _round_components(
     components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
     components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
     # Nothing is accepted or rejected at K = 0.
-    alone = costs.host_one_gpu_share if setup.placement.gpus == 1 else 1.0
-    components["round_host"] = np.broadcast_to(costs.host_per_round_s * alone * (k > 0), shape)
+    components["round_host"] = np.broadcast_to(costs.round_host_s(setup.placement.gpus) * (k > 0), shape)
     return components
 
 
@@ -479,23 +478,41 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: ArrayLike, central
     computed = batch if ran is None else batch * ran.padding
     ends: tuple[End, ...] = ("value",) if setup.routing is None or central_only else ("value", "low", "high")
     touched, beside = (every := touched_at_ends(setup, computed, tokens, ends))[0], every[1:]
-
-    def step_of(sequences: Array) -> StepTime:
-        return step_time(
-            setup.architecture,
-            setup.costs,
-            setup.placement,
-            batch_size=sequences,
-            tokens_per_sequence=tokens,
-            context_tokens=context,
-            touched=touched,
-            kv_bytes_per_element=setup.kv_bytes_per_element,
-        )
-
-    step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
+    step = step_as_run(setup, batch, tokens, context, touched, ran)
     # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
     return _Pass(step, touched, fewer, more, ran)
+
+
+def step_as_run(
+    setup: Setup,
+    batch: Array,
+    tokens: Array,
+    context: ArrayLike,
+    touched: Array,
+    graphs: Ran | None,
+    moe: MoeShape | None = None,
+) -> StepTime:
+    """A pass of B sequences x q tokens, as long as the padding of its captured graph makes it, broadcast. [s]
+
+    batch, tokens, context : B, q, and cached tokens of each sequence. [-]
+    touched : distinct experts U of a routed layer. [-]
+    graphs : captured graphs that the pass runs in; None: not known.
+    moe : routed layers of many designs in place of the architecture's own.
+    """
+    step_of = functools.partial(
+        step_time,
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        tokens_per_sequence=tokens,
+        context_tokens=context,
+        touched=touched,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+        moe=moe,
+    )
+    step = step_of(batch_size=batch)
+    return step if graphs is None else in_graph(step, step_of(batch_size=batch * graphs.padding))
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
@@ -503,9 +520,8 @@ def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> A
     layer = setup.routed_layer
     cost, placement, shape, dtype = layer.cost, layer.placement, layer.shape, layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
-    return np.asarray(shape.count, float) * routed_time(
-        cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
-    )
+    each = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
+    return np.asarray(shape.count, float) * each
 
 
 def _samples(

@@ -71,7 +71,13 @@ class FieldRow:
     """How a scenario's short name gives its value."""
     unset: str = "not set"
     """What is said when it has no value."""
-    flags: tuple[Flag, ...] = ()
+    flag: str = ""
+    """The option of the command line that gives it; empty: none does."""
+    help: str = ""
+    flag_default: str = ""
+    """As `Flag.default`."""
+    more_flags: tuple[Flag, ...] = ()
+    """Options beside that one, for other ways to write the value."""
     widget: Widget | None = None
     """None: a page or a panel sets it."""
     told: Told | None = None
@@ -98,6 +104,11 @@ class FieldRow:
     is_optional: bool = False
     choices: tuple[str, ...] = ()
     range: tuple[float, float] | None = None
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """Every option that gives the field, its own first."""
+        return (Flag(self.flag, self.help, self.flag_default), *self.more_flags) if self.flag else ()
 
     def written(self, value: Any) -> str:
         """A value as readers see it."""

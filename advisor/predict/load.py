@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
-from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
+from advisor.catalog.engines import OTHER_ENGINE, engine_of, engines, load_engine
 from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, stated_sizes
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
@@ -45,7 +45,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_format_warnings(setup),
         *_graph_warnings(setup),
         *_sweep_warnings(setup),
-        *_of(setup.costs.warnings, _parts(architecture, placement)),
+        *kernel_warnings(setup),
     ]
     warnings += setup.acceptance.remarks
     if setup.acceptance.borrowed:
@@ -58,6 +58,11 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
     return tuple(dict.fromkeys(warnings))
+
+
+def kernel_warnings(setup: Setup) -> list[str]:
+    """Warnings of kernels that are not measured for the setup, with what stands in for them."""
+    return _of(setup.costs.warnings, _parts(setup.architecture, setup.placement))
 
 
 def _imbalance_notes(setup: Setup) -> list[str]:
@@ -153,7 +158,7 @@ _WEIGHT_ONLY = ("bf16", "fp32", "int4")
 
 def _format_warnings(setup: Setup) -> list[str]:
     """Weight formats that the accelerator cannot multiply, and those that the engine's documentation leaves open."""
-    hardware, architecture, engine_id = setup.hardware, setup.architecture, setup.scenario.engine
+    hardware, architecture, engine = setup.hardware, setup.architecture, engine_of(setup.scenario.engine)
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
     warnings = []
@@ -163,11 +168,9 @@ def _format_warnings(setup: Setup) -> list[str]:
                 f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
                 "bf16, by weight-only kernels."
             )
-        unlisted = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
-        if unlisted is not None:
+        if engine is not None and (unlisted := engine.unlisted_on(dtype, hardware.generation)):
             warnings.append(
-                f"{load_engine(engine_id).name} may not run {dtype} weights on {hardware.name}: not listed in "
-                f"{unlisted.source}."
+                f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in {unlisted.source}."
             )
     return warnings
 
@@ -314,7 +317,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
     if version is None and sizes is None:
         return None
     stated = stated_sizes(sizes) if sizes is not None else {}
-    engine = None if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine)
+    engine = engine_of(scenario.engine)
     rule = None if engine is None or version is None else engine.graph_rule(version)
     if rule is None and ("sizes" in stated or "largest" in stated):
         # Sizes that are stated need no release: today's rule says what they count, and how they are rounded.
@@ -338,10 +341,11 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
 def widest_graph(setup: Setup, tokens: int) -> int | None:
     """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None. [tokens]"""
-    if setup.scenario.engine == OTHER_ENGINE or not (rules := load_engine(setup.scenario.engine).graphs):
+    engine = engine_of(setup.scenario.engine)
+    if engine is None or not engine.graphs:
         return None
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
-    return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in rules)
+    return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in engine.graphs)
 
 
 def _graph_warnings(setup: Setup) -> list[str]:
@@ -349,8 +353,8 @@ def _graph_warnings(setup: Setup) -> list[str]:
     scenario = setup.scenario
     if setup.graphs is not None or (scenario.engine_version is None and scenario.graph_sizes is None):
         return []
-    rules = () if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).graphs
-    name = "the engine" if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).name
+    engine = engine_of(scenario.engine)
+    rules, name = ((), "the engine") if engine is None else (engine.graphs, engine.name)
     release = f"{name} {scenario.engine_version}" if scenario.engine_version else f"this release of {name}"
     read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
     return [
@@ -414,11 +418,8 @@ _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
-    vendors = {vendor for engine in engines() for vendor in engine.vendors}
-    if scenario.engine == OTHER_ENGINE or hardware.vendor not in vendors:
-        return
-    engine = load_engine(scenario.engine)
-    if engine.vendors and hardware.vendor not in engine.vendors:
+    engine, vendors = engine_of(scenario.engine), {vendor for one in engines() for vendor in one.vendors}
+    if engine is not None and engine.vendors and hardware.vendor in vendors - set(engine.vendors):
         others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(
             f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
@@ -435,7 +436,8 @@ def _architecture(scenario: Scenario) -> Architecture:
     else:
         architecture = load_model(scenario.model_id)
     # They then take no GPU memory; what looking them up takes is not modelled.
-    if tables_on_host(scenario.engine):
+    engine = engine_of(scenario.engine)
+    if engine is not None and engine.tables_on_host:
         architecture = architecture.model_copy(update={"table_params": 0})
     return served_weights(architecture, scenario)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.catalog.engines import decodes_during_prefill, prefills_together
+from advisor.catalog.engines import engine_of
 from advisor.physics import laws
 from advisor.physics.hardware import effective_bandwidth, peak_flops
 from advisor.physics.step import MoeShape, lm_head, n_layers, slowest_rank, step_time, weights_time
@@ -98,9 +98,14 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
     """
     # A closed loop: each sequence that ends brings the next prompt, so decoding and prompts share the step.
     decoding = batch / setup.placement.attention_groups
-    if not decodes_during_prefill(setup.scenario.engine):
+    if not _decodes_meanwhile(setup):
         decoding = np.zeros_like(decoding)
     return decoding + _chunk(setup), decoding
+
+
+def _decodes_meanwhile(setup: Setup) -> bool:
+    engine = engine_of(setup.scenario.engine)
+    return engine is None or engine.decodes_during_prefill
 
 
 def step_tokens(setup: Setup, batch: Array) -> tuple[Array, Array]:
@@ -116,8 +121,8 @@ def step_tokens(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
 def _waits(setup: Setup, batch: Array) -> Array:
     """`laws.prompt_waits` beside each batch; 1 where groups prefill in the same steps or there is one. [-]"""
-    groups = setup.placement.attention_groups
-    if groups == 1 or prefills_together(setup.scenario.engine):
+    groups, engine = setup.placement.attention_groups, engine_of(setup.scenario.engine)
+    if groups == 1 or (engine is not None and engine.prefills_together):
         return np.ones_like(batch)
     chunks = float(setup.scenario.input_tokens or 0) / _chunk(setup)
     # A step gives each sequence one token, so that it brings this share of its prompt's chunks.
@@ -138,7 +143,7 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
     rows, tokens = step_rows(setup, batch), step_tokens(setup, batch)
     with_s, without_s = layers_s or tuple(_layers_s(setup, *counts) for counts in zip(rows, tokens, strict=True))
     plain = _plain(setup, batch)
-    joined = decodes_during_prefill(scenario.engine)
+    joined = _decodes_meanwhile(setup)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
     # A chunk that is a step of its own pays host, launches and logits again; one that rides along finds them paid.
     outside = plain["host"] + plain["launch"] + logits

@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from advisor.catalog.engines import is_release
 from advisor.catalog.graphs import stated_sizes
-from advisor.catalog.models import checkpoint_name
+from advisor.catalog.models import checkpoint_name, resolve_model_name
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
 from advisor.predict.usual import drafted
@@ -37,6 +37,8 @@ from advisor.text import RepeatedKeyError, read_json
 
 MAX_CONFIG_BYTES = 1_000_000
 """Largest config.json a link may carry. [B]"""
+MAX_LINK_CHARACTERS = 30_000
+"""A longer address is refused by servers and proxies; what makes it longer stays out of it."""
 
 UNNAMED_MODEL = "own-model"
 """Name of a configuration that is given without one."""
@@ -129,6 +131,12 @@ class Scenario(ScenarioFields):
     def is_private(self) -> bool:
         """Whether it carries something of the user's own, which no shared cache may keep."""
         return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
+
+    @property
+    def served_checkpoint(self) -> str | None:
+        """Another checkpoint than the profile's own, as it was named. None without one, or of another model."""
+        named = None if self.model_config_json is not None else resolve_model_name(self.checkpoint or "")
+        return self.checkpoint if named is not None and named.model_id == self.model_id else None
 
     def on_assumed_ranks(self) -> Scenario:
         """The scenario without loads and layout of experts, which say nothing of another model's."""

@@ -44,12 +44,8 @@ class ScenarioFields(Frozen):
             FieldSection.HARDWARE,
             widget=Widget(1),
             told=Told("Accelerator"),
-            flags=(
-                Flag(
-                    "--hardware",
-                    "Accelerator id or short name (see `advisor hardware`), or a path to your own accelerator's JSON.",
-                ),
-            ),
+            flag="--hardware",
+            help="Accelerator id or short name (see `advisor hardware`), or a path to your own accelerator's JSON.",
             needed=True,
             catalogue="accelerators",
         ),
@@ -70,13 +66,9 @@ class ScenarioFields(Frozen):
             short="GPUs {}",
             widget=Widget(2),
             told=Told("Accelerator", ""),
-            flags=(
-                Flag(
-                    "--gpus",
-                    "GPUs in all, or with their accelerator as one instance, e.g. 8xH200.",
-                    default="what tp and ep need",
-                ),
-            ),
+            flag="--gpus",
+            help="GPUs in all, or with their accelerator as one instance, e.g. 8xH200.",
+            flag_default="what tp and ep need",
         ),
     ] = 1
     tensor_parallel: Annotated[
@@ -89,7 +81,8 @@ class ScenarioFields(Frozen):
             short="TP {}",
             widget=Widget(2, "TP", "Tensor-parallel ranks of one instance."),
             told=Told("Placement", "tensor parallel {}"),
-            flags=(Flag("--tp", "Tensor-parallel ranks."),),
+            flag="--tp",
+            help="Tensor-parallel ranks.",
         ),
     ] = 1
     expert_parallel: Annotated[
@@ -102,7 +95,8 @@ class ScenarioFields(Frozen):
             short="EP {}",
             widget=Widget(2, "EP", "Expert-parallel ranks of one instance."),
             told=Told("Placement", ", expert parallel {}"),
-            flags=(Flag("--ep", "Expert-parallel ranks."),),
+            flag="--ep",
+            help="Expert-parallel ranks.",
         ),
     ] = 1
     model_id: Annotated[
@@ -111,12 +105,8 @@ class ScenarioFields(Frozen):
             "Model",
             FieldSection.MODEL,
             widget=Widget(1),
-            flags=(
-                Flag(
-                    "--model",
-                    "The same as MODEL: an id of `advisor models`, a Hugging Face name, or a path to a config.json.",
-                ),
-            ),
+            flag="--model",
+            help="The same as MODEL: an id of `advisor models`, a Hugging Face name, or a path to a config.json.",
             needed=True,
             catalogue="models",
         ),
@@ -125,6 +115,19 @@ class ScenarioFields(Frozen):
         str | None, FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True)
     ] = None
     """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
+    checkpoint: Annotated[
+        str | None,
+        Field(max_length=200),
+        FieldRow(
+            "Checkpoint",
+            FieldSection.MODEL,
+            unset="the model's own",
+            told=Told("Checkpoint", unset=""),
+            help="Checkpoint of the same architecture that is served, by its name.",
+            is_younger=True,
+        ),
+    ] = None
+    """Counts while its name means `model_id` (`Scenario.served_checkpoint`): that may be changed beside it."""
     batch_size: Annotated[
         int,
         Field(ge=1, le=MAX_BATCH),
@@ -135,7 +138,8 @@ class ScenarioFields(Frozen):
             short="batch {}",
             widget=Widget(1, help="Sequences that decode together in one instance."),
             told=Told("Batch, context", "{} sequences"),
-            flags=(Flag("--batch", "Sequences decoding together."),),
+            flag="--batch",
+            help="Sequences decoding together.",
         ),
     ] = 16
     context_tokens: Annotated[
@@ -148,13 +152,9 @@ class ScenarioFields(Frozen):
             short="context {}",
             widget=Widget(1, "Context", "Cached tokens per sequence."),
             told=Told("Batch, context", ", {} tokens each"),
-            flags=(
-                Flag(
-                    "--context",
-                    "Cached tokens each, mean over decoding.",
-                    default="prompt and half the output where both are given, else 2048",
-                ),
-            ),
+            flag="--context",
+            help="Cached tokens each, mean over decoding.",
+            flag_default="prompt and half the output where both are given, else 2048",
         ),
     ] = DEFAULT_CONTEXT_TOKENS
     """Mean while decoding; left out beside both lengths it is `mean_context` of them."""
@@ -164,13 +164,9 @@ class ScenarioFields(Frozen):
             "Drafter",
             FieldSection.DRAFTER,
             widget=Widget(1),
-            flags=(
-                Flag(
-                    "--drafter",
-                    "Drafter id, e.g. eagle3, mtp, ngram.",
-                    default="the model's own MTP module, else eagle3",
-                ),
-            ),
+            flag="--drafter",
+            help="Drafter id, e.g. eagle3, mtp, ngram.",
+            flag_default="the model's own MTP module, else eagle3",
             needed=True,
             catalogue="drafters",
         ),
@@ -188,12 +184,10 @@ class ScenarioFields(Frozen):
                 "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and "
                 "data.",
             ),
-            flags=(
-                Flag(
-                    "--accepted-length",
-                    "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3.",
-                    default="the nearest measured curve, named as borrowed",
-                ),
+            flag="--accepted-length",
+            help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3.",
+            flag_default="the nearest measured curve, named as borrowed",
+            more_flags=(
                 Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
                 Flag("--acceptance-preset", "Id of a measured acceptance curve."),
             ),
@@ -213,13 +207,9 @@ class ScenarioFields(Frozen):
                 "Requests that are all code or mathematics share more experts.",
             ),
             told=Told("Drafter", "; accepted as on {}", ""),
-            flags=(
-                Flag(
-                    "--task",
-                    "Kind of text: a measured curve is carried to it, own numbers are not; experts shared as in it.",
-                    default="the curve's own",
-                ),
-            ),
+            flag="--task",
+            help="Kind of text: a measured curve is carried to it, own numbers are not; experts shared as in it.",
+            flag_default="the curve's own",
             is_younger=True,
         ),
     ] = None
@@ -231,7 +221,8 @@ class ScenarioFields(Frozen):
             FieldSection.ENGINE,
             choices=tuple(engine_choices()),
             widget=Widget(1),
-            flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
+            flag="--engine",
+            help="Serving engine; sets kernels and overheads.",
         ),
     ] = "vllm"
     engine_version: Annotated[
@@ -247,13 +238,9 @@ class ScenarioFields(Frozen):
                 section=FieldSection.ADVANCED,
             ),
             told=Told("Engine", ", release {}", ""),
-            flags=(
-                Flag(
-                    "--engine-version",
-                    "Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and "
-                    "padding are charged.",
-                ),
-            ),
+            flag="--engine-version",
+            help="Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and "
+            "padding are charged.",
             is_younger=True,
         ),
     ] = None
@@ -272,14 +259,10 @@ class ScenarioFields(Frozen):
                 section=FieldSection.ADVANCED,
             ),
             told=Told("Engine", ", CUDA graphs {}", ""),
-            flags=(
-                Flag(
-                    "--graph-sizes",
-                    "What it captures in CUDA graphs: the largest size (512), a list (8,16,32), max_num_seqs=64, or "
-                    "none. Tokens of a step for vLLM, requests for SGLang and TensorRT-LLM.",
-                    default="the release's own",
-                ),
-            ),
+            flag="--graph-sizes",
+            help="What it captures in CUDA graphs: the largest size (512), a list (8,16,32), max_num_seqs=64, or "
+            "none. Tokens of a step for vLLM, requests for SGLang and TensorRT-LLM.",
+            flag_default="the release's own",
             is_younger=True,
         ),
     ] = None
@@ -294,7 +277,8 @@ class ScenarioFields(Frozen):
             short="K max {}",
             widget=Widget(3, "Longest draft to consider (K max)"),
             told=Told("Drafter", "; K up to {}"),
-            flags=(Flag("--k-max", "Longest draft to consider."),),
+            flag="--k-max",
+            help="Longest draft to consider.",
         ),
     ] = 8
     weight_dtype: Annotated[
@@ -306,7 +290,9 @@ class ScenarioFields(Frozen):
             unset="as stored",
             widget=Widget(2),
             told=Told("Weights, KV cache"),
-            flags=(Flag("--weight-dtype", "Format of all matrix weights.", default="as the checkpoint stores them"),),
+            flag="--weight-dtype",
+            help="Format of all matrix weights.",
+            flag_default="as the checkpoint stores them",
         ),
     ] = None
     """Format of all matrix weights. None: as the checkpoint stores them, component by component."""
@@ -321,7 +307,8 @@ class ScenarioFields(Frozen):
                 2, help="Overrides the format of the weights for the experts alone.", section=FieldSection.ADVANCED
             ),
             told=Told("Weights, KV cache", "", ""),
-            flags=(Flag("--expert-dtype", "Format of the routed experts alone, e.g. mxfp4."),),
+            flag="--expert-dtype",
+            help="Format of the routed experts alone, e.g. mxfp4.",
         ),
     ] = None
     """Format of the routed experts alone, over weight_dtype."""
@@ -333,11 +320,8 @@ class ScenarioFields(Frozen):
             short="KV {}",
             widget=Widget(2, help="auto: as the checkpoint says, else as the engine chooses for its weights."),
             told=Told("Weights, KV cache", "; KV {}"),
-            flags=(
-                Flag(
-                    "--kv-dtype", "KV cache; auto: as the checkpoint says, else as the engine chooses for its weights."
-                ),
-            ),
+            flag="--kv-dtype",
+            help="KV cache; auto: as the checkpoint says, else as the engine chooses for its weights.",
         ),
     ] = "auto"
     """auto is settled by `serving_formats.served_cache`, which says why."""
@@ -353,7 +337,8 @@ class ScenarioFields(Frozen):
                 "chooses its experts independently. Your own: upload a routing trace under Measurements.",
             ),
             told=Told("Routing", ""),
-            flags=(Flag("--routing", "Routing preset id, `uniform`, or `auto`."),),
+            flag="--routing",
+            help="Routing preset id, `uniform`, or `auto`.",
             catalogue="routing presets",
             free_text=True,
         ),
@@ -369,13 +354,9 @@ class ScenarioFields(Frozen):
             unset="not counted",
             short="{} loads",
             told=Told("Loads of experts", "given, {} (layers x experts)", ""),
-            flags=(
-                Flag(
-                    "--expert-loads",
-                    "Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV with columns layer, "
-                    "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` wrote.",
-                ),
-            ),
+            flag="--expert-loads",
+            help="Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV with columns layer, "
+            "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` wrote.",
             shown_until=":",
             is_private=True,
             is_younger=True,
@@ -392,13 +373,9 @@ class ScenarioFields(Frozen):
             unset="experts in order",
             short="{} copies",
             told=Told("Placement", ", balanced with {} copies of experts", ""),
-            flags=(
-                Flag(
-                    "--redundant-experts",
-                    "Balance experts over the --ep ranks by their load, with so many copies of hot ones.",
-                    default="experts in order",
-                ),
-            ),
+            flag="--redundant-experts",
+            help="Balance experts over the --ep ranks by their load, with so many copies of hot ones.",
+            flag_default="experts in order",
             is_younger=True,
         ),
     ] = None
@@ -413,7 +390,8 @@ class ScenarioFields(Frozen):
             short="prompt {}",
             widget=Widget(3, help="With output tokens, prefill is charged."),
             told=Told("Prefill", "{} prompt", "not charged"),
-            flags=(Flag("--input-tokens", "Prompt length; with --output-tokens, prefill is charged."),),
+            flag="--input-tokens",
+            help="Prompt length; with --output-tokens, prefill is charged.",
         ),
     ] = None
     output_tokens: Annotated[
@@ -426,7 +404,8 @@ class ScenarioFields(Frozen):
             short="output {}",
             widget=Widget(4),
             told=Told("Prefill", " and {} output tokens", ""),
-            flags=(Flag("--output-tokens", "Output length."),),
+            flag="--output-tokens",
+            help="Output length.",
         ),
     ] = None
     prompts: Annotated[
@@ -436,12 +415,8 @@ class ScenarioFields(Frozen):
             FieldSection.ADVANCED,
             short="prompts {}",
             widget=Widget(5, help="cached: prompts come from a prefix cache, or only decoding is timed; no prefill."),
-            flags=(
-                Flag(
-                    "--prompts",
-                    "cached: no prefill is charged, as prompts come from a prefix cache or only decoding is timed.",
-                ),
-            ),
+            flag="--prompts",
+            help="cached: no prefill is charged, as prompts come from a prefix cache or only decoding is timed.",
             is_younger=True,
         ),
     ] = "prefilled"
@@ -456,7 +431,8 @@ class ScenarioFields(Frozen):
             short="limit {} ms",
             widget=Widget(6, help="A K that exceeds it is not recommended."),
             told=Told("Limit", "{} ms per output token", "none"),
-            flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
+            flag="--max-tpot-ms",
+            help="Limit on time per output token, milliseconds.",
         ),
     ] = None
     refit: Annotated[
@@ -467,9 +443,8 @@ class ScenarioFields(Frozen):
             FieldSection.ADVANCED,
             unset="shipped constants",
             told=Told("Constants", unset=""),
-            flags=(
-                Flag("--refit", "Predict with your own measurements: a file that `fit --output` wrote, or its text."),
-            ),
+            flag="--refit",
+            help="Predict with your own measurements: a file that `fit --output` wrote, or its text.",
             is_private=True,
             is_younger=True,
         ),
@@ -484,13 +459,9 @@ class ScenarioFields(Frozen):
             unset="none of one's own",
             short="own plain sweep",
             told=Told("Plain steps", "measured over batches, {}", ""),
-            flags=(
-                Flag(
-                    "--plain-sweep",
-                    "Your plain decoding (K = 0) at three batches and more: a benchmark file as `fit` reads it. Steps "
-                    "follow it where it is steady.",
-                ),
-            ),
+            flag="--plain-sweep",
+            help="Your plain decoding (K = 0) at three batches and more: a benchmark file as `fit` reads it. Steps "
+            "follow it where it is steady.",
             is_private=True,
             is_younger=True,
         ),

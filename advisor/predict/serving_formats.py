@@ -42,10 +42,8 @@ def _as_published(architecture: Architecture, requested: WeightDtype) -> Archite
     as_stored = stored_format(architecture) in ((requested, "fp8_block") if requested == "fp8" else (requested,))
     if as_stored and (shipped is None or architecture.dtypes != shipped.dtypes):
         return architecture  # the user's own quantisation
-    if shipped is None:
-        return None
     try:
-        published = published_architecture(shipped.id, requested)
+        published = published_architecture(architecture.id, requested)
     except AdvisorError:
         return None
     dtypes, counts = published.dtypes, parameter_counts(architecture)

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.hardware import drafter_name, model_name, own_drafter
-from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name, stored_format, unknown_model
+from advisor.catalog.models import (
+    load_model,
+    model_ids,
+    other_checkpoint,
+    own_model,
+    resolve_model_name,
+    stored_format,
+    unknown_model,
+)
 from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
@@ -51,7 +59,8 @@ def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
         return ""
     how = "measured" if (curve.model_id, curve.drafter_id) == (model_id, drafter_id) else "borrowed: measured"
     whose = curve.checkpoint or model_name(curve.model_id)
-    return f"{how} with {whose} and {drafter_name(curve.drafter_id)} on {curve.dataset}"
+    drafter = drafter_name(curve.drafter_id).replace("Own", "its own")
+    return f"{how} with {whose} and {drafter} on {curve.dataset}"
 
 
 def usual_tensor_parallel(n_gpus: int, node: int) -> int:
@@ -86,13 +95,13 @@ def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
 
 
 def named_model(text: str) -> dict[str, Any]:
-    """Fields of a model's id or name: its id, and a release's format. Raises AdvisorError for an unknown one."""
+    """Fields of a model's id or name: id, checkpoint, a release's format. Raises AdvisorError for an unknown one."""
     if text in model_ids():
-        return {"model_id": text, "model_config_json": None}
+        return {"model_id": text, "model_config_json": None, "checkpoint": None}
     named = resolve_model_name(text)
     if named is None:
         raise AdvisorError(unknown_model(text))
-    fields: dict[str, Any] = {"model_id": named.model_id, "model_config_json": None}
+    fields = {"model_id": named.model_id, "model_config_json": None, "checkpoint": other_checkpoint(text)}
     if named.weight_format not in (None, stored_format(load_model(named.model_id))):
         fields["weight_dtype"] = named.weight_format
     return fields

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from advisor.profiling.device import ProfilingError, StopOnSignal, pick_device
+from advisor.profiling.device import ProfilingError, StopOnSignal, own_path, pick_device
 from advisor.profiling.plan import Plan
 from advisor.profiling.results import write_atomically
 from advisor.profiling.runner import Progress
@@ -39,9 +39,7 @@ def supervise(arguments: list[str], out: Path, budget_s: float, kernel_limit_s: 
 
     Raises ProfilingError when the child dies at its start, too often, or by someone's hand.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    environment = os.environ | own_path()
     extra: list[str] = []
     began = time.monotonic()
     for _ in range(RESTARTS + 1):
@@ -202,8 +200,8 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
         "estimate_s": plan.estimate_s,
         "limit_s": plan.promise_s,
         "blocks": [
-            {"name": b.name, "op": b.op, "estimate_s": b.estimate_s, "memory_bytes": b.memory_bytes}
-            for b in plan.blocks
+            {name: getattr(block, name) for name in ("name", "op", "estimate_s", "memory_bytes")}
+            for block in plan.blocks
         ],
     }
 

@@ -32,19 +32,21 @@ class DeviceLostError(RuntimeError):
     """The accelerator stopped answering inside this process. A new process can resume."""
 
 
-class InterfaceError(Exception):
-    """The installed version is not what this driver knows."""
-
-
 def found(*places: str) -> Any:
-    """The first of `module:name` that the installed version has. Raises InterfaceError when it has none."""
+    """The first of `module:name` that the installed version has. Raises ImportError when it has none."""
     for place in places:
         module, name = place.split(":")
         try:
             return getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError):
             continue
-    raise InterfaceError(f"this version has no {' or '.join(places)}")
+    raise ImportError(f"this version has no {' or '.join(places)}")
+
+
+def own_path() -> dict[str, str]:
+    """PYTHONPATH of a child process that is to find this package."""
+    root = str(Path(__file__).resolve().parents[2])
+    return {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 class StopOnSignal:
@@ -203,9 +205,8 @@ def clocks(device: Device) -> dict[str, Any]:
         except OSError:
             return {}
         return {"cpu_clock_mhz": max(map(float, mhz))} if mhz else {}
-    seen = _nvidia_smi(device, "clocks.sm,clocks.mem,power.draw,temperature.gpu")
     names = ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
-    return {name: _number(text) for name, text in zip(names, seen, strict=False)}
+    return _nvidia_smi(device, names, "clocks.sm,clocks.mem,power.draw,temperature.gpu")
 
 
 def driver_facts(device: Device) -> dict[str, Any]:
@@ -222,15 +223,12 @@ def driver_facts(device: Device) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
     }
-    for module in ("numpy", "triton", "vllm"):
-        facts[module] = _version(module)
+    facts |= {module: _version(module) for module in ("numpy", "triton", "vllm")}
     if device.backend == "cpu":
         facts["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
         return facts
-    seen = _nvidia_smi(device, "driver_version,clocks.max.sm,clocks.max.mem,power.limit")
     names = ("driver", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_limit_w")
-    facts |= {name: _number(text) for name, text in zip(names, seen, strict=False)}
-    return facts
+    return facts | _nvidia_smi(device, names, "driver_version,clocks.max.sm,clocks.max.mem,power.limit")
 
 
 def _version(module: str) -> str | None:
@@ -249,19 +247,20 @@ def _number(text: str) -> float | str | None:
         return None if text.startswith("[") or text == "N/A" else text
 
 
-def _nvidia_smi(device: Device, query: str) -> list[str]:
-    """Answers of nvidia-smi for this device, [] where it is missing, slow or refuses."""
+def _nvidia_smi(device: Device, names: tuple[str, ...], query: str) -> dict[str, Any]:
+    """Answers of nvidia-smi for this device by name, {} where it is missing, slow or refuses."""
     tool = shutil.which("nvidia-smi")
     if tool is None or device.backend != "cuda":
-        return []
+        return {}
     command = [tool, f"--query-gpu={query}", "--format=csv,noheader,nounits", "-i", _physical_index(device)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
-        return []
+        return {}
     if done.returncode != 0 or not done.stdout.strip():
-        return []
-    return [part.strip() for part in done.stdout.strip().splitlines()[0].split(",")]
+        return {}
+    parts = done.stdout.strip().splitlines()[0].split(",")
+    return {name: _number(part.strip()) for name, part in zip(names, parts, strict=False)}
 
 
 def _physical_index(device: Device) -> str:

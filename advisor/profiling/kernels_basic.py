@@ -10,9 +10,18 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor, relative_error
+from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measured_rows, tried
+from advisor.profiling.timing import (
+    Case,
+    Context,
+    brief_seconds,
+    capture,
+    failed_row,
+    measured_rows,
+    pass_columns,
+    tried,
+)
 
 FP8_TOLERANCE = 2e-2
 """An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [-]"""
@@ -67,10 +76,6 @@ def measure_launch(block: Block, context: Context) -> list[dict[str, Any]]:
         columns = common | {"kernel": "graph_replay_and_synchronize", "mode": mode}
         cases.append(Case(columns, single, host_clock=True, notes=[reason]))
     return measured_rows(cases, context)
-
-
-def _constant(volume: float, work: float, _touched: float | None) -> tuple[float, float]:
-    return volume, work
 
 
 def _buffers(weight_bytes: float, context: Context) -> int:
@@ -144,14 +149,13 @@ def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
                 build = _fp8_case if dtype.startswith("float8") else _linear_case
                 work = partial(build, columns, tokens, (out_features, in_features), context)
                 case = tried(work, columns | {"kernel": "torch"}, rows, context)
-                if case is not None:
-                    cases.append(case)
+                cases += [case] if case else []
         rows += measured_rows(cases, context)
     return rows
 
 
 def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Measure the output projection [T, H] x [H, vocabulary] with its argmax. RuntimeError where it is wrong."""
+    """Measure the output projection [T, H] x [H, vocabulary] with its argmax. ValueError where it is wrong."""
     params = block.params
     dtype = getattr(torch, params["dtype"])
     hidden, vocabulary = params["hidden_size"], params["vocab_size"]
@@ -162,9 +166,8 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
     cases = []
     for tokens in params["tokens"]:
         x = random_tensor((tokens, hidden), 1.0, dtype, context.torch_device)
-        error = relative_error(F.linear(x[:4], weights[0]), x[:4].double() @ weights[0].double().T)
-        if not error <= TOLERANCE[params["dtype"]]:
-            raise RuntimeError(f"wrong output: relative error {error:.2g}")
+        expected = x[:4].double() @ weights[0].double().T
+        error = checked_error(F.linear(x[:4], weights[0]), expected, TOLERANCE[params["dtype"]])
 
         def every(x: torch.Tensor = x) -> None:
             for weight in weights:
@@ -176,7 +179,10 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
         columns |= {"mode": mode, "checked_error": error}
         volume = float(dtype.itemsize * (hidden * vocabulary + tokens * (hidden + 2 * vocabulary)))
         work = 2.0 * tokens * hidden * vocabulary
-        account = partial(_constant, volume, work)
+
+        def account(_: float | None, cost: tuple[float, float] = (volume, work)) -> tuple[float, float]:
+            return cost
+
         cases.append(Case(columns, call, divisor=count, account=account, notes=[reason]))
     return measured_rows(cases, context)
 
@@ -281,14 +287,8 @@ class AttentionSweep:
     def columns(self, point: list[int], kernel: str) -> dict[str, Any]:
         """Identity of a result row."""
         batch, n_queries, n_context = point
-        return {
-            "block": self.block.name,
-            "op": self.block.op,
+        return pass_columns(self.block.name, self.block.op, kernel, batch, n_queries) | {
             "dtype": self.block.params["dtype"],
-            "kernel": kernel,
-            "batch_size": batch,
-            "tokens_per_sequence": n_queries,
-            "n_tokens": batch * n_queries,
             "context_tokens": n_context,
             "n_heads": self.n_heads,
             "n_kv_heads": self.n_kv,
@@ -382,14 +382,12 @@ def _fastest(
     context = sweep.context
     timed: list[tuple[float, str, Case]] = []
     for name, kernel in list(kernels.items()):
-        context.on_kernel(name)
         columns = sweep.columns(point, name)
-        cases = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, wrong="wrong")
+        cases = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, "wrong", name)
         if cases is None:
             del kernels[name]
         else:
             timed.append(cases)
-    context.on_kernel("")
     if not timed:
         return None
     (best_s, _, best), *others = sorted(timed, key=lambda item: item[0])

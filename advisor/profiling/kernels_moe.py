@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,19 +71,14 @@ def make_layer(
     if dtype == torch.float8_e4m3fn:
         w13, scale13 = quantise_experts((n_experts, 2 * expert_width, hidden), inward, device)
         w2, scale2 = quantise_experts((n_experts, hidden, expert_width), outward, device)
-        layer = MoeLayer(w13, w2, scale13=scale13, scale2=scale2)
-        return with_shared(layer, hidden, shared_width, torch.bfloat16, device)
-    layer = MoeLayer(
-        random_tensor((n_experts, 2 * expert_width, hidden), inward, dtype, device),
-        random_tensor((n_experts, hidden, expert_width), outward, dtype, device),
-    )
-    return with_shared(layer, hidden, shared_width, dtype, device)
-
-
-def with_shared(layer: MoeLayer, hidden: int, shared_width: int, dtype: torch.dtype, device: str) -> MoeLayer:
-    """The layer with random shared experts of that width. As it is where the width is 0."""
+        layer, dtype = MoeLayer(w13, w2, scale13=scale13, scale2=scale2), torch.bfloat16
+    else:
+        layer = MoeLayer(
+            random_tensor((n_experts, 2 * expert_width, hidden), inward, dtype, device),
+            random_tensor((n_experts, hidden, expert_width), outward, dtype, device),
+        )
     if shared_width:
-        layer.shared13 = random_tensor((2 * shared_width, hidden), hidden**-0.5, dtype, device)
+        layer.shared13 = random_tensor((2 * shared_width, hidden), inward, dtype, device)
         layer.shared2 = random_tensor((hidden, shared_width), shared_width**-0.5, dtype, device)
     return layer
 
@@ -280,10 +276,8 @@ def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None,
     return (out[0] if isinstance(out, tuple) else out)[:count]
 
 
-def _triton(tile_index: int) -> Kernel:
-    from advisor.profiling.kernels_triton import TILES, fused_moe
-
-    tile = TILES[tile_index]
+def _triton(tile: Any) -> Kernel:
+    from advisor.profiling.kernels_triton import fused_moe
 
     def call(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
         return fused_moe(x, layer.w13, layer.w2, choice.ids32, choice.gates, tile)
@@ -331,8 +325,7 @@ def _accelerator_kernels() -> dict[str, Kernel | str]:
     try:
         from advisor.profiling.kernels_triton import TILES
 
-        for index, tile in enumerate(TILES):
-            kernels[f"triton_fused_n{tile[0]}_k{tile[1]}"] = _triton(index)
+        kernels |= {f"triton_fused_n{tile[0]}_k{tile[1]}": _triton(tile) for tile in TILES}
     except Exception as error:
         kernels["triton_fused"] = f"{type(error).__name__}: {error}"
     try:

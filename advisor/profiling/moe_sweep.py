@@ -30,8 +30,8 @@ from advisor.profiling.kernels_moe import (
     run_layer,
 )
 from advisor.profiling.plan import Block, alignment_points, verify_shapes
-from advisor.profiling.rounds import Session, Stage, redraw
 from advisor.profiling.routing_draw import Routing, draw_typical, mean_touched, touched
+from advisor.profiling.steps import Session, Stage, redraw
 from advisor.profiling.timing import (
     Case,
     Context,
@@ -39,6 +39,7 @@ from advisor.profiling.timing import (
     capture,
     failed_row,
     measured_rows,
+    pass_columns,
     sample,
     tried,
     verify,
@@ -67,23 +68,10 @@ class MoeSweep:
         """Identity of a result row."""
         k, batch, per_sequence, routing = point
         params = self.params
-        names = ("n_experts", "expert_width", "hidden_size", "shared_width", "dtype")
-        return {name: params[name] for name in names} | {
-            "block": self.block.name,
-            "op": "moe_layer",
-            "kernel": kernel,
-            "n_active": k,
-            "batch_size": batch,
-            "tokens_per_sequence": per_sequence,
-            "n_tokens": batch * per_sequence,
-            "routing": routing["name"],
-            "load_cv": routing.get("load_cv", 0.0),
-            "affinity": routing.get("affinity", 0.0),
-            "stickiness": routing.get("stickiness", 0.0),
-            "expert_pool": routing.get("expert_pool", 0),
-            "n_layers": params["layers"],
-            "like": params["like"],
-        }
+        names = ("n_experts", "expert_width", "hidden_size", "shared_width", "dtype", "like")
+        columns = pass_columns(self.block.name, "moe_layer", kernel, batch, per_sequence, routing)
+        columns |= {"n_active": k, "expert_pool": routing.get("expert_pool", 0), "n_layers": params["layers"]}
+        return {name: params[name] for name in names} | columns
 
     def account(self, point: list[Any], touched_experts: float | None) -> tuple[float, float]:
         """Bytes and operations of a point: weights of touched and shared experts once, activations in and out."""
@@ -226,12 +214,9 @@ def _try_kernels(
         if isinstance(kernel, str):
             rows.append(failed_row(identity, "unavailable", kernel))
             continue
-        context.on_kernel(name)
-        time_all = partial(_probe_seconds, sweep, probes, name, kernel)
-        times = tried(time_all, identity, rows, context, wrong="wrong")
+        times = tried(partial(_probe_seconds, sweep, probes, name, kernel), identity, rows, context, "wrong", name)
         if times is not None:
             scores[name], working[name] = float(np.mean(np.log(times))), kernel
-    context.on_kernel("")
     return scores, working
 
 
@@ -257,9 +242,8 @@ def _layer_cases(
     requested += [(point, name) for name in working if name != best for point in probes]
     cases: list[Case] = []
     for point, name in requested:
-        sweep.context.on_kernel(name)  # a new shape may be compiled
-        case = tried(partial(sweep.case, point, name, working[name]), sweep.columns(point, name), rows, sweep.context)
-        sweep.context.on_kernel("")
+        columns = sweep.columns(point, name)  # a new shape may be compiled
+        case = tried(partial(sweep.case, point, name, working[name]), columns, rows, sweep.context, kernel=name)
         if case is not None:
             case.notes += ["fastest at the probe sizes"] if name == best else []
             cases.append(case)
@@ -275,10 +259,8 @@ def _alignment_cases(sweep: MoeSweep, best: str, working: dict[str, Kernel], row
     cases = []
     for point in alignment_points(sweep.params["points"]):
         columns = sweep.columns(point, name) | {"op": "moe_align"}
-        sweep.context.on_kernel(name)
-        case = tried(partial(sweep.alignment_case, point, name, alignment), columns, rows, sweep.context, wrong="wrong")
-        sweep.context.on_kernel("")
-        cases += [] if case is None else [case]
+        case = tried(partial(sweep.alignment_case, point, name, alignment), columns, rows, sweep.context, "wrong", name)
+        cases += [case] if case else []
     return cases
 
 

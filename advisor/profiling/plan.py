@@ -112,19 +112,19 @@ DEEPSEEK_V3 = _experts("DeepSeek-V3", 256, 2048, 7168, 2048)
 QWEN3_30B_MODEL = (
     QWEN3_30B
     | {"n_heads": 32, "n_kv_heads": 4, "head_dim": 128, "n_active": 8, "real_n_layers": 48}
-    | {"vocab_size": 151936, "draft_vocab_size": 32000, "dense_width": 6144}
+    | {"vocab_size": 151936}
 )
 # The CPU's model is made for the CPU: one layer's experts are three times the last-level cache of a server chip.
 CPU_MODEL = (
     _experts("", 32, 512, 1024, 512)
     | {"n_heads": 16, "n_kv_heads": 4, "head_dim": 64, "n_active": 4, "real_n_layers": 0}
-    | {"vocab_size": 32000, "draft_vocab_size": 8000, "dense_width": 2048}
+    | {"vocab_size": 32000}
 )
 SMOKE_EXPERTS = _experts("", 8, 32, 64, 32, "float32")
 SMOKE_MODEL = (
     SMOKE_EXPERTS
     | {"n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_active": 2, "real_n_layers": 0}
-    | {"vocab_size": 256, "draft_vocab_size": 128, "dense_width": 128}
+    | {"vocab_size": 256}
 )
 FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
 """Types of the plain products on an accelerator, in `quick` and in the longer presets."""
@@ -187,8 +187,6 @@ def _points(ks: list[int], tokens: list[int], routings: list[dict[str, Any]], se
 def _smoke() -> list[Spec]:
     points = [*_points([1, 2], [1, 4], [INDEPENDENT]), [2, 2, 2, CORRELATED]]
     steps = {"n_layers": [1, 2], "batches": [1, 2], "queries": [1, 3], "context": 64, "routing": CORRELATED}
-    rounds = {"n_layers": 1, "batches": [2], "drafts": [1, 2], "context": 64, "routing": CORRELATED}
-    rounds |= {"alpha": 0.7, "drafters": ["eagle", "mtp"]}
     fp8 = SMOKE_EXPERTS | {"dtype": "float8_e4m3fn", "points": _points([2], [1, 4], [INDEPENDENT]), "layers": 2}
     return [
         ("bandwidth", "bandwidth", {"bytes": 2**22}),
@@ -201,7 +199,6 @@ def _smoke() -> list[Spec]:
         ("attention-mla", "mla_decode", _mla(2, 32, 8, "float32", [1], [1, 3], [64])),
         ("lm-head", "lm_head", {"hidden_size": 64, "vocab_size": 256, "tokens": [1, 4], "dtype": "float32"}),
         ("steps", "decode_step", SMOKE_MODEL | steps),
-        ("rounds", "sd_speedup", SMOKE_MODEL | rounds),
     ]
 
 
@@ -247,11 +244,8 @@ def _cpu(preset: str) -> list[Spec]:
     counts = {"quick": [1, 16], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
     parts = _parts(counts, [1, 2, 4, 8] if preset == "full" else [1, 4], 2, 512)
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
-    rounds = {"n_layers": 4, "batches": [1, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
-    rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     if deep:
         steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
-        rounds |= {"batches": [1, 4, 16], "drafts": [1, 3, 5]}
     sizes = [[1024, 1024], [2048, 2048]]
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**27}),
@@ -263,7 +257,6 @@ def _cpu(preset: str) -> list[Spec]:
         ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
         ("moe-fp8-n32", "moe_layer", _cpu_layers(32, fp8, dtype="float8_e4m3fn")),
         ("steps", "decode_step", CPU_MODEL | steps),
-        ("rounds", "sd_speedup", CPU_MODEL | rounds),
         ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
@@ -291,9 +284,6 @@ def _accelerator(preset: str) -> list[Spec]:
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
     queries = [1, 2, 3, 4, 6, 8] if deep else [1, 2, 4]
     steps = {"n_layers": [4, 8], "batches": batches, "queries": queries, "context": 1024, "routing": CORRELATED}
-    rounds = {"n_layers": 8, "batches": batches if full or not deep else [1, 4, 16, 64], "context": 1024}
-    rounds["drafts"] = [1, 2, 3, 5, 7] if deep else [1, 3]
-    rounds |= {"routing": CORRELATED, "alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
     gqa = _gqa(32, 4, 128, "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
     mla = _mla(128, 512, 64, "bfloat16", [1, 8, 32] if deep else [1, 32], [1, 2, 4], contexts)
@@ -312,7 +302,6 @@ def _accelerator(preset: str) -> list[Spec]:
         ("moe-qwen3-30b", "moe_layer", qwen),
         ("verify-parts-qwen3-30b", "verify_parts", parts),
         ("steps-qwen3-30b", "decode_step", QWEN3_30B_MODEL | steps),
-        ("rounds-qwen3-30b", "sd_speedup", QWEN3_30B_MODEL | rounds),
         ("moe-fp8-qwen3-30b", "moe_layer", fp8),
         ("moe-deepseek-lite", "moe_layer", lite),
         ("attention-gqa", "attention_decode", gqa),
@@ -329,11 +318,11 @@ def _accelerator(preset: str) -> list[Spec]:
 GRAPH_NODE_BYTES = 64 * 2**10
 """Device memory of one node of an instantiated graph: 362, 395 and 458 MB were seen for 500, 1000 and 2000 kernels
 (driver 470, forums.developer.nvidia.com/t/244901); newer drivers may need less. [bytes]"""
-NODES_PER_LAYER = {"moe_layer": 12, "decode_step": 40, "sd_speedup": 40, "verify_parts": 40}
+NODES_PER_LAYER = {"moe_layer": 12, "decode_step": 40, "verify_parts": 40}
 """Kernels of one captured layer, counted in the code of the blocks and rounded up. [-]"""
 ITEM_BYTES = {"float32": 4, "float8_e4m3fn": 1}
 """Size of a number where it is not 2. [bytes]"""
-TRITON_S = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "verify_parts": 6.0, "attention_decode": 4.0}
+TRITON_S = {"moe_layer": 8.0, "decode_step": 6.0, "verify_parts": 6.0, "attention_decode": 4.0}
 """Time that compiling the Triton kernels of a block is assumed to take. [s]"""
 CPU_COMPUTE = {"verify_parts": 1.4, "float8_e4m3fn": 30.0}
 """How much longer than reading their bytes one CPU (EPYC Turin, one thread) took over passes of many tokens and over
@@ -355,7 +344,7 @@ def price(
     per_case = 0.02 if cpu else 0.3  # check against float64, warm-up, graph capture
     compiling = 0.0 if cpu or compiled or params.get("dtype") == "float8_e4m3fn" else TRITON_S.get(op, 0.0)
     per_sample, calls = (0.6e-3, 1) if cpu else (2.5e-3, 2)  # the control kernel (0.4 ms on a CPU), a spin of 1.5 ms
-    if not cpu and op in ("decode_step", "sd_speedup", "verify_parts"):
+    if not cpu and op in ("decode_step", "verify_parts"):
         per_sample = 10e-3  # routing of every layer is drawn on the host
     if preset == "smoke":
         per_case, compiling = 0.02, 0.0
@@ -390,8 +379,6 @@ def token_counts(op: str, params: dict[str, Any]) -> list[int]:
         return [batch * q * k for k, batch, q, _ in params["points"]]
     if op == "decode_step":
         return [max(params["batches"]) * max(params["queries"])]
-    if op == "sd_speedup":
-        return [max(params["batches"]) * (max(params["drafts"]) + 1)]
     return [tokens if isinstance(tokens, int) else 1 for tokens in params.get("tokens", [1])]
 
 
@@ -412,14 +399,13 @@ def cache_bytes(op: str, params: dict[str, Any], device: Device) -> float:
     if op in ("attention_decode", "mla_decode"):
         width = 2 * params["n_kv_heads"] * params["head_dim"] if op == "attention_decode" else _latent(params)
         return max(max(2.0 * b * c * width * size, 3.0 * device.cache_bytes) for b, _, c in params["points"])
-    if op not in ("decode_step", "sd_speedup", "verify_parts"):
+    if op not in ("decode_step", "verify_parts"):
         return 0.0
     token = 2 * params["n_kv_heads"] * params["head_dim"] * size * params["context"]
     layers = params["n_layers"] if isinstance(params["n_layers"], list) else [params["n_layers"]]
     if op == "verify_parts":  # one batch at a time, its parts share a session
         return float(max(params["tokens"]) * layers[0] * token)
-    passes = len(params["queries"]) if op == "decode_step" else 1 + len(params["drafts"]) * len(params["drafters"])
-    return float(max(params["batches"]) * passes * sum(layers) * token)
+    return float(max(params["batches"]) * len(params["queries"]) * sum(layers) * token)
 
 
 def alignment_points(points: list[list[Any]]) -> list[list[Any]]:
@@ -449,7 +435,7 @@ def volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:
         shared = 3 * params["hidden_size"] * params["shared_width"] * size * len(share)
         cases = len(share) + len(alignment_points(params["points"]))
         return cases, params["layers"] * (sum(share) * expert + shared), params["layers"] * n * expert
-    if op in ("decode_step", "sd_speedup", "verify_parts"):
+    if op in ("decode_step", "verify_parts"):
         return _step_volume(op, params, size)
     if op == "bandwidth":
         return 2, 3.0 * params["bytes"], 2.0 * params["bytes"]
@@ -481,13 +467,5 @@ def _step_volume(op: str, params: dict[str, Any], size: int) -> tuple[int, float
         moved = [step(b, q, layers[0]) * parts for b, q in verify_shapes(params)]
         sampled = sum(b * q for b, q in verify_shapes(params)) * len(params["samplers"]) * params["vocab_size"] * 26.0
         return parts * len(moved), sum(moved) + sampled, built
-    if op == "decode_step":
-        moved = [step(b, q, depth) for b in params["batches"] for q in params["queries"] for depth in layers]
-        return len(moved), sum(moved), built
-    moved = []
-    for b in params["batches"]:
-        for drafter in params["drafters"]:
-            for draft in params["drafts"]:
-                passes = draft * (step(b, 1, 1) if drafter == "mtp" else head)
-                moved.append(step(b, draft + 1, layers[0]) + 2 * step(b, 1, layers[0]) + 2 * passes)
-    return 3 * len(moved), sum(moved), built
+    moved = [step(b, q, depth) for b in params["batches"] for q in params["queries"] for depth in layers]
+    return len(moved), sum(moved), built

@@ -1,15 +1,14 @@
-"""Results on disk, data.csv (gzip above 8 MiB) and meta.yaml, written with the standard library alone."""
+"""Results on disk, data.csv and meta.yaml, written with the standard library alone."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,49 +16,48 @@ from typing import Any
 from advisor.profiling.device import Device, GraphPool, ProfilingError, clocks, driver_facts
 from advisor.profiling.plan import Block, Plan
 
-GZIP_ABOVE_BYTES = 8 * 2**20
-"""A larger data.csv is shipped as data.csv.gz. [bytes]"""
 COLUMNS = (
     *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
     *("batch_size", "tokens_per_sequence", "n_tokens", "context_tokens"),
     *("n_experts", "n_active", "expert_width", "hidden_size", "shared_width", "touched_experts", "touched_experts_sd"),
     *("routing", "load_cv", "affinity", "stickiness", "expert_pool"),
     *("n_heads", "n_kv_heads", "head_dim", "value_dim", "in_features", "out_features", "vocab_size", "n_layers"),
-    *("n_draft", "drafter", "acceptance", "accepted_length", "baseline_time_s", "speedup"),
+    *("n_draft", "drafter", "acceptance", "accepted_length", "baseline_time_s", "speedup"),  # past n_draft: of old sets
     *("time_s", "time_p20_s", "time_p80_s", "n_rounds", "bytes", "flops", "bandwidth_fraction"),
     *("checked_error", "control_ratio", "worker", "notes"),
 )
 """Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any, digits: int) -> Any:
     if isinstance(value, float):
-        return f"{value:.9g}" if math.isfinite(value) else ""
-    return value  # the writer leaves None empty
+        return f"{value:.{digits}g}" if math.isfinite(value) else ""
+    return int(value) if isinstance(value, bool) else value  # the writer leaves None empty
 
 
-def rows_text(rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
-    """Rows as CSV text with the fixed columns. Raises ProfilingError for a column that is not documented."""
+def rows_text(
+    rows: Iterable[Mapping[str, Any]], *, header: bool, columns: Sequence[str] = COLUMNS, digits: int = 9
+) -> str:
+    """Rows as CSV text with fixed columns. Raises ProfilingError for a column that is not documented."""
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     if header:
         writer.writeheader()
     for row in rows:
-        unknown = set(row) - set(COLUMNS)
+        unknown = set(row) - set(columns)
         if unknown:
             raise ProfilingError(f"undocumented result columns: {', '.join(sorted(unknown))}")
-        writer.writerow({name: _cell(value) for name, value in row.items()})
+        writer.writerow({name: _cell(value, digits) for name, value in row.items()})
     return buffer.getvalue()
 
 
 def read_rows(out_dir: Path) -> list[dict[str, str]]:
-    """Rows of data.csv or data.csv.gz as text cells. [] where there is none."""
-    for name in ("data.csv", "data.csv.gz"):
-        path = out_dir / name
-        if path.exists():
-            content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
-            return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
-    return []
+    """Rows of data.csv as text cells. [] where there is none."""
+    path = out_dir / "data.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -85,9 +83,7 @@ class ResultFolder:
 
     def is_empty(self) -> bool:
         """Whether no results are here."""
-        return not any(
-            (self.path / name).exists() for name in ("data.csv", "data.csv.gz", "meta.yaml", "progress.json")
-        )
+        return not any((self.path / name).exists() for name in ("data.csv", "meta.yaml", "progress.json"))
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
         """Make data.csv hold only rows of finished blocks, and count them. Raises ProfilingError where it cannot."""
@@ -98,7 +94,6 @@ class ResultFolder:
             write_atomically(self.data, rows_text(kept, header=True))
         except OSError as error:
             raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --output") from error
-        (self.path / "data.csv.gz").unlink(missing_ok=True)
         return len(kept)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
@@ -107,16 +102,6 @@ class ResultFolder:
             stream.write(rows_text(rows, header=False))
             stream.flush()
             os.fsync(stream.fileno())
-
-    def compress_if_large(self, above_bytes: int = GZIP_ABOVE_BYTES) -> str:
-        """Turn a data.csv above the limit into data.csv.gz. Returns the name of the data file."""
-        if self.data.stat().st_size <= above_bytes:
-            return self.data.name
-        packed = self.path / "data.csv.gz"
-        with packed.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
-            stream.write(self.data.read_bytes())
-        self.data.unlink()
-        return packed.name
 
     def read_progress(self) -> dict[str, Any]:
         """Contents of progress.json, {} where there is none. Raises ProfilingError when it cannot be read."""
@@ -169,6 +154,8 @@ def _scalar(value: Any) -> str:
     return json.dumps(value if value is None or isinstance(value, int) else str(value))
 
 
+PLAN_FACTS = ("hash", "preset", "only", "seed", "rounds", "estimate_s", "code_version")
+"""What meta.yaml says of the plan."""
 DRIFT_LIMIT = 0.10
 """A control kernel this much slower or faster than at the start of the sweep is reported. [-]"""
 BANDWIDTH_GOAL = 0.70
@@ -285,9 +272,7 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
     return findings
 
 
-def build_meta(
-    plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str], data_name: str
-) -> dict[str, Any]:
+def build_meta(plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str]) -> dict[str, Any]:
     """The whole of meta.yaml as plain data. Units stand in the keys."""
     device = plan.device
     rows = read_rows(folder.path)
@@ -298,22 +283,14 @@ def build_meta(
         "status": status,
         "reasons": reasons,
         "findings": findings_of(rows, device.backend),
-        "data": data_name,
+        "data": folder.data.name,
         "rows": len(rows),
         "measured_rows": sum(row["status"] == "ok" for row in rows),
         "started_at": state.started_at,
         "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "elapsed_s": state.elapsed_s,
         "setup_s": state.setup_s,
-        "plan": {
-            "hash": plan.hash,
-            "preset": plan.preset,
-            "only": list(plan.only),
-            "seed": plan.seed,
-            "rounds": plan.rounds,
-            "estimate_s": plan.estimate_s,
-            "code_version": plan.code_version,
-        },
+        "plan": {name: getattr(plan, name) for name in PLAN_FACTS},
         "device": _device_facts(device, state),
         "software": driver_facts(device),
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],

@@ -150,13 +150,11 @@ def draw_typical(
     n_active: int,
     routing: Routing | None = None,
     *,
-    target: float | None = None,
+    target: float,
     candidates: int = 6,
 ) -> np.ndarray:
-    """Draw of `draw_routing`, of `candidates` the one nearest to a target touched count, or the first."""
+    """Draw of `draw_routing`, of `candidates` the one nearest to a target touched count."""
     best = draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
-    if target is None:
-        return best
     gap = abs(touched(best) - target)
     for _ in range(candidates - 1):
         if gap <= 0.5:

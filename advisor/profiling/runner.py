@@ -48,7 +48,7 @@ class Outcome:
 
 def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
     """Rows of one block on the context's device. torch is imported here, not before."""
-    from advisor.profiling import kernels_basic, moe_sweep, rounds
+    from advisor.profiling import kernels_basic, moe_sweep, steps
 
     measures: dict[str, Callable[[Block, Any], list[dict[str, Any]]]] = {
         "bandwidth": kernels_basic.measure_bandwidth,
@@ -58,8 +58,7 @@ def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
         "moe_layer": moe_sweep.measure_moe,
         "attention_decode": kernels_basic.measure_attention,
         "mla_decode": kernels_basic.measure_attention,
-        "decode_step": rounds.measure_steps,
-        "sd_speedup": rounds.measure_rounds,
+        "decode_step": steps.measure_steps,
         "verify_parts": moe_sweep.measure_verify_parts,
     }
     return measures[block.op](block, context)
@@ -264,7 +263,7 @@ def run(
     time_budget_s: float | None = None,
     after_crash: bool = False,
 ) -> Outcome:
-    """Measure a plan on its device. Write data.csv(.gz) and meta.yaml into `out_dir` as blocks finish.
+    """Measure a plan on its device. Write data.csv and meta.yaml into `out_dir` as blocks finish.
 
     `should_stop` is asked between rounds; what was measured until then stays on disk and `resume=True` goes on from
     there. `time_budget_s` defaults to the preset's promise. `after_crash` tells that the process before this one died
@@ -308,8 +307,7 @@ def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
     if lost:
         reasons = [f"the device stopped answering: {lost}", *reasons]
     open_blocks = [block for block in plan.blocks if block.name not in state.finished]
-    name = folder.data.name if open_blocks else folder.compress_if_large()
-    folder.write_meta(build_meta(plan, state, folder, status, reasons, name))
+    folder.write_meta(build_meta(plan, state, folder, status, reasons))
     if not open_blocks:
         (folder.path / "progress.json").unlink(missing_ok=True)
     return Outcome(status, tuple(reasons), str(folder.path), state.n_rows, state.elapsed_s, bool(lost))

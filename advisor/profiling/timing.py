@@ -217,6 +217,18 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
     return row
 
 
+def pass_columns(
+    block: str, op: str, kernel: str, batch: int, per_sequence: int, routing: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Identity that all rows of passes have in common, with the routing of those that choose experts."""
+    columns = {"block": block, "op": op, "kernel": kernel, "batch_size": batch, "tokens_per_sequence": per_sequence}
+    columns["n_tokens"] = batch * per_sequence
+    if routing:
+        columns["routing"] = routing["name"]
+        columns |= {name: routing.get(name, 0.0) for name in ("load_cv", "affinity", "stickiness")}
+    return columns
+
+
 def measured_rows(cases: list[Case], context: Context) -> list[dict[str, Any]]:
     """Rows of cases, measured in the same rounds. None for none."""
     if not cases:
@@ -235,16 +247,24 @@ T = TypeVar("T")
 
 
 def tried(
-    work: Callable[[], T], columns: dict[str, Any], rows: list[dict[str, Any]], context: Context, wrong: str = "error"
+    work: Callable[[], T],
+    columns: dict[str, Any],
+    rows: list[dict[str, Any]],
+    context: Context,
+    wrong: str = "error",
+    kernel: str = "",
 ) -> T | None:
     """Result of `work`, or None and a row that says why there is nothing.
 
     `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory that does not suffice
-    and the end of the time are raised: they end the block.
+    and the end of the time are raised: they end the block. `kernel`: what `work` may compile, told before it begins.
     """
     context.go_on()
+    if kernel:
+        context.on_kernel(kernel)
+    result = None
     try:
-        return work()
+        result = work()
     except (DeviceLostError, MemoryError, StoppedError):
         raise
     except Exception as error:
@@ -253,7 +273,9 @@ def tried(
         if isinstance(error, NotImplementedError):
             status = "unavailable"
         rows.append(failed_row(columns, status, f"{type(error).__name__}: {error}"))
-        return None
+    if kernel:
+        context.on_kernel("")
+    return result
 
 
 def failed_row(columns: dict[str, Any], status: str, why: object) -> dict[str, Any]:

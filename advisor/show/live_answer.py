@@ -16,7 +16,7 @@ import pandas as pd
 from advisor.answers.advice import PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
 from advisor.answers.summary import borrowed_from, fit_of
 from advisor.catalog.engines import engines
@@ -27,7 +27,7 @@ from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
-from advisor.show.report.build import DRAFT_MODEL_PLACEHOLDER, engine_setup
+from advisor.show.report.build import engine_setup
 from advisor.text import printable
 
 LEVELS = 65535
@@ -81,6 +81,7 @@ def live_answer(
         "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED},
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
+        "counting": advice.counting,
         "own": _points(own, ""),
         "command": launch(advice),
         "fit": _fit(advice),

@@ -96,16 +96,14 @@ def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str
 
     columns : the file's own headers, {theirs: ours}. given : what the file leaves out, as in hardware_id="h200-sxm".
     """
-    from advisor.catalog.models import model_ids
     from advisor.measured.ingest.read import read_upload
     from advisor.measured.ingest.rows import resolve_names, with_given
     from advisor.measured.ingest.upload import MAX_BYTES
-    from advisor.physics.hardware import hardware_ids
 
     file = Path(path)
     data = read_file(file, MAX_BYTES, "a benchmark result")
     rows = with_given(read_upload(file.name, data, columns=columns or {}), given)
-    return resolve_names(rows, hardware_ids(), model_ids()).result
+    return resolve_names(rows).result
 
 
 def fit(result: Measured, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:

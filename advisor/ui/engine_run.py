@@ -32,7 +32,7 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
         return
     with st.expander(f"Measure {plain(name)} on this machine"):
         with st.container(horizontal=True):
-            batches = st.text_input("Batches", "1,4,16", key="engine_batches")
+            batches = st.text_input("Batches", "1,2,4,8,16,32", key="engine_batches")
             drafts = st.text_input("Draft lengths K", "0,1,3", key="engine_drafts")
         st.caption(
             f"vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as {plain(scenario.hardware_id)}, "

@@ -1,16 +1,10 @@
 """The guard before the app: hosts, the headers of every answer, and the style in the page itself.
 
-Many users of one process: whose turn it is to be drawn, and what the garbage collector need not look at.
+Many users of one process share one interpreter: whose turn it is to be drawn, what the garbage collector leaves out.
 
-All users' runs share one interpreter, which works on one of them at a time.
-
-The style that Streamlit's themes do not offer: the bar that folds, and charts' texts in the page's own ink.
-
-Charts in the colours of the page's theme, light or dark; after a change of theme, from the next run on.
-
-The browser replaces these placeholder colours by the theme's own wherever they stand in a figure drawn with
-`theme="streamlit"` (its config's `chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test
-holds them.
+The style that Streamlit's themes do not offer, and charts in the colours of the page's theme: the browser replaces
+placeholder colours by the theme's own in a figure drawn with `theme="streamlit"` (its config's
+`chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test holds them.
 """
 
 from __future__ import annotations
@@ -152,12 +146,7 @@ def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
 
 
 def allowed_hosts() -> list[str]:
-    """Hosts that a request may name.
-
-    Loopback, server.allowedHosts, and server.address where it names a host.
-
-    A page of another site whose name is made to resolve to this machine (DNS rebinding) names none of them.
-    """
+    """Hosts that a request may name. A site whose name is made to lead here (DNS rebinding) is none of them."""
     address = st.get_option("server.address") or ""
     named = [*LOOPBACK, *st.get_option("server.allowedHosts"), *([] if address in EVERY_ADDRESS else [address])]
     return [f"[{host}]" if ":" in host else host for host in dict.fromkeys(named)]  # as a request writes IPv6
@@ -180,17 +169,8 @@ _settled: set[str] = set()
 def in_turn() -> Iterator[None]:
     """Draw a part of a page that takes a moment while nobody else draws one.
 
-    Runs that take turns within such a part all end when the last of them would; one after the other, half of them end
-    in half that time, and none pays for the changes between them. For parts of a few hundredths of a second: whoever
-    searches or simulates has given the turn back.
-
-    A part within a part goes on with the turn that is held, and gives it back at its own end, not at the outer one's:
-    so bar and first screen leave in one piece, which the browser draws once, and what follows in the page holds up
-    nobody.
-
-    A run that its user has superseded still waits for its turn: Streamlit ends a run at its next call of Streamlit, and
-    waiting is none. So a user who changes a setting while others draw stands in the line twice, each time for no
-    longer than LONGEST_WAIT_S.
+    One after the other, half of the runs end in half the time (docs/decisions/many-users.md). A part within a part goes
+    on with the turn that is held and gives it back at its own end: so bar and first screen leave in one piece.
     """
     if not _holds():
         _mine.turn = _turn.acquire(timeout=LONGEST_WAIT_S)
@@ -214,9 +194,7 @@ def settle(page: str) -> None:
     tables that a process keeps to its end, 1 ms over what the runs since have made. A page that is opened for the first
     time loads more of them.
 
-    What other users' runs hold at that moment is taken along. It is still freed when its last reference goes; what
-    refers to itself in a circle is not, until the process ends. That leak is bounded: each page is settled once, so it
-    is at most what all runs held at as many moments as there are pages.
+    What other users' runs hold in circles at that moment stays until the process ends: once a page, so it is bounded.
     """
     if page not in _settled:
         _settled.add(page)
@@ -225,6 +203,7 @@ def settle(page: str) -> None:
         atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there
 
 
+# The theme's grey for charts is 3.7:1 on white, and a colour given to a chart would not follow a change of theme.
 _AXES = ".xtick text, .ytick text, .y2tick text, .xtitle, .ytitle, .y2title"
 _NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
 _VALUES = ".bartext-outside, .textpoint text"
@@ -268,8 +247,7 @@ _TO_APPLY = f"""
   padding: 0 0.25rem; font-size: 0.75rem; line-height: 1.3; border-radius: 4px; background: Canvas; color: CanvasText;
 }}
 """
-# Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that
-# takes their browsers longer than the change itself. Here it turns pale in one step, once a change takes a moment.
+# Streamlit fades what waits for its run sixty times a second: ten users' browsers take longer for it than for a change.
 _STALE = """
 #root [data-stale=true] { transition: opacity 0s 0.3s !important; }
 """
@@ -277,15 +255,19 @@ _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
-#root .st-key-design_head { min-height: 64px; } #root .st-key-design_dials { min-height: 316px; }
+#root .st-key-engine { min-width: 241px; } #root .st-key-bar_open { min-width: 79px; height: 24px; }
+#root .st-key-design_head { min-height: 84px; } #root .st-key-design_dials { min-height: 316px; }
 #root [class*=st-key-design_dial_] { min-height: 64px; padding-left: 64px; padding-right: 2px; }
 #root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
 #root .st-key-design_pareto { min-height: 470px; }
 #root [class*=st-key-design_rule] { min-height: 250px; }
-#root .st-key-share_link { min-height: 51px; }
+#root .st-key-share_link { min-height: 116px; }
+[class*=st-key-share_link] [data-testid=stCode] pre { padding-top: 44px; }
+[class*=st-key-share_link] [data-testid=stCode] > div { opacity: 1; visibility: visible; pointer-events: auto; }
+[class*=st-key-share_link] [data-testid=stCode] button::after { content: attr(aria-label); padding-left: 6px; }
 #root .st-key-report_files { min-height: 64px; }
 #root .st-key-report_extras { min-height: 38px; }
-@media (min-width: 640px) { #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; } }
+#root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
 #root .st-key-trust_by { min-height: 64px; } #root :is(.st-key-coverage, .st-key-errors) { min-height: 260px; }
 #root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
@@ -294,24 +276,20 @@ _HEIGHTS = """
   #root .st-key-report_files { min-height: 142px; }
 }
 @media (max-width: 640px) {
-  #root .st-key-report_files { min-height: 169px; }
+  #root .st-key-share_link { min-height: 158px; } #root .st-key-report_files { min-height: 221px; }
   #root .st-key-drop_0 { min-height: 110px; }
-  #root .st-key-design_head { min-height: 297px; } #root .st-key-design_dials { min-height: 1010px; }
+  #root .st-key-design_head { min-height: 321px; } #root .st-key-design_dials { min-height: 1031px; }
 }
 """
 """What elements take once their code has come: until then each is a grey bar, and what follows would jump."""
 
 
 def element() -> str:
-    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps when the app draws it again.
-
-    The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme.
-    """
+    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps later."""
     return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
 
 
-# The bar is the first thing that the app draws, the first screen with it: then the shell goes, without a script. Should
-# nothing ever be drawn, it goes by itself, so that it hides no message.
+# The shell goes, without a script, when the bar is drawn; by itself should nothing ever be: it hides no message.
 _SHELL = """
 #shell { position: fixed; inset: 0; z-index: 1000000; padding: 14px 42px; background: #FFFFFF; color: #16181D;
   font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards; }

@@ -21,11 +21,12 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor.catalog.hardware import hardware_slug, own_drafter, read_own_hardware
+from advisor.catalog.hardware import hardware_slug, model_name, own_drafter, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, own_model
+from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.hardware import hardware_ids
-from advisor.predict.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, pack, unpack
+from advisor.predict.scenario import MAX_CONFIG_BYTES, MAX_LINK_CHARACTERS, Scenario, build_scenario, pack, unpack
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
@@ -35,7 +36,6 @@ from advisor.ui.own_data import (
     LOADS,
     NAMES,
     START,
-    START_ACCEPTANCE,
     SWEEP,
     default,
     leave_length,
@@ -268,8 +268,6 @@ def _short(text: str) -> str:
     return f"'{cut[:40]}'"
 
 
-MAX_LINK_CHARACTERS = 30_000
-"""A longer address is refused by servers and proxies; what makes it longer stays out of it."""
 _WRITTEN, _PACKED_AS, _IMPLIED = "_address", "_packed_as", "_address_implied"
 
 
@@ -358,7 +356,12 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
         for name, text in read_settings(texts).items()
     ]
     if opened and texts and "acceptance" not in texts:
-        notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
+        now = st.session_state
+        now["acceptance"] = nearest_acceptance(model := known_as(now["model_id"]), now["drafter_id"])
+        curve = acceptance_curve(now["acceptance"])
+        if curve is not None and curve.model_id != model:
+            whose = model_name(curve.model_id)
+            notes.append(f"The link gives no accepted length: that of {whose} is used. Type your own.")
     note(*notes)
 
 

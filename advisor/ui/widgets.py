@@ -19,6 +19,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
+from advisor.measured.points import for_users
 from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.predict.band_parts import band_parts
@@ -70,7 +71,7 @@ def advice_or_stop(scenario: Scenario) -> Advice:
 def show_problem(problem: str) -> None:
     """Say in a box that something went wrong. Nothing for an empty text."""
     if problem:
-        st.error(plain(problem), icon=":material/error:")
+        st.error(plain(for_users(problem)), icon=":material/error:")
 
 
 def tried(action: Callable[..., T], *arguments: Any) -> T | None:
@@ -140,9 +141,16 @@ def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False)
         if align == "r" and (numbers := _numbers(texts[head])) is not None:
             frame[head] = numbers
             look[head] = dict(zip(numbers, texts[head], strict=True)).get
+    # A column is as wide as its longest name: by itself it is measured by the rows in sight, and cuts the others.
+    widths = {
+        head: st.column_config.Column(width=min(_WIDEST, 32 + 7 * int(texts[head].str.len().max())))
+        for head, align in zip(texts, table.align, strict=True)
+        if align == "l" and len(texts)
+    }
     event: Any = st.dataframe(
         frame.style.format(look, na_rep="") if look else frame,
         hide_index=True,
+        column_config=widths,
         placeholder="",
         key=key,
         row_height=_ROW_PX,
@@ -156,6 +164,8 @@ def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False)
     return picked[0] if picked else None
 
 
+_WIDEST = 420
+"""Widest column of words. [px]"""
 _RANGE = r"(?<=\d)-(?=\d)"
 _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)([^\d()]*?)(?: \([^()]*\))?")
 """A number, its unit, and its band."""

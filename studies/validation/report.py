@@ -11,7 +11,6 @@ import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
-from advisor.measured.measurements import read_numbers
 from advisor.measured.points import judged_rows, published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.refit_result import errors_of
@@ -25,7 +24,7 @@ from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
-from studies.published import COLLECTION_FILES, PublishedPoint, points_of
+from studies.published import COLLECTION_FILES, PublishedPoint, points_of, read_numbers
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     ALSO_ASSUMED,

@@ -18,7 +18,6 @@ import pandas as pd
 from advisor.catalog.engines import engine_ids
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.models import load_model, model_ids
-from advisor.measured.measurements import read_numbers
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for
 from advisor.predict.load import load_setup
@@ -28,6 +27,7 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from studies.fits.records import write_ratios
 from studies.overheads import held_out_rows, without
+from studies.published import read_numbers
 from studies.validation.plain import (
     FAR,
     FAR_POINTS,

@@ -13,23 +13,10 @@ from advisor.answers.diagnosis.runs import UserFile
 
 BATCH, PROMPT, OUTPUT, K, LENGTH = 16, 1024, 512, 3, 2.4
 SHARES = [0.7, 0.45, 0.25]
-RUN = {
-    "hardware_id": "h200-sxm",
-    "gpu_count": 1,
-    "tensor_parallel": 1,
-    "engine": "vllm",
-    "engine_version": "0.33.0",
-    "model_id": "qwen3-30b-a3b",
-    "drafter": "eagle3",
-    "draft_tokens_k": K,
-    "batch_size": BATCH,
-    "batch_kind": "max_concurrency",
-    "input_tokens": PROMPT,
-    "output_tokens": OUTPUT,
-    "context_tokens": 1280,
-    "accepted_length": LENGTH,
-    "accepted_length_same_run": 1,
-}
+RUN = {"hardware_id": "h200-sxm", "gpu_count": 1, "tensor_parallel": 1, "engine": "vllm", "engine_version": "0.33.0"}
+RUN |= {"model_id": "qwen3-30b-a3b", "drafter": "eagle3", "draft_tokens_k": K, "batch_size": BATCH}
+RUN |= {"batch_kind": "max_concurrency", "input_tokens": PROMPT, "output_tokens": OUTPUT, "context_tokens": 1280}
+RUN |= {"accepted_length": LENGTH, "accepted_length_same_run": 1}
 VLLM = "vllm serve Qwen/Qwen3-30B-A3B --max-num-seqs 256 --max-num-batched-tokens 8192"
 SPECULATIVE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3}'"""
 SGLANG = "python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --cuda-graph-max-bs 128"
@@ -56,30 +43,13 @@ def result(token_s: float, first_s: float, drafts: bool, **changes: Any) -> dict
     prompt = changes.pop("prompt", PROMPT)
     latency = first_s + (output - 1) * token_s
     rate = batch * output / latency
-    record: dict[str, Any] = {
-        "backend": "vllm",
-        "model_id": "Qwen/Qwen3-30B-A3B",
-        "gpu": "H200",
-        "tp": "1",
-        "num_gpus": 1,
-        "request_rate": "inf",
-        "max_concurrency": batch,
-        "num_prompts": n,
-        "completed": n,
-        "duration": n * output / rate,
-        "total_input_tokens": n * prompt,
-        "total_output_tokens": n * output,
-        "output_throughput": rate,
-        "total_token_throughput": rate * (prompt + output) / output,
-        "max_output_tokens_per_s": rate * 1.3,
-        "mean_ttft_ms": first_s * 1e3,
-        "mean_tpot_ms": token_s * 1e3,
-        "mean_e2el_ms": latency * 1e3,
-        "mean_itl_ms": token_s * 1e3 * (LENGTH if drafts else 1.0),
-        "dataset": "sharegpt",
-        "engine_version": "0.33.0",
-        "spec_k": K if drafts else 0,
-    }
+    record: dict[str, Any] = {"backend": "vllm", "model_id": "Qwen/Qwen3-30B-A3B", "gpu": "H200", "tp": "1"}
+    record |= {"num_gpus": 1, "request_rate": "inf", "max_concurrency": batch, "num_prompts": n, "completed": n}
+    record |= {"duration": n * output / rate, "total_input_tokens": n * prompt, "total_output_tokens": n * output}
+    record |= {"output_throughput": rate, "total_token_throughput": rate * (prompt + output) / output}
+    record |= {"max_output_tokens_per_s": rate * 1.3, "mean_ttft_ms": first_s * 1e3, "mean_tpot_ms": token_s * 1e3}
+    record |= {"mean_e2el_ms": latency * 1e3, "mean_itl_ms": token_s * 1e3 * (LENGTH if drafts else 1.0)}
+    record |= {"dataset": "sharegpt", "engine_version": "0.33.0", "spec_k": K if drafts else 0}
     if drafts:
         record |= {
             "drafter": "eagle3",

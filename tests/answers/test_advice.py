@@ -11,17 +11,11 @@ import numpy as np
 import pytest
 
 from advisor.answers import advice as module
-from advisor.answers.advice import (
-    Advice,
-    advice_on,
-    advise,
-    bound_of,
-    chance_text,
-)
+from advisor.answers.advice import Advice, advice_on, advise, bound_of, chance_text
 from advisor.answers.best_k import DraftRow
 from advisor.answers.round_costs import k_at
 from advisor.answers.summary import likely_text
-from advisor.measured.published import PublishedRun
+from advisor.measured.published import PublishedRun, runs_beside
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.setup import Setup
@@ -70,7 +64,7 @@ def row(k: int, speedup: float, low: float, high: float, loss: float, *, own: bo
 def said(setup: Setup, *rows: DraftRow) -> str:
     own = next(item for item in rows if item.recommended)
     band = {"value": own.speedup, "low": own.speedup_low, "high": own.speedup_high}
-    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"), 1.0)
+    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"), (1.0, ""))
 
 
 def test_a_gain_is_said_plainly_where_the_band_lies_above_one(setup: Setup) -> None:
@@ -177,7 +171,7 @@ def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_
 )
 def test_a_verdict_says_first_that_it_does_not_fit(setup: Setup, answer: Advice, fits: int, start: str) -> None:
     small = replace(setup, memory=replace(setup.memory, largest_batch=fits))
-    verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup, 1.0)
+    verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup, (1.0, ""))
     assert verdict.startswith(start)
 
 
@@ -288,7 +282,7 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
         row(2, 1.5, 1.2, 1.8, 0.0, own=True, p_gain=0.8),
         row(3, 1.5, 1.2, 1.8, 0.0, as_good=True, p_gain=0.7),
     )
-    found = module._recommendation(setup, curve, 0, rows, 1.0)
+    found = module._recommendation(setup, curve, 0, rows, (1.0, ""))
     assert found.equal_drafts == (2, 3)
     assert (found.n_draft, found.p_gain) == (2, 0.8)
     assert found.equals == "K = 3 does as well; expected loss 0.0% at K = 2, 20.0% at K = 1."
@@ -335,7 +329,7 @@ def test_another_engine_is_asked_without_the_release_that_is_stated_of_this_one(
     assert advice_on(stated, "vllm") is stated
 
 
-def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain_and_those_of_another_do_not() -> None:
+def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain() -> None:
     advice = advise(QWEN)
     drafter = advice.scenario.drafter_id
     lost = [
@@ -344,9 +338,9 @@ def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain_and_those
     ]
 
     def factor(*runs: PublishedRun) -> float:
-        return module.factor_of_runs(runs, advice.scenario, advice.curve)
+        return module.factor_of_runs(runs, advice.curve)
 
-    assert factor() == factor(*(run._replace(drafter="mtp") for run in lost)) == 1.0
+    assert factor() == 1.0
     assert factor(*lost) == pytest.approx(0.5, abs=0.02), "expected to gain, and one publication lost"
     assert factor(*lost, *(run._replace(source="two") for run in lost)) == pytest.approx(1 / 3, abs=0.02)
     foreseen = [run._replace(accepted_length=1.05) for run in lost]
@@ -357,13 +351,24 @@ def test_every_way_out_states_the_same_chance_of_a_gain() -> None:
     """Published runs of this setup lost: page, terminal and JSON say what is left of the chance."""
     two = {"hardware_id": "h100-sxm", "n_gpus": 2, "tensor_parallel": 2, "drafter_id": "eagle3"}
     advice = advise(QWEN.model_copy(update=two))
+    assert {run.drafter for run in runs_beside(advice.scenario, 2)} == {"eagle3"}
+    assert not runs_beside(advice.scenario.model_copy(update={"drafter_id": "mtp"}), 2)
     answer = advice.recommendation
     assert answer.chance_of_gain == pytest.approx(answer.p_gain * advice.gain_factor)
     assert advice.gain_factor < 0.9
     said = f"{answer.chance_of_gain:.0%}"
     assert f"chance of a gain {said}" in answer.odds
-    assert f"The chance of a gain is {said} with published runs of this setup, over 99% without." in likely_text(
+    assert f"The chance of a gain is {said}, {advice.counting}; over 99% by the model alone." in likely_text(
         advice, answer.n_draft
     )
+    assert advice.counting == "counting 2 published runs, 2 slower"
+    assert live_answer(advice)["counting"] == advice.counting
     assert live_answer(advice)["record"] == advice.gain_factor
     assert module.answer_values(advice)["chance_of_gain"] == answer.chance_of_gain
+
+
+def test_published_runs_are_said_from_a_change_of_a_twentieth_on() -> None:
+    assert module.gain_chance(0.9, 1.5) == 1.0
+    assert module.gain_text(0.9, 0.5, 1.08, "counting 2 runs") == "It may lose; the chance of a gain is 54%."
+    said = "The chance of a gain is 60%, counting 2 runs; 50% by the model alone."
+    assert module.gain_text(1.0, 0.5, 1.2, "counting 2 runs") == said

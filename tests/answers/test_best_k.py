@@ -1,6 +1,7 @@
 """The recommended K: the least expected loss, how sure it is, what is as good, and whether it keeps the limit.
 
-When speculation pays: least accepted length, sweet spot, batches where a K stops paying.
+When speculation pays: least accepted length, sweet spot, batches where a K stops paying, and batches to avoid: a jump
+of the verify step beyond its batch, with a speedup that falls and rises again.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from advisor.answers.best_k import (
 )
 from advisor.answers.round_costs import k_at
 from advisor.physics.bands import N_DRAWS, make_draws
-from advisor.predict.curve import curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.curve import Curve, curve_for, draft_odds, excess_loss, recommended, speedup_curve
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
+from advisor.prediction import Tier
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -231,7 +233,8 @@ def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays(
     batches = np.array([1.0, 10.0, 100.0])
     assert break_even_batch(batches, np.array([1.5, 1.2, 0.8])) == pytest.approx(10 * 10**0.5)
     assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
-    assert break_even_batch(batches, np.array([0.9, 0.8, 0.7])) is None
+    assert break_even_batch(batches, np.array([1.0, 0.8, 0.7])) is None
+    assert break_even_batch(np.array([1.0, 2.0, 10.0, 100.0]), np.array([1.5, 1.0, 1.2, 0.8])) > 10.0
     assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10
 
 
@@ -288,3 +291,66 @@ def test_a_graph_s_edge_is_no_kernel_that_switches() -> None:
     curve = curve_for(load_setup(CAPTURED), [64, 83, 84, 96, 128, 256, 512])
     usual = curve_for(load_setup(CAPTURED.model_copy(update={"engine_version": None})), [64, 83, 84, 96, 128, 256, 512])
     assert [one.first for one in kernel_cliffs(curve, 5)] == [one.first for one in kernel_cliffs(usual, 5)]
+
+
+MAVERICK = Scenario(
+    hardware_id="h200-sxm",
+    n_gpus=8,
+    tensor_parallel=8,
+    model_id="llama4-maverick",
+    engine="sglang",
+    drafter_id="eagle3",
+    acceptance="2.6@3",
+    k_max=3,
+    batch_size=4,
+)
+"""SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K = 3."""
+CLIFFS_BATCHES = [1.0, 8.0, 16.0, 32.0, 64.0, 128.0]
+PLAIN = speedup_curve(Scenario(acceptance="2.4@3", k_max=3), CLIFFS_BATCHES, [3])
+
+
+def planted(verify_s: list[float], speedup: list[float], tier: object = Tier.FITTED) -> Curve:
+    return replace(
+        PLAIN,
+        verify_step_s=np.array(verify_s)[:, None],
+        speedup=np.array(speedup)[:, None],
+        tier=np.full((len(CLIFFS_BATCHES), 1), tier, dtype=object),
+    )
+
+
+JUMP = [0.005, 0.006, 0.007, 0.020, 0.022, 0.024]
+DIP = [2.0, 1.8, 1.7, 1.1, 1.15, 1.5]
+
+
+def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
+    (found,) = kernel_cliffs(planted(JUMP, DIP), 0)
+    assert (found.first, found.last) == (17, 64)
+    assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
+    assert found.text == (
+        "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification jumps from 7.0 to 20.0 "
+        "ms, and the speedup falls from 1.70x to 1.10x before it rises again to 1.50x."
+    )
+
+
+def test_a_dip_without_a_jump_a_jump_without_a_return_and_a_data_sheet_are_no_cliffs() -> None:
+    smooth = [0.005, 0.006, 0.007, 0.0139, 0.022, 0.024]
+    assert kernel_cliffs(planted(smooth, DIP), 0) == ()
+    assert kernel_cliffs(planted(JUMP, [2.0, 1.8, 1.7, 1.1, 1.05, 1.0]), 0) == ()
+    assert kernel_cliffs(planted(JUMP, [2.0, 1.8, 1.7, 1.6, 1.62, 1.65]), 0) == ()
+    assert kernel_cliffs(planted(JUMP, DIP, Tier.ROOFLINE), 0) == ()
+    # A jump that loses nothing, or that a data sheet says, before one that is measured and does.
+    twice = [0.005, 0.06, 0.07, 0.2, 0.22, 0.24]
+    for speedup, first in (([1.7, 1.7, 1.7, 1.1, 1.15, 1.5], Tier.FITTED), (DIP, Tier.ROOFLINE)):
+        tiers = np.array([Tier.FITTED, first, Tier.FITTED, Tier.FITTED, Tier.ROOFLINE, Tier.ROOFLINE])[:, None]
+        assert [one.first for one in kernel_cliffs(planted(twice, speedup, tiers), 0)] == [17]
+    shallow, deep = ([2.0, 1.8, 1.0, np.exp(-depth), 1.0, 1.0] for depth in (0.055, 0.065))
+    assert (len(kernel_cliffs(planted(JUMP, shallow), 0)), len(kernel_cliffs(planted(JUMP, deep), 0))) == (0, 1)
+
+
+def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not() -> None:
+    advice = advise(MAVERICK)
+    (found,) = kernel_cliffs(advice.curve, advice.curve.column(3))
+    assert (found.first, found.least < 1.0 < found.before) == (33, True)
+    assert found.first <= 48 <= found.last
+    assert any(text.startswith("Avoid 33-") for text in advice.warnings)
+    assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)

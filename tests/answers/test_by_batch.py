@@ -14,22 +14,21 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.answers.best_k import last_batch, recommended_draft
 from advisor.answers.by_batch import (
-    CONTEXTS,
     MAX_HISTOGRAM_ROWS,
-    MAX_WEIGHT,
     BatchHistogram,
     KByContext,
     context_values,
     contexts_from_text,
     curves_at,
-    gain_of,
+    k_by_context,
     ranges_of,
     ranges_to_serve,
     schedule_for,
+    schedule_values,
     static_ranges,
 )
 from advisor.answers.round_costs import KRange, costs_of, idle_speedup, k_at
-from advisor.answers.schedule import SWITCH_COST, schedule_texts, values_of
+from advisor.answers.schedule import SWITCH_COST, schedule_gain, schedule_texts, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
 from advisor.answers.simulation.simulator import closed_loop, simulate
 from advisor.predict.curve import batches_with, curve_for, draft_odds, speedup_curve
@@ -74,7 +73,7 @@ def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
     simulated = float(plain.sequence_time_s.sum() / kept.sequence_time_s.sum())
     assert simulated < 1.0
     assert idle_speedup(curve)[row] == pytest.approx(simulated)
-    assert gain_of(curve, table, BatchHistogram((16,), (1.0,))).schedule_speedup == pytest.approx(simulated)
+    assert schedule_gain(table, values_of(curve), (16,), (1.0,)).schedule_speedup == pytest.approx(simulated)
 
 
 B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
@@ -156,6 +155,7 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
     assert 0 < fits < 1024
     found = schedule_for(tight)
     assert found.ranges[-1].batch_end == fits
+    assert schedule_for(tight, histogram=BatchHistogram.from_text(f"{fits}:1")).gain is not None
     with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
@@ -191,8 +191,8 @@ def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
 
 def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
     curve = speedup_curve(EAGLE)
-    split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0))
-    assert [one.n_draft for one in ranges_to_serve(split, values_of(curve), 32)] == [0]
+    split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0), KRange(65, 128, 1, 1.0))
+    assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, values_of(curve), 32)] == [(0, 128)]
 
 
 def test_contexts_are_sorted_and_checked() -> None:
@@ -229,7 +229,7 @@ def test_batches_that_do_not_fit_at_a_context_have_no_k() -> None:
     for context, ks in zip(found.contexts, found.k, strict=True):
         fits = load_setup(LLAMA.model_copy(update={"context_tokens": context})).memory.largest_batch
         assert np.array_equal(ks >= 0, found.batches <= fits)
-    assert (found.k[-1] < 0).any()
+    assert found.k.min() == -1
 
 
 def test_where_context_matters_the_sentence_names_context_batch_and_what_it_would_cost() -> None:
@@ -249,6 +249,7 @@ def test_where_context_hardly_matters_it_is_said_in_one_line() -> None:
     assert found.text.startswith(
         "Context hardly changes the answer: from 512 to 131,072 tokens this schedule costs at "
     )
+    assert found.batches[found.shown].tolist() == [1, 4, 16, 64, 256, 1024]
 
 
 def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps() -> None:
@@ -273,13 +274,44 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.text == f"Context changes the answer: {said}."
 
 
-def test_contexts_end_where_the_model_does_and_begin_at_the_prompt() -> None:
+def test_a_limit_in_milliseconds_is_kept_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": 12.5}))
+    monkeypatch.setattr("advisor.answers.by_batch.k_by_batch", lambda _, limit_s, *__: limit_s)
+    assert ranges_of(setup, curve_for(setup, np.array([1, 16]))) == 0.0125
+
+
+def test_contexts_end_where_the_model_does() -> None:
     olmoe = GPT_OSS.model_copy(update={"model_id": "olmoe-1b-7b"})
     assert schedule_for(olmoe).at_contexts.contexts == (512, 2048)
-    prompt = Scenario.model_validate(
-        GPT_OSS.model_dump() | {"input_tokens": 4000, "output_tokens": 500, "context_tokens": 4250}
-    )
-    assert schedule_for(prompt).at_contexts.contexts == (4250, *[one for one in CONTEXTS if one > 4250])
+
+
+def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limit() -> None:
+    loss = np.array([0.0, SWITCH_COST, 0.06, 0.08, 0.07])[:, None]
+    k, contexts = np.full((5, 1), 2), (512, 1024, 2048, 4096, 8192)
+    made = KByContext(512, contexts, np.array([20]), k, np.array([3]), loss, np.zeros((5, 1), bool))
+    said = "with {} tokens at batch 20 K = 2, where this schedule's 3 would cost {}%"
+    assert made.text == f"Context changes the answer: {said.format('4,096', 8.0)}; {said.format('8,192', 7.0)}."
+    hardly = replace(made, loss=np.minimum(loss, SWITCH_COST))
+    assert (hardly.matters, hardly.shown.size, replace(made, contexts=(512,)).text) == (False, 0, "")
+
+
+def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.array([False, False, False])
+    other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), np.array([True, False, True])
+    judged = iter((own, other))
+    monkeypatch.setattr("advisor.answers.by_batch._judged", lambda *_: next(judged))
+    curve = replace(speedup_curve(EAGLE, [1]), batches=np.array([1.0, 2.0, 4.0]))
+    at = dict.fromkeys((512, 2048), (load_setup(EAGLE), curve))
+    found = k_by_context(512, (KRange(1, 4, 2, 1.0),), at)
+    assert found.loss.tolist() == [[0.0, 0.0, 0.0], [0.5, 0.5, 0.0]]
+    assert found.misses.tolist() == [[False] * 3, [True, False, False]]
+
+
+@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (5000, [1024, 2048, 4096, 8192])])
+def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(end: int, last: list[int]) -> None:
+    setup = load_setup(EAGLE)
+    values = schedule_values(setup, curve_for(setup, np.array([1, 16, end]), [0, 1]))
+    assert (values.batches[-len(last) :].tolist(), values.drafts.tolist()) == (last, [0, 1])
 
 
 def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
@@ -303,21 +335,22 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
 
 
 def test_a_histogram_and_contexts_may_be_as_large_as_their_errors_say() -> None:
-    assert BatchHistogram((1, MAX_BATCH), (0.0, MAX_WEIGHT)).batches == (1, MAX_BATCH)
+    assert BatchHistogram((1, MAX_BATCH), (0.0, 1e15)).batches == (1, MAX_BATCH)
     rows = range(1, MAX_HISTOGRAM_ROWS + 1)
     assert len(BatchHistogram(tuple(rows), tuple(1.0 for _ in rows)).batches) == 10_000
     for batches, weights, said in (
         ((*rows, MAX_HISTOGRAM_ROWS + 1), (1.0,) * (MAX_HISTOGRAM_ROWS + 1), "10,001 rows"),
         ((MAX_BATCH + 1,), (1.0,), "must lie in"),
         ((0,), (1.0,), "must lie in"),
-        ((1,), (1.01 * MAX_WEIGHT,), "the weight"),
+        ((1,), (1e15 + 1,), "the weight"),
+        ((1, 2), (0.0, 0.0), "above 0"),
         ((1, 2), (1.0,), "as many weights"),
         ((), (), "at least one"),
     ):
         with pytest.raises(AdvisorError, match=said):
             BatchHistogram(batches, weights)
     assert contexts_from_text(f"1,{MAX_CONTEXT}") == (1, MAX_CONTEXT)
-    for text in ("0,5", f"5,{MAX_CONTEXT + 1}"):
+    for text in ("0,5", f"5,6,{MAX_CONTEXT + 1}"):
         with pytest.raises(AdvisorError, match="contexts must lie in"):
             contexts_from_text(text)
     assert len(contexts_from_text(",".join(map(str, range(1, 17))))) == 16
@@ -333,7 +366,6 @@ def test_a_k_of_none_is_a_recommendation_and_not_a_batch_that_does_not_fit() -> 
     rows = [row["n_draft"] for row in values]
     assert rows[0][0] == 0, "no draft is recommended where none pays"
     assert None in rows[1], "memory ends at the long context"
-    assert [item.contexts for item in (found.at_contexts,)] == [(2048, 131_072)]
 
 
 def test_contexts_begin_with_the_prompt_itself() -> None:

@@ -57,7 +57,7 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
     for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
         other = replace(best, objective_gain=objective, tpot_gain=time)
         assert not is_clear(found.space, other)
-        assert headline(found.space, other) == "Keep the baseline: nothing clearly faster at equal quality"
+        assert headline(found.space, other) == "Keep Top-8 of 128, no shared: nothing clearly faster at equal quality"
         assert "the best guess is top-" in title(found.space, other)
     assert found.clear == is_clear(found.space, best)
 
@@ -76,7 +76,7 @@ def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None
     alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=alone), 1)
-    assert found.headline == "Keep the baseline: nothing faster at equal quality"
+    assert found.headline == "Keep Top-8 of 128, no shared: nothing faster at equal quality"
     assert found.verdict.startswith(found.headline)
     assert not found.clear
 
@@ -95,7 +95,9 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
     assert best is not None
     far = replace(found.space, measured_gap=2.85)
     assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
-    assert title(far, best).startswith("Keep your design: its measured step is +285% off the fit of the others")
+    assert title(far, best).startswith(
+        "Keep Top-8 of 128, no shared: its measured step takes 3.9× what is modelled for designs like it"
+    )
 
 
 def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:

@@ -108,6 +108,15 @@ def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(m
         assert found.n_draft[:, index].tolist() == curve.drafts[best].tolist()
 
 
+def test_designs_on_one_gpu_wait_for_the_host_s_share_of_a_round_there() -> None:
+    setup = load_setup(scenario())
+    setup = dataclasses.replace(setup, costs=dataclasses.replace(setup.costs, host_one_gpu_share=0.2))
+    found = design_space(setup, grid=SMALL, batches=(4, 64))
+    for index in (7, len(found) // 2):
+        curve = curve_for(setup_of(found, index), found.question.batches)
+        assert found.tpot_s[:, index] == pytest.approx(curve.tpot_s.min(axis=1), rel=1e-5)
+
+
 def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> None:
     asked = scenario(n_gpus=4, tensor_parallel=2, expert_parallel=4, batch_size=64, input_tokens=500, output_tokens=250)
     found = design_space(asked, grid=SMALL)

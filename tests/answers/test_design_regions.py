@@ -49,13 +49,7 @@ from advisor.show.words.one_design import (
     one_design_table,
     one_design_verdict,
 )
-from advisor.show.words.regions import (
-    percent,
-    region_document,
-    region_rows,
-    region_verdict,
-    standing_values,
-)
+from advisor.show.words.regions import percent, region_document, region_rows, region_verdict, standing_values
 
 GRID = DesignGrid(
     n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 20), n_shared=(0, 1, 2), width_step=64

@@ -12,12 +12,7 @@ import pytest
 from advisor.answers.design.answer import DesignAnswer, best_by_objective, design_answer
 from advisor.answers.design.candidates import candidates
 from advisor.answers.design.grid import DesignGrid, Mixes
-from advisor.answers.design.search import (
-    design_space,
-    distinct_candidates,
-    pareto_front,
-    serve,
-)
+from advisor.answers.design.search import design_space, distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import added_keys, design_config, parse_batches
 from advisor.catalog.hf.config import architecture_from_config
@@ -27,9 +22,7 @@ from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
 
 GRID = DesignGrid(
-    n_experts=(16, 32, 64, 96, 128, 192, 256, 384),
-    n_active=(2, 3, 4, 6, 8, 12, 16, 20),
-    n_shared=(0, 1, 2),
+    n_experts=(16, 32, 64, 96, 128, 192, 256, 384), n_active=(2, 3, 4, 6, 8, 12, 16, 20), n_shared=(0, 1, 2)
 )
 PLACES: dict[str, dict[str, Any]] = {
     "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},

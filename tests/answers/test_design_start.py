@@ -128,7 +128,7 @@ def test_a_shape_beside_a_model_is_refused_and_a_target_beside_one_keeps_the_mod
     model = ("--model", "qwen3-30b-a3b")
     code, _, err = run(capsys, *SMALL, *model, "--shape", SHAPE_EXAMPLE)
     assert code != 0
-    assert "give --model or --shape, not both" in err
+    assert "give a model or --shape, not both" in err
     code, out, err = run(capsys, *SMALL, *model, "--target-total", "3e10")
     assert code == 0, err
     assert not out.startswith("Start")

@@ -8,7 +8,7 @@ from advisor.answers.engines.config import check_line
 from advisor.prediction import AdvisorError
 
 WANTED = """vllm serve openai/gpt-oss-20b --tensor-parallel-size 2 \\
-  --speculative-config '{"method":"eagle3","model":"YOUR-DRAFT-MODEL","num_speculative_tokens":3}'"""
+  --speculative-config '{"method":"eagle3","model":"DRAFT-MODEL","num_speculative_tokens":3}'"""
 
 
 def verdicts(given: str, wanted: str = WANTED) -> dict[str, str]:

@@ -58,16 +58,13 @@ def planted(found: ContextMap, drafts: list[int]) -> ContextMap:
     return dataclasses.replace(found, n_draft=table, fits=np.ones_like(found.fits))
 
 
-def test_a_turn_is_where_drafting_starts_or_stops_being_recommended(found: ContextMap) -> None:
+def test_a_turn_is_where_drafting_starts_or_stops_being_recommended_within_memory(found: ContextMap) -> None:
     rising = turns(planted(found, [0, 0, 1, 2, 3, 3]))
     assert len(rising) == found.batches.size
     assert (rising[0].before, rising[0].after, rising[0].to_gain) == (1, 2, True)
     twice = turns(planted(found, [0, 1, 1, 1, 0, 0]))
     assert [each.to_gain for each in twice if each.batch == 1] == [True, False]
     assert not turns(planted(found, [2, 2, 1, 1, 3, 3]))
-
-
-def test_nothing_turns_beyond_memory(found: ContextMap) -> None:
     gone = dataclasses.replace(planted(found, [0, 0, 1, 1, 1, 1]), fits=np.zeros_like(found.fits))
     assert not turns(gone)
 
@@ -131,14 +128,11 @@ def test_the_verdict_at_a_context_that_does_not_fit_names_the_edge_and_what_fits
     assert "batch 4" in text
 
 
-def test_plain_decoding_is_told_as_such() -> None:
+def test_plain_decoding_is_told_as_such_and_what_is_known_of_acceptance_over_context(found: ContextMap) -> None:
     plain = context_map(scenario(drafter_id="none"), (1024,), (1,))
     assert "nothing is drafted" in verdict(plain, 2048, 16)
     assert turn_texts(plain) == ("Nothing is drafted, so nothing turns.",)
     assert acceptance_texts(plain) == ()
-
-
-def test_what_is_known_of_acceptance_over_context_is_told(found: ContextMap) -> None:
     assert "nothing was measured" in acceptance_texts(found)[0]
     mtp = context_map(scenario(model_id="deepseek-v3", drafter_id="mtp", tensor_parallel=8, n_gpus=8), (1024,), (1,))
     assert "131,072 tokens" in acceptance_texts(mtp)[0]

@@ -31,6 +31,7 @@ from advisor.answers.explore.leaderboard import (
     ExcludedModel,
     Leaderboard,
     Standing,
+    _copies,
     _placements,
     best_placement,
     board_draws,
@@ -86,6 +87,7 @@ def test_the_order_is_by_what_was_asked_and_every_figure_has_a_band(board: Leade
         assert one.tpot_s.value <= 0.020
         assert one.rank_low <= one.rank <= one.rank_high
         assert 0 < one.memory_share <= 1.0
+        assert (one.tpot_s.because == "dense kernels") == one.name.startswith("llama")
     assert sum(one.p_first for one in board.standings) == pytest.approx(1.0)
 
 
@@ -95,6 +97,14 @@ def test_cost_is_the_price_of_the_gpus_in_use_over_their_tokens(board: Leaderboa
         paid = 3.5 / 3600 * one.gpus
         assert one.usd_per_million.value == pytest.approx(paid / tokens_per_s * 1e6, rel=0.05)
         assert one.tokens_per_s_per_gpu.value == pytest.approx(tokens_per_s / one.gpus, rel=0.05)
+
+
+@pytest.mark.parametrize(("by", "figure"), [("speed", "tpot_s"), ("energy", "joules_per_token")])
+def test_the_first_has_the_least_of_what_is_asked_and_the_best_chance_of_it(by: str, figure: str) -> None:
+    found = leaderboard(question(64, by=by, wanted=SOME)).standings
+    values = [getattr(one, figure).value for one in found]
+    assert values == sorted(values)
+    assert found[0].p_first == max(one.p_first for one in found)
 
 
 @pytest.mark.parametrize("by", ["cost", "speed"])
@@ -171,6 +181,7 @@ def test_ranks_by_hand() -> None:
     low, high = rank_range(np.repeat(found, 10, axis=0))
     assert low.tolist() == [1, 1, 2]
     assert high.tolist() == [2, 3, 3]
+    assert [int(end[0]) for end in rank_range(np.arange(1, 101)[:, None])] == [11, 90]
 
 
 def test_errors_of_the_machine_are_shared_and_those_of_a_model_are_its_own() -> None:
@@ -225,7 +236,10 @@ def test_the_user_s_drafter_serves_every_model_that_can_run_it() -> None:
 
 def test_a_config_of_one_s_own_takes_part_beside_the_shipped_models() -> None:
     config = json.dumps(model_profile("olmoe-1b-7b").config)
-    found = leaderboard(question(4, wanted=named("qwen3-4b"), configs=(("mine", config),)))
+    seen: list[float] = []
+    asked = question(4, wanted=named("qwen3-4b"), configs=(("mine", config),))
+    found = leaderboard(asked, lambda _, share: seen.append(share))
+    assert seen == [0.0, 0.5, 1.0]
     assert {one.name for one in found.standings} == {"qwen3-4b", "mine"}
     shipped = leaderboard(question(4, wanted=named("olmoe-1b-7b"))).standings[0]
     assert by_name(found, "mine").tpot_s.value == pytest.approx(shipped.tpot_s.value)
@@ -471,5 +485,7 @@ def test_every_placement_of_a_mixture_within_a_node_is_tried_and_of_a_dense_mode
         "16 GPUs are two nodes: no instance spans them"
     )
     assert tried("gpt-oss-120b") == {(1, 1), (2, 1), (4, 1), (8, 1)}
+    one = entrants_of("llama-3.1-8b", None, question())[0].setup
+    assert [_copies(one, question(6, n_gpus=n)) for n in (1, 8, 6)] == [[1], [1, 2, 4], [1, 2, 4, 6]]
     assert tried("llama-3.1-8b", expert_parallel=True) == {(1, 1), (2, 1), (4, 1), (8, 1)}
     assert (1, 1) not in tried("deepseek-v3"), "its weights do not fit one"

@@ -25,17 +25,13 @@ def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> No
 
 def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_with_a_refit() -> None:
     _, kinds = read_own_runs()
-    at = OWN_RUNS_ADVICE.batch_index, OWN_RUNS_ADVICE.curve_column
-    low, value, high = (
-        float(values[at])
-        for values in (OWN_RUNS_ADVICE.curve.low, OWN_RUNS_ADVICE.curve.speedup, OWN_RUNS_ADVICE.curve.high)
-    )
-    now, after = half_width_after(low, value, high, kinds["data centre"])
-    assert own_runs_text(OWN_RUNS_ADVICE).startswith(
-        f"Likely range ±{now:.0%} at K = {OWN_RUNS_ADVICE.curve_k}; about ±{after:.0%} once refitted to 4 benchmark"
-    )
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
-    assert f"the error from {kinds['workstation'].error_before:.0%}" in own_runs_text(card)
+    for advice, kind in ((OWN_RUNS_ADVICE, "data centre"), (card, "workstation")):
+        at, curve = (advice.batch_index, advice.curve_column), advice.curve
+        now, after = half_width_after(*(float(one[at]) for one in (curve.low, curve.speedup, curve.high)), kinds[kind])
+        assert own_runs_text(advice).startswith(
+            f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to 4 benchmark"
+        )
     refitted = dataclasses.replace(
         OWN_RUNS_ADVICE, scenario=SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"})
     )

@@ -14,7 +14,7 @@ from advisor.answers.advice import advise
 from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
-from advisor.show.words.own_gap import decision_text
+from advisor.show.words.own_gap import decision_text, verdict_text
 
 SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
 ADVICE = advise(SCENARIO)
@@ -50,8 +50,7 @@ def verdict(frame: pd.DataFrame) -> OwnVerdict:
 
 
 @given(
-    *[st.floats(0.4, 2.5)] * 3,
-    st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")]),
+    *[st.floats(0.4, 2.5)] * 3, st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")])
 )
 def test_the_parts_multiply_to_the_gap_whatever_is_known(
     plain: float, length: float, whole: float, unknown: tuple[str, ...]
@@ -74,6 +73,8 @@ def test_the_parts_multiply_to_the_gap_whatever_is_known(
         (1.05, 0.81, 0.80, "accepted_length", "use_length"),
         (1.3, 0.81, 0.80, "accepted_length", "use_length"),
         (1.0, 1.2, 1.25, "accepted_length", "use_length"),
+        (1.0, 0.875, 0.80, "accepted_length", "use_length"),  # 0.6 of the gap's logarithm
+        (1.0, 0.905, 0.80, "slower", "diagnose"),  # 0.45 of it
         (1.2, 1.0, 0.80, "plain_step", "refit"),
         (0.8, 0.95, 0.80, "plain_step", "refit"),
         (1.0, 1.0, 0.80, "slower", "diagnose"),
@@ -97,14 +98,6 @@ def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised()
     assert again.kind == "agree"
 
 
-def test_an_accepted_length_that_is_not_stated_is_implied_and_never_beyond_what_a_round_gives() -> None:
-    below = verdict(rows(whole=0.8, accepted_length=None))
-    assert (below.kind, below.own_length) == ("slower", None)
-    assert below.implied_length == pytest.approx(below.model_length * 0.8)
-    assert verdict(rows(whole=2.0, accepted_length=None)).implied_length is None
-    assert verdict(rows(whole=0.8)).implied_length is None
-
-
 def test_plain_steps_alone_are_judged_as_plain_steps() -> None:
     curve = ADVICE.curve
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
@@ -126,7 +119,7 @@ def test_the_k_with_most_rows_is_judged_first_and_any_can_be_asked() -> None:
     [
         ({"model_id": "deepseek-v3"}, "No row is of"),
         ({"drafter": "mtp"}, "drafter is mtp"),
-        ({"draft_tokens_k": 40}, "within the curve"),
+        ({"draft_tokens_k": 40}, "within the curve, K = 0 to 8 and batch 1 to 1,024."),
         ({"speedup": None}, "No row has a speedup"),
     ],
 )
@@ -136,9 +129,25 @@ def test_rows_that_cannot_be_compared_say_why(cells: dict[str, object], words: s
     assert words in why
 
 
+def test_rows_of_the_drafter_within_the_curve_are_kept_whatever_stands_beside_a_plain_one() -> None:
+    ends = [float(ADVICE.curve.batches[0]), float(ADVICE.curve.batches[-1])]
+    inside = [rows().head(2).assign(batch_size=ends), rows(draft_tokens_k=0, drafter="mtp", speedup=None).head(1)]
+    outside = [{"drafter": "mtp"}, {"draft_tokens_k": 40}, {"batch_size": 2 * ends[1]}]
+    every = [*inside, *(rows(**cells).head(1) for cells in outside)]
+    kept, why = rows_to_compare(ADVICE, pd.concat(every, ignore_index=True))
+    assert (kept.index.tolist(), why) == ([0, 1, 2], "")
+
+
+def test_the_k_of_speedups_go_before_plain_steps_and_those_before_rounds() -> None:
+    k, speedup = [0, 0, 0, 1, 1, 3, 2, 2, 2, 2], [1.0, 1.0, 1.0, 1.2, 1.3, 1.5, *[np.nan] * 4]
+    frame = pd.DataFrame({"draft_tokens_k": k, "speedup": speedup})
+    timed = frame.assign(speedup=np.nan)
+    assert [drafts_of(each) for each in (frame, timed, timed[3:])] == [[1, 3], [0], [2, 1, 3]]
+
+
 def test_another_context_is_noted() -> None:
-    assert verdict(rows(context_tokens=512.0)).own_context == 512
-    assert verdict(rows(context_tokens=2100.0)).own_context is None
+    assert [verdict(rows(context_tokens=each)).own_context for each in (512.0, 1.0)] == [512, 1]
+    assert verdict(rows(context_tokens=2200.0)).own_context is None
 
 
 def test_rounds_and_plain_steps_stand_beside_the_model_s() -> None:
@@ -146,25 +155,27 @@ def test_rounds_and_plain_steps_stand_beside_the_model_s() -> None:
     curve = ADVICE.curve
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
     plain["tpot_s"] = curve.plain_step_s[at]
-    kept, _ = rows_to_compare(ADVICE, pd.concat([plain, rows()], ignore_index=True))
+    kept, _ = rows_to_compare(ADVICE, pd.concat([plain, rows(k=1)], ignore_index=True))
     found = steps_beside(ADVICE, kept)
-    assert sorted(found["n_draft"].unique()) == [0, 3]
+    assert sorted(found["n_draft"].unique()) == [0, 1]
     assert (found["measured_s"] / found["predicted_s"]).to_numpy() == pytest.approx(np.ones(8), rel=0.02)
 
 
-def test_rounds_without_a_speedup_are_judged_by_their_time() -> None:
+@pytest.mark.parametrize(("factor", "kind"), [(1.3, "slower"), (0.8, "faster")])
+def test_rounds_without_a_speedup_are_judged_by_their_time(factor: float, kind: str) -> None:
     curve, column = ADVICE.curve, ADVICE.curve.column(3)
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
-    slow = rows(speedup=None, tpot_s=None, accepted_length=None, step_time_s=curve.round_s[at, column] * 1.3)
+    slow = rows(speedup=None, tpot_s=None, accepted_length=None, step_time_s=curve.round_s[at, column] * factor)
     found = verdict(slow)
-    assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, "slower")
-    assert found.gap == pytest.approx(1.3)
-    assert found.implied_length is None
+    assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, kind)
+    assert found.gap == pytest.approx(factor)
+    alike = verdict(slow.assign(step_time_s=curve.round_s[at, column]))
+    assert verdict_text(alike).startswith("Your rounds take as long as predicted (4 rows at K = 3)")
 
 
 def test_the_decision_is_that_of_the_measured_speedups() -> None:
     def said(*speedups: float, one_k: bool = True) -> str:
-        return decision_text(verdict(rows().assign(speedup=speedups, tpot_s=None)), one_k)
+        return decision_text(rows().assign(speedup=speedups, tpot_s=None), 3, one_k)
 
     assert said(1.46, 1.4, 1.3, 1.09) == "Keep K = 3 up to batch 128 (measured 1.09x to 1.46x)."
     assert said(1.4, 1.3, 1.2, 1.1, one_k=False).startswith("K = 3 pays up to batch 128")
@@ -174,4 +185,4 @@ def test_the_decision_is_that_of_the_measured_speedups() -> None:
     )
     assert "at batch 1, 32 (measured 1.10x to 1.40x)" in said(1.4, 0.9, 1.1, 0.86)
     lost = said(0.7, 0.8, 0.8, 0.86)
-    assert lost == "Switch speculation off at batch 1 to 128 (measured 0.70x to 0.86x) until the cause is found."
+    assert lost == "Switch speculation off at batch 1 to 128 (measured 0.70x to 0.86x)."

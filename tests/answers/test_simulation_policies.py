@@ -69,45 +69,31 @@ def k_sequence(policy: Policy, costs: RoundCosts, run: int, iterations: int) -> 
     return np.stack(recorded.k)[:, 0].tolist()
 
 
-def test_cascade_measures_the_baseline_then_tests_then_sets() -> None:
-    # Every draft accepted and nearly free: the climb goes 1, 2, 3, 4 (four trials), then 16 iterations at 4.
-    cheap = costs_of([1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07])
-    ks = k_sequence(Cascade(), cheap, run=7, iterations=4 + 16 + 16)
-    assert ks == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4 + [4] * 16
+CHEAP = (1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07)
 
 
-def test_the_next_test_starts_from_the_best_k_so_far() -> None:
-    cheap = costs_of([1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07])
-    ks = k_sequence(Cascade(), cheap, run=7, iterations=36 + 8)
-    assert ks[36:] == [4] * 4 + [5] * 4
-
-
-def test_a_passed_maximum_ends_the_test_at_the_best_k() -> None:
-    # One draft right per round: utility 2/1.2 = 1.67 at K = 1, 1.43 at K = 2; K = 0 lies on the other side.
-    ks = k_sequence(Cascade(), costs_of([1, 1.2, 1.4, 1.6]), run=1, iterations=4 + 8 + 16)
-    assert ks == [0] * 4 + [1] * 4 + [2] * 4 + [1] * 16
-
-
-def test_a_first_step_that_makes_it_worse_is_reversed() -> None:
-    costs = costs_of([1, 1.2, 1.6, 2.6, 3.2])
-    settings = CascadeSettings(initial_draft=3)
-    # run 2: utility 1.67, 1.88, 1.15, .94 at K = 1..4. From 3 up to 4 (worse), back to 2 (better), then 1 (worse).
-    ks = k_sequence(Cascade(settings), costs, run=2, iterations=4 + 16 + 16)
-    assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [1] * 4 + [2] * 16
-
-
-def test_both_neighbours_worse_than_the_start_end_the_test_there() -> None:
-    # run 3, start 3: utility 1.82, then 1.33 at K = 4, then 1.58 at K = 2: the maximum is passed on both sides.
-    costs = costs_of([1, 1.2, 1.9, 2.2, 3.0])
-    ks = k_sequence(Cascade(CascadeSettings(initial_draft=3)), costs, run=3, iterations=4 + 12 + 16)
-    assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [3] * 16
-
-
-def test_k_1_with_a_utility_below_1_ends_the_test_at_k_0() -> None:
-    # Start 2: utility 0.9; one step down it is 0.7. K = 3 on the other side is not tried.
-    costs = costs_of([1, 1 / 0.7, 1 / 0.9, 1.2])
-    ks = k_sequence(Cascade(CascadeSettings(initial_draft=2)), costs, run=0, iterations=4 + 8 + 16)
-    assert ks == [0] * 4 + [2] * 4 + [1] * 4 + [0] * 16
+@pytest.mark.parametrize(
+    ("costs", "start", "run", "climb"),
+    [
+        # Every draft accepted and nearly free: four trials, 16 iterations at the best, and on from there.
+        (CHEAP, 1, 7, [1, 2, 3, 4, *[4] * 4, 4, 5]),
+        # One draft right per round: utility 2/1.2 = 1.67 at K = 1, 1.43 at K = 2; K = 0 lies on the other side.
+        ((1, 1.2, 1.4, 1.6), 1, 1, [1, 2, *[1] * 4]),
+        # Utility 1.67, 1.88, 1.15, .94 at K = 1..4. From 3 up to 4 (worse), back to 2 (better), then 1 (worse).
+        ((1, 1.2, 1.6, 2.6, 3.2), 3, 2, [3, 4, 2, 1, *[2] * 4]),
+        # Utility 1.82 at the start, then 1.33 at K = 4, then 1.58 at K = 2: the maximum is passed on both sides.
+        ((1, 1.2, 1.9, 2.2, 3.0), 3, 3, [3, 4, 2, *[3] * 4]),
+        # Utility 0.9 at the start; one step down it is 0.7. K = 3 on the other side is not tried.
+        ((1, 1 / 0.7, 1 / 0.9, 1.2), 2, 0, [2, 1, *[0] * 4]),
+    ],
+    ids=["climbs", "passes a maximum", "turns back", "stays", "gives up"],
+)
+def test_cascade_measures_the_baseline_then_climbs_and_stays_at_the_best_k(
+    costs: tuple[float, ...], start: int, run: int, climb: list[int]
+) -> None:
+    policy = Cascade(CascadeSettings(initial_draft=start))
+    ks = k_sequence(policy, costs_of(list(costs)), run=run, iterations=4 + 4 * len(climb))
+    assert ks == [0] * 4 + [k for k in climb for _ in range(4)]
 
 
 def test_a_utility_that_moves_by_ten_percent_or_less_ends_the_test() -> None:

@@ -121,10 +121,7 @@ def test_batches_beyond_the_costs_are_refused() -> None:
 
 def test_servers_with_different_numbers_of_requests_serve_exactly_theirs() -> None:
     trace = np.zeros((1, 10), dtype=np.int8)
-    for load in (
-        closed_loop(3, 2, [4, 3, 3], 5),
-        poisson_arrivals(3, 2, [4, 3, 3], 5, 2.0, np.random.default_rng(2)),
-    ):
+    for load in (closed_loop(3, 2, [4, 3, 3], 5), poisson_arrivals(3, 2, [4, 3, 3], 5, 2.0, np.random.default_rng(2))):
         run = simulate(COSTS, StaticK(0), trace, load, 1000)
         assert run.request_tpot_s.size == 10
         assert run.tokens.tolist() == [20, 15, 15]

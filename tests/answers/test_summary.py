@@ -127,15 +127,11 @@ def test_a_refit_says_what_it_did_to_speedup_and_band_and_which_uncertainty_made
     assert f"from {was:.2f}× to {now:.2f}×; the band narrows from ±{half[0]:.0%} to ±{half[1]:.0%}." in said
     assert "Most of that: what the model leaves unexplained" in said
     assert refit_text(ADVICE, ADVICE) == "", "no refit, nothing to say"
-
-
-def test_a_band_that_a_refit_leaves_says_what_most_of_it_is() -> None:
-    answer = advise(refitted_with(noise=0.01))
     assert "stays ±" in (said := refit_text(answer, answer))
     assert "Most of it is: " in said
 
 
-def test_times_of_a_refit_name_the_constants_that_moved_most() -> None:
+def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points_determine() -> None:
     found = advise(refitted_with(noise=0.01)).setup.adjustment
     assert found is not None
     assert found.learnt
@@ -145,12 +141,6 @@ def test_times_of_a_refit_name_the_constants_that_moved_most() -> None:
     still = dataclasses.replace(found, factors=dict.fromkeys(found.factors, 1.001))
     assert "(no constant that they determine moved by 1% or more)" in refitted_times_text(still)
     assert refitted_times_text(dataclasses.replace(found, learnt=None)) == "refitted on 8 points of yours"
-
-
-def test_a_constant_that_the_points_do_not_determine_is_not_named() -> None:
-    found = advise(refitted_with(noise=0.01)).setup.adjustment
-    assert found is not None
-    assert found.learnt is not None
     open_ones = [name for name in found.factors if name not in found.learnt]
     assert open_ones
     moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))

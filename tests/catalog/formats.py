@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from advisor.catalog.hf import config as reading
-from advisor.catalog.hf.dialects import Dialect, dialect_of
+from advisor.catalog.hf.dialects import Dialect, dialects
 from advisor.catalog.hf.layers import expert_count, ffn_kinds, layer_kinds
 from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_formats
 
@@ -14,7 +14,7 @@ from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_forma
 def formats_from_config(config: Mapping[str, Any] | str) -> CheckpointFormats:
     """What `architecture_from_config` takes its weight formats from."""
     fields = reading._language_model(config, "config.json", [])
-    dialect, n_layers = dialect_of(fields.text("model_type")) or Dialect(), reading._layer_count(fields)
+    dialect, n_layers = dialects().get(fields.text("model_type"), Dialect()), reading._layer_count(fields)
     kinds = layer_kinds(fields, dialect, n_layers)
     layers = reading._part_layers(kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers))
     return checkpoint_formats(fields, dialect, layers, n_layers, [])

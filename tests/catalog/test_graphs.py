@@ -33,7 +33,6 @@ def test_releases_differ_in_what_they_capture() -> None:
     assert sizes("0.24.0", 4, few)[-1] == 256, "twice their tokens"
     assert sizes("0.27.1", 4, BLACKWELL)[-1] == 512
     assert sizes("0.28.0", 4, BLACKWELL)[-1] == 1024
-    assert 15 not in sizes("0.28.0", 5) or sizes("0.28.0", 5)[:3] == [5, 10, 20]
     assert sizes("0.28.0", 5)[:4] == [5, 10, 20, 25]
     assert {size // 5 for size in sizes("0.33.0", 5)} >= {1, 2, 4, 8, 16, 24}, "numbers of requests on the grid"
 

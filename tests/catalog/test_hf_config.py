@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.hf.dialects import DIALECTS, REFUSED
+from advisor.catalog.hf.dialects import dialects, model_types, refused
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.physics.architecture import Architecture, parameter_counts, weight_bytes, weight_bytes_by_component
 from advisor.prediction import AdvisorError
@@ -87,24 +87,11 @@ def test_a_language_model_nested_twice_is_unwrapped_with_what_the_outer_level_sa
     assert model.moe == architecture_from_config(_profile("qwen3-30b-a3b")).moe
 
 
-GRANITE = {
-    "model_type": "granitemoehybrid",
-    "hidden_size": 1536,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 12,
-    "num_key_value_heads": 4,
-    "vocab_size": 1000,
-    "num_local_experts": 64,
-    "num_experts_per_tok": 6,
-    "intermediate_size": 512,
-    "shared_intermediate_size": 1024,
-    "layer_types": ["mamba", "mamba", "attention", "mamba"],
-    "mamba_n_heads": 48,
-    "mamba_d_head": 64,
-    "mamba_d_state": 128,
-    "mamba_n_groups": 1,
-    "mamba_d_conv": 4,
-}
+GRANITE = {"model_type": "granitemoehybrid", "hidden_size": 1536, "num_hidden_layers": 4, "num_attention_heads": 12}
+GRANITE |= {"num_key_value_heads": 4, "vocab_size": 1000, "num_local_experts": 64, "num_experts_per_tok": 6}
+GRANITE |= {"intermediate_size": 512, "shared_intermediate_size": 1024}
+GRANITE |= {"layer_types": ["mamba", "mamba", "attention", "mamba"], "mamba_n_heads": 48, "mamba_d_head": 64}
+GRANITE |= {"mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4}
 
 
 def test_shared_experts_count_the_same_in_either_currency() -> None:
@@ -260,8 +247,9 @@ def test_a_size_that_contradicts_the_name_is_a_warning() -> None:
 
 
 def test_every_refused_type_is_refused_and_none_is_also_known() -> None:
-    assert not set(REFUSED) & set(DIALECTS)
-    for model_type in REFUSED:
+    assert not set(refused()) & set(dialects())
+    assert len(dialects()) == sum(len(one.types) for one in model_types().dialects), "a type stands twice"
+    for model_type in refused():
         with pytest.raises(AdvisorError, match="cannot be imported"):
             architecture_from_config({**_profile("qwen3-8b"), "model_type": model_type})
 

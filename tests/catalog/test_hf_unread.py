@@ -181,19 +181,9 @@ def test_layers_counted_from_0_and_from_1_at_once_are_refused() -> None:
 
 def test_experts_of_a_narrower_stream_are_as_small_as_they_are() -> None:
     """Muse Spark: 818B, which once read as 1,610B."""
-    config = {
-        "model_type": "muse_spark_text",
-        "hidden_size": 8192,
-        "num_hidden_layers": 62,
-        "vocab_size": 202_048,
-        "num_attention_heads": 128,
-        "num_key_value_heads": 16,
-        "head_dim": 64,
-        "num_local_experts": 256,
-        "num_experts_per_tok": 8,
-        "moe_hidden_size": 4096,
-        "moe_intermediate_size": 4096,
-    }
+    config = {"model_type": "muse_spark_text", "hidden_size": 8192, "num_hidden_layers": 62, "vocab_size": 202_048}
+    config |= {"num_attention_heads": 128, "num_key_value_heads": 16, "head_dim": 64, "num_local_experts": 256}
+    config |= {"num_experts_per_tok": 8, "moe_hidden_size": 4096, "moe_intermediate_size": 4096}
     assert parameter_counts(read(config)).total / 1e9 == pytest.approx(818, rel=0.005)
     wide = {key: value for key, value in config.items() if key != "moe_hidden_size"}
     assert parameter_counts(read(wide)).total / 1e9 == pytest.approx(1610, rel=0.005)
@@ -229,25 +219,11 @@ def test_gigachat_s_prediction_modules_are_dense_and_make_up_its_checkpoint() ->
 def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> None:
     """Gemma 4 E2B: 2.3B effective parameters and 5.1B with embeddings, its encoders (0.45B) among them."""
     kinds = (["sliding_attention"] * 4 + ["full_attention"]) * 7
-    config = {
-        "model_type": "gemma4_text",
-        "hidden_size": 1536,
-        "num_hidden_layers": 35,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 1,
-        "head_dim": 256,
-        "global_head_dim": 512,
-        "sliding_window": 512,
-        "vocab_size": 262_144,
-        "vocab_size_per_layer_input": 262_144,
-        "hidden_size_per_layer_input": 256,
-        "num_kv_shared_layers": 20,
-        "use_double_wide_mlp": True,
-        "intermediate_size": 6144,
-        "tie_word_embeddings": True,
-        "enable_moe_block": False,
-        "layer_types": kinds,
-    }
+    config = {"model_type": "gemma4_text", "hidden_size": 1536, "num_hidden_layers": 35, "num_attention_heads": 8}
+    config |= {"num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "sliding_window": 512}
+    config |= {"vocab_size": 262_144, "vocab_size_per_layer_input": 262_144, "hidden_size_per_layer_input": 256}
+    config |= {"num_kv_shared_layers": 20, "use_double_wide_mlp": True, "intermediate_size": 6144}
+    config |= {"tie_word_embeddings": True, "enable_moe_block": False, "layer_types": kinds}
     model = read(config)
     counts = parameter_counts(model)
     assert counts.total / 1e9 == pytest.approx(5.1 - 0.45, rel=0.02)

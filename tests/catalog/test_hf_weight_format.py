@@ -10,41 +10,15 @@ from advisor.catalog.hf.config import architecture_from_config
 from tests.catalog.formats import formats_from_config
 
 # A latent-attention model as ModelOpt excludes modules: 2 dense and 4 routed layers and one MTP layer behind them.
-LATENT = {
-    "model_type": "deepseek_v3",
-    "hidden_size": 64,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "vocab_size": 100,
-    "first_k_dense_replace": 2,
-    "intermediate_size": 128,
-    "n_routed_experts": 8,
-    "num_experts_per_tok": 2,
-    "n_shared_experts": 1,
-    "moe_intermediate_size": 32,
-    "q_lora_rank": 16,
-    "kv_lora_rank": 16,
-    "qk_nope_head_dim": 8,
-    "qk_rope_head_dim": 8,
-    "v_head_dim": 8,
-    "num_nextn_predict_layers": 1,
-}
-HYBRID = {
-    "model_type": "nemotron_h",
-    "hidden_size": 64,
-    "hybrid_override_pattern": "MEMEM*EM",
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "vocab_size": 100,
-    "n_routed_experts": 8,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32,
-    "mamba_num_heads": 4,
-    "mamba_head_dim": 16,
-    "ssm_state_size": 16,
-    "n_groups": 1,
-}
+LATENT = {"model_type": "deepseek_v3", "hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4}
+LATENT |= {"vocab_size": 100, "first_k_dense_replace": 2, "intermediate_size": 128, "n_routed_experts": 8}
+LATENT |= {"num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 32, "q_lora_rank": 16}
+LATENT |= {"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8}
+LATENT |= {"num_nextn_predict_layers": 1}
+HYBRID = {"model_type": "nemotron_h", "hidden_size": 64, "hybrid_override_pattern": "MEMEM*EM"}
+HYBRID |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100, "n_routed_experts": 8}
+HYBRID |= {"num_experts_per_tok": 2, "moe_intermediate_size": 32, "mamba_num_heads": 4, "mamba_head_dim": 16}
+HYBRID |= {"ssm_state_size": 16, "n_groups": 1}
 SMALL_PROJECTIONS = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
 
 

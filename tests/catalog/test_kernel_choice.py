@@ -113,11 +113,6 @@ def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so():
     assert choice.reason == "quickest of 3 kernels that measured this shape"
 
 
-def test_without_a_shape_what_was_measured_of_shapes_decides_nothing():
-    precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
-    assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
-
-
 def test_the_newest_version_comes_before_one_that_measured_the_shape():
     old, new = record("a", version="1.2"), record("a", version="1.10")
     assert chosen([old, new], [rows(old)]).record == new
@@ -130,8 +125,9 @@ def test_rows_far_from_the_form_do_not_count_as_measured():
     assert chosen([slow, good], tables).record == slow
 
 
-def test_ranks_that_share_the_experts_do_not_change_which_kernel_they_run():
+def test_what_was_measured_of_shapes_decides_nothing_without_one_and_alike_on_ranks_that_share_the_experts():
     precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
+    assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
     assert chosen([precise, knows], [rows(knows)], shape=(*SHAPE[:5], 4.0)).record == knows
 
 
@@ -303,14 +299,11 @@ def test_launch_times_pass_through_the_table_and_are_straight_in_logarithms_betw
     assert beyond[0] == pytest.approx(table["latency_s"].max())
 
 
-def test_a_point_that_the_launch_table_lacks_is_filled_from_its_neighbours():
+def test_a_point_that_the_launch_table_lacks_is_filled_from_its_neighbours_and_one_without_times_refused():
     table = launches()
     hole = table[~((table["m"] == 32) & (table["k"] == 4096))]
     filled = scale_seconds(hole, np.array([32.0]), np.array([4096.0]))[0]
     assert LAUNCH_S < filled < 1.5 * LAUNCH_S
-
-
-def test_a_launch_table_without_times_is_refused():
     with pytest.raises(AdvisorError, match="lacks latency_s"):
         without_scale_launch(products(), launches().drop(columns="latency_s"))
 
@@ -360,6 +353,12 @@ def test_the_shipped_static_kernel_is_the_timed_one_less_about_one_launch(device
     assert static.kernel_source + "+dynamic" == dynamic.kernel_source
     assert 5e-6 < static.value("t0_s") < 7e-6  # other engines' fp8 kernels: 7 us
     assert 7e-6 < dynamic.value("t0_s") - static.value("t0_s") < 10e-6  # computescale: 7-8.5 us at few rows
+
+
+def test_attention_is_priced_by_the_kernel_that_measured_most_head_layouts():
+    for device, engine, kernel in (("b200_sxm", "trtllm", "torch_flow"), ("l40s", "vllm", "vllm_flashinfer_fidecode")):
+        served = choose(load_records(device), "attention", engine, "bf16", kernel_ending="+kv-fp8").record
+        assert served.kernel_source == f"{kernel}+kv-fp8"
 
 
 @pytest.mark.parametrize("device", ["b200_sxm", "b300_sxm", "gb200", "gb300"])

@@ -14,11 +14,7 @@ from advisor.prediction import AdvisorError
 
 
 def architecture(
-    model_id: str = "other",
-    n_experts: int = 128,
-    n_active: int = 8,
-    expert_width: int = 768,
-    shared_width: int = 0,
+    model_id: str = "other", n_experts: int = 128, n_active: int = 8, expert_width: int = 768, shared_width: int = 0
 ) -> Architecture:
     """A MoE model with nothing in it but its routing."""
     moe = Moe(
@@ -154,21 +150,15 @@ def test_own_routing_round_trips_through_its_text():
     assert (preset.load_cv.value, preset.load_cv.low, preset.load_cv.high) == (0.512, 0.45, 0.6)
     assert preset.affinity.kind == "measured"
     assert write_own_routing((0.512, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18))) == text
+    text = write_own_routing((None, 0.2, 0.15), ((0.0, 0.0), (0.2, 0.22), (0.12, 0.15)))
+    assert text == "-,0.2/0.2/0.22,0.15/0.12/0.15"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a,b,c",
-        "1,2",
-        "0.5/0.4/0.6,0.2/0.1/0.3",
-        "0.5/0.6/0.4,0/0/0,0/0/0",
-        "0/0/0,1/1/2,0/0/0",
-        "nan/0/1,0/0/0,0/0/0",
-        "-1/-1/0,0/0/0,0/0/0",
-        "inf/0/inf,0/0/0,0/0/0",
-    ],
-)
+MISWRITTEN = "a,b,c 1,2 0.5/0.4/0.6,0.2/0.1/0.3 0.5/0.6/0.4,0/0/0,0/0/0"
+OUTSIDE = "0/0/0,1/1/2,0/0/0 nan/0/1,0/0/0,0/0/0 -1/-1/0,0/0/0,0/0/0 inf/0/inf,0/0/0,0/0/0"
+
+
+@pytest.mark.parametrize("text", f"{MISWRITTEN} {OUTSIDE}".split())
 def test_other_text_with_commas_is_refused_with_the_grammar(text):
     from advisor.catalog.routing_presets import own_routing
 

@@ -146,18 +146,14 @@ def test_the_curves_own_kind_of_text_and_none_leave_it_alone() -> None:
     assert carried(CURVE, measured, "mtp", "coding", 2048) is measured
 
 
-def test_numbers_of_the_users_own_stay_theirs_and_are_said_to() -> None:
-    measured = parse_acceptance("2.4@3", 7)
-    found = carried("2.4@3", measured, "eagle", "chat", 2048)
-    assert found.accepted_length is measured.accepted_length
-    assert "your own numbers" in found.remarks[0]
-
-
-def test_a_curve_on_text_of_no_kind_is_not_carried_and_says_why() -> None:
-    measured = parse_acceptance("kimi-k3-dspark-multilingual-k7", 7)
-    found = carried("kimi-k3-dspark-multilingual-k7", measured, "parallel", "chat", 2048)
-    assert list(found.accepted_length) == list(measured.accepted_length)
-    assert "stand as measured on multilingual: it is other, none of the kinds" in found.remarks[0]
+def test_own_numbers_and_a_curve_on_text_of_no_kind_are_not_carried_and_said_to_stand() -> None:
+    other = "stand as measured on multilingual: it is other, none of the kinds"
+    curve = "kimi-k3-dspark-multilingual-k7"
+    for given, drafter, said in (("2.4@3", "eagle", "your own numbers"), (curve, "parallel", other)):
+        measured = parse_acceptance(given, 7)
+        found = carried(given, measured, drafter, "chat", 2048)
+        assert list(found.accepted_length) == list(measured.accepted_length)
+        assert said in found.remarks[0]
 
 
 def test_at_a_context_where_a_drafter_lost_acceptance_on_real_text_the_band_reaches_down_to_it() -> None:

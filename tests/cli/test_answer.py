@@ -8,7 +8,10 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
@@ -17,7 +20,10 @@ from advisor.answers.summary import gain_end_text
 from advisor.catalog.adjustment import JOINT_PAIRS
 from advisor.catalog.hardware import hardware_named
 from advisor.cli.advise import GOALS as OFFERED
-from advisor.cli.output import print_table, scenario_from
+from advisor.cli.asked import scenario_from
+from advisor.cli.output import print_table
+from advisor.measured.published import runs_beside
+from advisor.predict.scenario import Scenario
 from advisor.predict.usual import nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.show.report.build import build_report
@@ -49,12 +55,6 @@ def test_what_is_typed_is_not_assumed(capsys: pytest.CaptureFixture[str]) -> Non
     scenario = json.loads(out)["scenario"]
     assert (code, err) == (0, "")
     assert (scenario["tensor_parallel"], scenario["drafter_id"], scenario["acceptance"]) == (4, "eagle3", "2.4@3")
-
-
-def test_a_borrowed_length_is_called_borrowed(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, err = run(capsys, "advise", "qwen3-30b-a3b", "--hardware", "H200")
-    assert "accepted length borrowed: measured with gpt-oss-20b and EAGLE-3" in err
-    assert "acceptance borrowed from" in out.splitlines()[1]
 
 
 @pytest.mark.parametrize("command", ["curve", "schedule", "explain", "export"])
@@ -91,8 +91,31 @@ def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(capsys: pytes
     (_, out, err), (_, told, silent) = run(capsys, *short.split()), run(capsys, *exact.split())
     assert out == told
     assert "assumed: H100 is H100 SXM5 · 80 GiB (others: h100-nvl, h100-pcie)" in err
-    assert "assumed: accepted length 2.6 at K = 3 (--accepted-length 2.6@K for another K)" in err
+    assert "assumed: --accepted-length 2.6 counts the tokens a round yields" in err
     assert "assumed" not in silent
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "advise qwen3-30b-a3b --gpus 1xH200 --batch 32 --accepted-length 2.4@3",
+        "explore gpt-oss-20b --vary gpus=1xH200,1xB200 --vary batch=1,16 --engine sglang --accepted-length 2.4@3",
+        "explore gpt-oss-20b --gpus 1xH200 --vary context=2k,8k",
+        "explore gpt-oss-20b qwen3-30b-a3b --gpus 1xH200",
+        "explore --models gpt-oss-20b --gpus 2xH200 --users 8",
+        "schedule qwen3-30b-a3b --gpus 1xH200 --engine sglang",
+    ],
+)
+def test_the_commands_that_an_answer_names_work_as_they_stand(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = run(capsys, *command.split())[1].split("\nNext")[1].replace("\\\n", " ")
+    following = [line.partition("#")[0].split() for line in shown.splitlines() if line.startswith("  advisor ")]
+    assert following
+    for words in following:
+        code, _, err = run(capsys, *words[1:])
+        assert code == 0, err
 
 
 def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +133,7 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytes
 def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
     scenario = scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang"})
     advice = advise(scenario)
-    assert gain_end_text(advice) in " ".join(short_answer(advice, ()).tail)
+    assert gain_end_text(advice) in " ".join(" ".join(short_answer(advice, ()).tail).split())
     assert gain_end_text(advice) in curve_finding(build_report(advice, dt.date(2026, 1, 1)))
 
 
@@ -227,3 +250,66 @@ def test_models_are_compared_on_the_same_gpus(capsys: pytest.CaptureFixture[str]
         ("gpt-oss-20b", 2, 2),
         ("gpt-oss-120b", 2, 2),
     ]
+
+
+def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ("--gpus", "8xH200", "--engine", "sglang", "--batch", "32")
+    code, out, _ = run(capsys, "advise", "DeepSeek-R1", *asked)
+    head = out.splitlines()
+    assert (code, head[0].startswith("DeepSeek-R1 (as DeepSeek-V3: the same architecture) + ")) == (0, True)
+    assert "--model-path deepseek-ai/DeepSeek-R1 " in out
+    assert "deepseek-ai/DeepSeek-V3" not in out
+    assert len(head) <= LINES
+    _, out, _ = run(capsys, "export", "someone/DeepSeek-R1-0528", *asked, "--output", tmp_path)
+    assert "--model-path someone/DeepSeek-R1-0528 " in out
+    _, out, _ = run(capsys, "export", "deepseek-r1-0528", *asked, "--output", tmp_path)
+    assert "repository of your model for deepseek-r1-0528" in " ".join(out.split())
+    _, out, _ = run(capsys, "advise", "deepseek-ai/DeepSeek-V3", *asked)
+    assert "(as " not in out
+
+
+def test_a_checkpoint_travels_in_the_link_and_counts_for_its_model_alone() -> None:
+    served = scenario_from({"model_id": "DeepSeek-R1", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8})
+    assert Scenario.from_query(served.to_query()).served_checkpoint == "deepseek-ai/DeepSeek-R1"
+    assert served.model_copy(update={"model_id": "qwen3-30b-a3b"}).served_checkpoint is None
+
+
+ON_NODE = {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 32}
+
+
+def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "advise", *SHORT, "--engine", "sglang")
+    advice = advise(scenario_from(ON_NODE | {"engine": "sglang"}))
+    outside = 0
+    runs = runs_beside(advice.scenario, 8)
+    for one in runs:
+        (row,) = np.flatnonzero(advice.curve.batches == one.batch_size)
+        column = advice.curve.speedup[row].argmax() if np.isnan(one.n_draft) else advice.curve.column(int(one.n_draft))
+        low, high = advice.curve.low[row, column], advice.curve.high[row, column]
+        outside += not low <= one.speedup <= high
+    assert outside
+    assert f"{outside} of {len(runs)} lie outside the likely range." in " ".join(out.split())
+
+
+def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() -> None:
+    advice = advise(scenario_from(dict(ON_NODE)))
+    last, column = advice.setup.memory.largest_batch, advice.curve_column
+    fits = np.flatnonzero(advice.curve.batches <= last)
+    sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
+    there = advice.curve.speedup[fits[-1], column]
+    assert gain_end_text(sure) == f"Speculation pays at every batch that fits (up to {last}; {there:.1f}x there)."
+    low = sure.curve.low.copy()
+    low[fits[-3] :, column] = 0.9
+    losing = replace(advice, curve=replace(advice.curve, low=low))
+    assert f"; a loss is possible from about {advice.curve.batches[fits[-3]]:.0f})." in gain_end_text(losing)
+
+
+def test_an_export_by_batch_that_finds_one_k_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = ("export", *SHORT, "--engine", "sglang", "--output", tmp_path)
+    said = "--by-batch finds one K for all batches, so no table of K is written."
+    assert said in " ".join(run(capsys, *asked, "--by-batch")[1].split())
+    assert said not in " ".join(run(capsys, *asked)[1].split())

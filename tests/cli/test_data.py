@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import run
+from tests.command_line import flat, run
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
 
@@ -20,19 +20,28 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(capsys
         "evidence: batch_size 128",
         "do: --max-running-requests",
         "source: sgl-project/sglang",
-        "Not checked:",
+        "To say more, add",
+        "advise qwen3-30b-a3b --gpus 1xh200-sxm",
     ):
         assert word in out
 
 
-def test_json_holds_the_verdict_and_what_was_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "diagnose", FIXTURES / "honest.csv", "--json")
-    document = json.loads(out)
-    assert status == 0
+def test_json_and_all_hold_what_was_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(run(capsys, "diagnose", FIXTURES / "honest.csv", "--json")[1])
     assert document["verdict"] == "as_predicted"
     assert all(one["needs"] for one in document["not_judged"])
+    every = run(capsys, "diagnose", FIXTURES / "honest.csv", "--all")[1]
+    assert "  requests wait in the server's queue while others decode: needs waiting_requests" in every
 
 
-def test_every_rule_is_listed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "diagnose", FIXTURES / "honest.csv", "--all")
-    assert "  requests wait in the server's queue while others decode: needs waiting_requests" in out
+def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text(
+        "batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens\n32,0,18,1000,500\n32,3,21,1000,500\n"
+    )
+    run_of = ("--gpus", "8xH200", "--model", "deepseek-v3", "--drafter", "mtp")
+    _, out, _ = run(capsys, "diagnose", file, *run_of, "--accepted-length", "2.1@3")
+    assert "K = 3 at batch 32 measured 0.86x" in flat(out)
+    assert "--accepted-length 2.1@3" in out.partition("Next:")[2]

@@ -84,3 +84,13 @@ def test_a_wrong_option_is_refused_in_one_sentence(
     code, out, err = run(capsys, *SMALL, *options)
     assert (code, out) == (2, "")
     assert said in flat(err)
+
+
+def test_a_model_beside_a_target_size_is_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("design", "qwen3-30b-a3b", "--gpus", "1xH200", "--batch", "16", "--experts", "128", "--active", "8")
+    code, out, err = run(capsys, *asked, "--target-total", "40B", "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert "start" not in answer
+    assert answer["scenario"]["model_id"] == "qwen3-30b-a3b"
+    assert "a model or --shape" in run(capsys, *asked, "--shape", "x")[2]

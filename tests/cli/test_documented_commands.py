@@ -1,4 +1,4 @@
-"""Every `python -m advisor ...` of README and docs is parsed; the quick ones are run on documented files."""
+"""Every `advisor ...` of README and docs is parsed; the quick ones are run on documented files."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ FIXTURES = TOP / "tests" / "fixtures"
 PAGES = [TOP / "README.md", *(page for page in sorted((TOP / "docs").rglob("*.md")) if page.name != "cli.md")]
 """docs/cli.md is written from the commands themselves."""
 _BLOCK = re.compile(r"^ {4,}(?:\$ \S*)?python -m (advisor\S*) ?(.*)$")
+_README_BLOCK = re.compile(r"^ {4,}(?:\$ )?(advisor) (.*)$")
 _INLINE = re.compile(r"`python -m (advisor(?:\.profiling)?)((?: [^`\n]*)?)`")
 BASE = dict(zip(QWEN[::2], QWEN[1::2], strict=True))
 """What `...` stands for: a scenario's own options."""
@@ -58,7 +59,7 @@ def documented() -> Iterator[tuple[str, str, str]]:
         lines = page.read_text(encoding="utf-8").splitlines()
         for place, line in enumerate(lines):
             where = f"{page.relative_to(TOP)}:{place + 1}"
-            if found := _BLOCK.match(line):
+            if found := (_README_BLOCK if page.name == "README.md" else _BLOCK).match(line):
                 text, at = found[2], place
                 while re.split(r"\s+#", text)[0].rstrip().endswith("\\"):
                     at += 1
@@ -85,9 +86,10 @@ def words(text: str) -> list[str]:
 def parsed(text: str) -> str:
     """Name of the command after its arguments were parsed as the command line does. Raises click.UsageError."""
     name, *arguments = words(text)
-    command = root.get_command(click.Context(root), name)
+    above = click.Context(root, **root.context_settings)  # a command keeps the help option of its first context
+    command = root.get_command(above, name)
     assert command is not None, name
-    context = command.make_context(name, arguments, parent=click.Context(root))
+    context = command.make_context(name, arguments, parent=above)
     if isinstance(command, click.Group):
         inner, _, rest = command.resolve_command(context, [*context.protected_args, *context.args])
         assert inner is not None
@@ -151,6 +153,10 @@ def _write_runs(folder: Path) -> None:
         rows.append(named | {"batch_size": batch} | values)
     table = [list(rows[0]), *(each.values() for each in rows)]
     (folder / "my_points.csv").write_text("\n".join(",".join(map(str, cells)) for cells in table))
+    shutil.copy(folder / "my_points.csv", folder / "my_runs.csv")
+    for name, k, time in (("plain.json", 0, "baseline_value"), ("mtp.json", 3, "sd_value")):
+        alone = [{**named, "draft_tokens_k": k, "batch_size": row["batch_size"], "tpot_ms": row[time]} for row in rows]
+        (folder / name).write_text(json.dumps(alone))
     for name in ("my_run.json", "results/a.json"):
         (folder / name).write_text(json.dumps([{k: v for k, v in each.items() if k != "hardware_id"} for each in rows]))
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.models import model_ids, model_profile
+from advisor.cli.explore import fastest_of_each
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN, flat, run
@@ -92,23 +93,8 @@ def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None
     assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
 
 
-RANKS = (
-    "expert-ranks",
-    "--hardware",
-    "h200-sxm",
-    "--ep",
-    "8",
-    "--model",
-    "qwen3-30b-a3b",
-    "--batch",
-    "16",
-    "--k-max",
-    "2",
-    "--drafter",
-    "eagle3",
-    "--accepted-length",
-    "2.4@3",
-)
+ASKED = "expert-ranks --hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 --drafter eagle3"
+RANKS = (*ASKED.split(), "--accepted-length", "2.4@3")
 
 
 def trace_file(folder: Path) -> Path:
@@ -230,6 +216,22 @@ def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_the
         assert set(rows["tensor_parallel"]) == {8}
         assert set(rows["hardware_id"]) == {"h200-sxm", "b200-sxm"}
         assert rows["fits"].all()
+        assert "Most tokens/s per GPU: b200-sxm, at every batch." in flat(shown)
+
+
+def test_the_fastest_at_each_batch_are_named_with_their_ties() -> None:
+    values = {"engine": ["a", "b"] * 2, "batch_size": [1, 1, 8, 8], "tokens_per_s_per_gpu": [100.0, 99.2, 98.0, 100.0]}
+    best = pd.DataFrame(values)
+    assert fastest_of_each(best, ["engine"]) == "Most tokens/s per GPU: a (within 1%: b) at batch 1; b at batch 8."
+
+
+def test_kernels_that_stand_in_are_told_with_the_combinations_they_concern(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("deepseek-v3", "--gpus", "8xH200")
+    alone = run(capsys, "advise", *where, "--engine", "sglang", "-v")[1]
+    _, both, _ = run(capsys, "explore", *where, "--vary", "engine=vllm,sglang")
+    said = "Attention layers: not measured for sglang"
+    assert f"warning: {said}" in alone
+    assert f"warning, 1 of 2 combinations: {said}" in both
 
 
 def test_what_does_not_fit_is_not_recommended_and_says_what_it_needs(

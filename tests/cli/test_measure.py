@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -111,21 +112,8 @@ def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(capsys, tmp_
     assert code == 0
     assert "12 sequences, 384 tokens" in out
     routing = out.rsplit("--routing ", 1)[1].strip()
-    code, out, _ = run(
-        capsys,
-        "advise",
-        "--hardware",
-        "h200-sxm",
-        "--model",
-        "qwen3-30b-a3b",
-        "--drafter",
-        "eagle3",
-        "--accepted-length",
-        "2.4@3",
-        "--routing",
-        routing,
-        "--json",
-    )
+    asked = "--hardware h200-sxm --model qwen3-30b-a3b --drafter eagle3 --accepted-length 2.4@3 --json"
+    code, _, _ = run(capsys, "advise", *asked.split(), "--routing", routing)
     assert code == 0
 
 
@@ -133,7 +121,9 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     file = tmp_path / "my.refit"
     code, out, _ = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--output", file)
     assert code == 0
-    assert f"To use it: advise ... --refit {file}" in out
+    following = out.split("Next:")[1].partition("#")[0].replace("\\\n", " ").split()
+    assert following[-2:] == ["--refit", str(file)]
+    assert run(capsys, *following[1:])[0] == 0
     assert file.read_text().startswith("on=")
 
 
@@ -258,6 +248,79 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(
     first, second = (next(csv.DictReader(io.StringIO(text))) for text in (wanted, found))
     assert second["predicted_speedup"] == first["predicted_speedup"] != ""
     assert second["people"] == "16"
+    assert float(second["measured_over_predicted"]) == pytest.approx(1.5 / float(second["predicted_speedup"]), rel=1e-5)
+    plain.write_text(named + row.replace('"2,400"', ""))
+    borrowed = json.loads(run(capsys, "predict", plain, "--json")[1])[0]
+    assert borrowed["accepted_length_source"] == "other_model"
+    judged = json.loads(run(capsys, "validate", plain, "--json")[1])["rows"][0]
+    assert judged["predicted_speedup"] == borrowed["predicted_speedup"]
     document = json.loads(run(capsys, "validate", theirs, *option, "--json")[1])
     assert document["overall"]["n"] == 1
     assert "need FILE" in run(capsys, "validate", "--map", "a=batch_size")[2]
+
+
+WIDE = "concurrency,user_tps_K0,user_tps_K3\n1,210,330\n4,180,270\n8,150,220\n16,120,170\n32,90,120\n64,60,75\n"
+RUN = ("--model", "gpt-oss-120b", "--gpus", "1xB200", "--engine", "vllm", "--drafter", "eagle3")
+
+
+def next_of(printed: str) -> list[str]:
+    """Words of the first command under `Next:`, without the program."""
+    text = printed.partition("Next:")[2].replace("\\\n", " ").strip().splitlines()[0]
+    words = shlex.split(text, comments=True)
+    return words[words.index("advisor") + 1 :]
+
+
+def test_rates_by_k_lead_to_a_fit_by_what_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text(WIDE)
+    typed = ["ingest", "mine.csv", *RUN]
+    seen = []
+    while typed[0] == "ingest" and len(seen) < 4:
+        status, out, _ = run(capsys, *typed)
+        assert status == 0
+        seen.append(typed := next_of(out))
+    assert "draft_tokens_k=3" in seen[0]
+    assert typed[0] == "fit"
+    assert set(RUN) <= set(typed)
+    _, out, err = run(capsys, *typed)
+    assert "Time of the routed experts" in out
+    assert "borrowed: rows without an accepted length take 2." in out
+    status, _, err = run(capsys, *next_of(out))
+    assert status == 0, err
+    assert "give --accepted-length 2.6@K" in run(capsys, "ingest", "mine.csv", "--set", "accepted_length=2.6")[2]
+
+
+def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_computes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (file := tmp_path / "mine.csv").write_text(WIDE)
+    given = (*RUN, "--set", "draft_tokens_k=3", "--accepted-length", "2.4@3")
+    predicted = json.loads(run(capsys, "predict", file, *given, "--json")[1])
+    status, out, err = run(capsys, "validate", file, *given, "--json")
+    judged = json.loads(out)
+    assert (status, judged["overall"]["n"]) == (0, 6), err
+    assert {row["accepted_length_source"] for row in predicted + judged["rows"]} == {"borrowed"}
+    assert [float(row["speedup"]) for row in judged["rows"]][:2] == pytest.approx([330 / 210, 270 / 180])
+    named = [word for word in given if word not in ("--gpus", "1xB200")]
+    for command in ("predict", "validate"):
+        status, _, err = run(capsys, command, file, *named, "--hardware", "b200-sxm")
+        assert status == 2
+        assert f"`advisor {command} {file}" in err
+        assert "are not stated" in err
+        assert "--gpus 8xH200`" in err
+
+
+def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("odd.csv").write_text("reqs in flight,spec,latency each token (ms)\n1,0,5\n1,3,3.2\n8,0,8\n8,3,6\n")
+    status, _, err = run(capsys, "ingest", "odd.csv", "--engine", "vllm")
+    assert status == 2
+    assert "none of its columns is understood: reqs in flight, spec, latency each token (ms)." in err
+    typed = shlex.split(err.split("`")[1])[1:]
+    assert typed[:4] == ["ingest", "odd.csv", "--engine", "vllm"]
+    status, out, _ = run(capsys, *typed, "--json")
+    assert (status, json.loads(out)["files"][0]["rows_kept"]) == (0, 4)

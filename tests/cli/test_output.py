@@ -23,7 +23,8 @@ from advisor.answers.explore.cells import sweep_rows
 from advisor.catalog.hf.layers import EXPERT_COUNT_KEYS
 from advisor.catalog.models import model_ids, model_profile, short_name
 from advisor.cli import output
-from advisor.cli.output import progress, scenario_from
+from advisor.cli.asked import scenario_from
+from advisor.cli.output import progress
 from advisor.physics.architecture import WeightDtype
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup

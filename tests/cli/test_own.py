@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.cli.asked import scenario_from
 from advisor.cli.measured_files import read_measured
-from advisor.cli.output import scenario_from
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.own_sweep import plain_sweep_of
@@ -38,17 +38,9 @@ HOST = {
     "date": "2026-11-01",
 }
 FINE = {**CONFIG, "num_local_experts": 64, "num_experts_per_tok": 4, "intermediate_size": 512}
-ROW = {
-    "hardware_id": "cpu.json",
-    "gpu_count": "1",
-    "engine": "vllm",
-    "model_id": "mine/config.json",
-    "drafter": "ngram",
-    "context_tokens": "48",
-    "weight_dtype": "bf16",
-    "routing": "uniform",
-    "accepted_length_same_run": "1",
-}
+ROW = {"hardware_id": "cpu.json", "gpu_count": "1", "engine": "vllm", "model_id": "mine/config.json"}
+ROW |= {"drafter": "ngram", "context_tokens": "48", "weight_dtype": "bf16", "routing": "uniform"}
+ROW |= {"accepted_length_same_run": "1"}
 BATCHES = (1, 2, 4, 8, 16, 32)
 HOSTS = {one.factor for one in OVERHEADS if one.bound == "host"}
 
@@ -204,7 +196,7 @@ def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
     (folder / "mislabelled.csv").write_text(text.replace(",uniform,", ",natural,"))
 
     def error(name: str) -> float:
-        result = refit_chosen(select_points(read_measured([folder / name]))[0], ask=False)
+        result = refit_chosen(select_points(read_measured([folder / name]))[0])
         after = [
             log_predicted(seen_by(point, refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0]
             for point in natural
@@ -241,11 +233,19 @@ def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_i
     assert "'noisy': not to be fitted: x2.1" in out
     assert "ignored" not in out
     assert set(written(folder / "steps.csv")["draft_tokens_k"]) == {0}
-    assert (
-        written(folder / "steps.csv")["notes"]
-        .str.contains("x2.1; touched_law=14.4; tokens_in_step=8; control_ratio=1.02")
-        .all()
-    )
+    assert written(folder / "steps.csv")["notes"].str.contains("x2.1; touched_law=14.4; control_ratio=1.02").all()
+
+
+def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(capsys, folder):
+    """The engine counted 8 tokens in each step and saw the fastest tenth of them, which only one file agrees with."""
+    changed = as_profiled(write(folder / "a.csv"), "ok")
+    _, _, err = run(capsys, "fit", changed)
+    assert "2 rows can be used" in err
+    assert "the engine counted 8 tokens in a step; batch_size x (K + 1) says 16" in err
+    pd.read_csv(changed).assign(time_p10_s=1.1).to_csv(changed, index=False)
+    assert "12 step_time_s of 12 do not go with their time_p10_s" in run(capsys, "ingest", changed)[2]
+    pd.read_csv(changed).assign(time_p10_s=[1.1, *[None] * 11]).to_csv(changed, index=False)
+    assert "not to be fitted: time_p10_s is no fastest tenth of steady steps" in run(capsys, "ingest", changed)[1]
 
 
 def test_a_refit_is_refused_for_another_accelerator_of_that_name(capsys, folder):

@@ -32,6 +32,7 @@ FILES = {
     "gzip": gzip.compress(b"hello", mtime=0),
     "rows.csv": b"speedup,batch_size,k\n1.5,4,3\n",
     "ab.csv": b"a,b\n1,2\n",
+    "odd.csv": b"sessions,gamma,mean TPOT (ms)\n1,0,5\n",
     "numpy": b"\x93NUMPY",
     "engine.yaml": b"engine: vllm",
     "twice.yaml": b"batch_size: [1, 1]",
@@ -59,7 +60,7 @@ curve gpt-oss-20b --gpus 8xRTX | RTX may be rtx-3090, rtx-4090
 curve gpt-oss-20b --gpus 8xH200 --hardware b200-sxm | --gpus names h200-sxm already
 curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
-curve gpt-oss-20b --gpus 0xH200 | n_gpus
+curve gpt-oss-20b --gpus 0xH200 | --gpus 0: expected
 curve deepsek-v3 --gpus 8xH200 | did you mean deepseek-v3
 design 40b --gpus 1xB200 | 40b is a size, not a model; give it as --target-total 40b
 curve QWEN --batches 1,x | --batches
@@ -70,7 +71,6 @@ advise QWEN --batch zero | zero
 advise QWEN --batch 16.5 | '16.5' is not a whole number, e.g. 16
 advise QWEN --batch 1.55M% | is not a whole number
 advise gpt-oss-20b --gpus 1xH200 --accepted-length 5.6 | is not X@K
-predict rows.csv --assume engine=vllm,drafter=mtp | --assume is now --set, once for each column: --set engine=vllm
 predict rows.csv --set nothing=1 | no column of a measured point has that name
 advise QWEN --tp 3 --gpus 8 | does not divide
 advise QWEN --engine tgi | tgi
@@ -97,7 +97,8 @@ ingest hello | not recognised
 ingest empty | empty
 ingest absent.csv | absent.csv
 fit absent.csv | absent.csv
-fit rows.csv | lacks --set hardware_id=...
+fit rows.csv | own values: `advisor fit rows.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp`
+predict rows.csv | `advisor predict rows.csv --gpus 8xH200 --model deepseek-v3 --drafter mtp`
 fit pickle | pickle
 fit gzip | not recognised
 fit rows.csv --set speedup=2 | cannot be filled in
@@ -121,11 +122,9 @@ report QWEN --format docx -o x | docx
 report QWEN --format md -o no/such/folder/x.md | no/such/folder
 report QWEN --format md -o x.md --date yesterday | yesterday
 report QWEN --ranks -o x.md | give --ep, e.g. --ep 8
-report QWEN --ep 8 --copies 8 -o x.md | --copies needs --ranks
-report QWEN --ep 8 --trace t.npy -o x.md | --trace needs --ranks
 report QWEN --min-total-params 1e11 -o x.md | --min-total-params needs --models
-report QWEN --ep 8 --ranks --trace trace.npy --expert-loads loads.txt -o x.md | not both
-report QWEN --ep 8 --ranks --copies 3 -o x.md | choose 0, 8 or 16 copies
+expert-ranks QWEN --ep 8 --trace trace.npy --expert-loads loads.txt | not both
+expert-ranks QWEN --ep 8 --copies 3 | choose 0, 8 or 16 copies
 report --scenario bytes.json -o x.md | bytes.json
 report --scenario brace.json -o x.md | brace.json
 report --scenario braces.json -o x.md | braces.json
@@ -137,8 +136,7 @@ export QWEN --output out | needs --draft-model
 export NGRAM --output out --static-k 9 | static K=9
 export NGRAM --output out --max-running-requests 0 | --max-running-requests
 simulate NGRAM --trace missing.csv | missing.csv
-simulate NGRAM --process trace | --trace
-simulate NGRAM --process list --trace x.csv | --trace
+simulate NGRAM --process trace | 'list', 'switching'
 simulate NGRAM --requests 0 | requests
 simulate NGRAM --seed -1 | seed
 simulate NGRAM --process switching --good-share 2 | good_share
@@ -155,7 +153,8 @@ explore ONE --workers 2 | --workers needs --vary or --plan
 explore ONE --vary batch=1 --models all | give one of --vary
 explore ONE --vary batch=1,1 | duplicate value
 explore ONE --vary batch=0 | 0 is out of range
-explore ONE --vary batch=x | batch_size: expected whole numbers
+explore ONE --vary batch=many | --vary batch 'many' is not a comma-separated list of whole numbers, e.g. 1,2,4
+advise ONE --batch 0 | --batch 0: expected at least 1
 explore ONE --vary context=1,x | 'x' is no number of tokens
 explore ONE --vary context=0 | contexts must lie in
 explore ONE --vary bat=1 | 'bat' is no setting of a sweep
@@ -170,7 +169,6 @@ explore --plan engine.yaml --batch 4 | --plan states every field; leave --batch 
 explore --plan engine.yaml -o out | engine.yaml: batch_size: expected whole numbers
 explore --plan twice.yaml -o out | batch_size: duplicate value
 explore --plan none.yaml -o out | none.json
-explore --plan engine.yaml -o out --workers 2 --ray x:1 | give --workers or --ray, not both
 explore --plan engine.yaml -o out --workers 0 | 0 is not in the range
 explore mixtral mixtral mixtral mixtral mixtral | at most 4 stand side by side
 explore mixtral none.json | none.json
@@ -179,7 +177,10 @@ explore --models all | the GPUs are missing; give --gpus
 RANK --batch 4 | --batch is of one model
 RANK gpt-oss-20b | MODEL is of one model
 RANK --users 0 | 0 users cannot be served
-RANK --gpus 0 --hardware h200-sxm | n_gpus=0
+explore --models all --gpus 0 --hardware h200-sxm | --gpus 0: expected
+advise ONE --gpus=1xB200 | or compare them: `advisor explore gpt-oss-20b --vary gpus=1xH200,1xB200`
+explore ONE --engine vllm --engine sglang | `advisor explore gpt-oss-20b --gpus 1xH200 --vary engine=vllm,sglang`
+advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_tokens_k --map 'mean TPOT (ms)=
 RANK --engine nope | engine
 RANK --users 4 --histogram 1:1 | not both
 RANK --histogram a:b | batch histogram

@@ -78,7 +78,7 @@ def test_a_static_k_is_exported_without_a_table(capsys: pytest.CaptureFixture[st
     assert "num_speculative_tokens_per_batch_size" not in config
 
 
-@pytest.mark.parametrize("process", [[], ["--process", "switching"], ["--load", "0.7"], ["--no-back-off"]])
+@pytest.mark.parametrize("process", [[], ["--process", "switching"], ["--load", "0.7"]])
 def test_simulate_prints_every_policy(capsys: pytest.CaptureFixture[str], process: list[str]) -> None:
     code, out, err = run(capsys, "simulate", *NGRAM, *FEW, *process)
     assert (code, err) == (0, "")

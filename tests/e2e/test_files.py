@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import in_address, wait_for_answer
-from tests.e2e.views import ANSWER, CHART, open_more, open_page, refitted, upload
+from tests.e2e.views import ANSWER, open_more, open_page, refitted, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
@@ -59,7 +61,8 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     hash_ = START.hash
     files = {label: download(page, label, tmp_path) for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")}
     assert {name for name, _ in files.values()} == {
-        f"advice-{hash_}.{end}" for end in ("pdf", "html", "md", "json", "csv")
+        f"advice-{START.model_id}-{START.hardware_id}-{dt.date.today()}-{hash_}.{end}"
+        for end in ("pdf", "html", "md", "json", "csv")
     }
 
     pdf = PdfReader(io.BytesIO(files["PDF"][1]))
@@ -82,10 +85,48 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     opened, asked = context.new_page(), []
     opened.on("request", lambda sent: asked.append(sent.url))
     opened.goto((tmp_path / files["HTML"][0]).as_uri())
-    opened.wait_for_selector(CHART)
+    drawn = "[...document.querySelectorAll('figure img')].map(one => one.naturalWidth > 0)"
+    assert opened.evaluate(drawn) == [True, True]
     assert words in opened.locator("body").inner_text().replace("\N{NON-BREAKING HYPHEN}", "-")
     assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
     opened.close()
+
+
+LINE = "vllm serve deepseek-ai/DeepSeek-R1 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config "
+LINE += '\'{"method": "mtp", "num_speculative_tokens": 3}\''
+SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=1.9%401"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (LINE, "Predicted to gain on 8 x NVIDIA H200 SXM 141GB, as in the bar"),
+        ("we got slower with MTP at batch 64", "Predicted at batch 64"),
+        ("TPOT went from 18 ms to 24 ms with MTP at concurrency 64", "This loss is not foreseen"),
+        ("concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500", "Slower than expected at batch 64"),
+    ],
+)
+def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
+    page: Any, app_url: str, text: str, title: str
+) -> None:
+    open_page(page, app_url, "measure", SERVER)
+    page.get_by_role("button", name="Paste text").click()
+    page.get_by_role("textbox", name="Launch line, log").fill(text)
+    page.get_by_role("button", name="Read the text").click()
+    if "Predicted" not in title:
+        page.get_by_role("textbox", name="Draft length K").fill("1")
+        page.get_by_role("button", name="Confirm and compare", exact=True).click()
+    page.get_by_role("heading", name=title).wait_for()
+    page.get_by_text("K = ").first.wait_for()
+    assert not re.search("--(set|map)", page.get_by_test_id("stMain").inner_text())
+    if title == "This loss is not foreseen":  # nothing measured pays
+        assert not page.get_by_role("button", name="on Serve").count()
+        return
+    button = page.get_by_role("button", name="on Serve")
+    batch = re.findall(r"batch ([\d,]+)", button.inner_text())[0]
+    button.click()
+    page.locator(ANSWER).wait_for()
+    assert page.get_by_label("Batch, exact value").input_value() == batch
 
 
 def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:

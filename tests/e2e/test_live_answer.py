@@ -78,13 +78,29 @@ def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: An
 
 
 def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) -> None:
-    data = live_answer(replace(advise(CASES["gpt-oss"]), gain_factor=0.5))
+    data = live_answer(
+        replace(advise(CASES["gpt-oss"]), gain_factor=0.5, counting="counting 2 published runs, 2 slower")
+    )
     parts = rules.evaluate(
         "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
         "return verdict(m, b, al, outcome(m, b, al), schedule(m, al, b)).parts.flat().join(''); }",
         data,
     )
-    assert re.search(r"\b(49|50|51)% chance of a gain \(model alone", parts)
+    assert re.search(
+        r"\b(49|50|51)% chance of a gain, counting 2 published runs, 2 slower; .* by the model alone", parts
+    )
+
+
+def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(rules: Any, advice: Advice) -> None:
+    """The likely range of the schedule's K, from there to the last batch that drafts; none where it stays above."""
+    found = asked(rules, advice, "[mayLose(m, al, schedule(m, al, b)), schedule(m, al, b)]")
+    curve, lose = advice.curve, 0
+    for row, batch in reversed(list(enumerate(curve.batches.tolist()))):
+        k = next((one["k"] for one in found[1] if one["first"] - 0.5 <= batch <= one["last"] + 0.5), 0)
+        if k and curve.low[row, curve.column(k)] >= 1.0:
+            break
+        lose = batch if k else lose
+    assert found[0] == lose
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
@@ -177,6 +193,19 @@ def test_arrow_keys_move_both_sliders_and_python_s_answer_follows(page: Any, app
     page.get_by_text(f"{expected.speedup.value:.2f}×").first.wait_for()
 
 
+def test_on_a_telephone_no_note_covers_a_line(page: Any, app_url: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    covered = """svg => [...svg.querySelectorAll('.note.halo')].filter(note => {
+      const b = note.getBBox(), c = b.x + b.width / 2, d = b.y + b.height / 2;
+      const inside = p => Math.abs(p.x - c) < b.width / 2 && Math.abs(p.y - d) < b.height / 2 - 2;
+      return [...svg.querySelectorAll('g path[fill=none]')].some(line => Array.from({length: 800},
+        (_, i) => line.getPointAtLength(i / 800 * line.getTotalLength())).some(inside));
+    }).map(note => note.textContent)"""
+    for model in ("model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp", "model_id=gpt-oss-120b"):
+        opened(page, app_url, f"{model}&acceptance=2.4%403")
+        assert page.locator(".plot svg").first.evaluate(covered) == []
+
+
 def test_another_engine_changes_numbers_and_command_together(page: Any, app_url: str) -> None:
     query = "model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=2.4%403"
     opened(page, app_url, query)
@@ -190,9 +219,9 @@ def test_another_engine_changes_numbers_and_command_together(page: Any, app_url:
 def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: str) -> None:
     opened(page, app_url, "acceptance=2.4%403")
     page.get_by_label("Show K = 2 in the chart").click()
-    assert page.locator("tr.pinned").count() == 1
+    page.locator("tr.pinned").wait_for()
     page.get_by_text("Tokens/s/GPU", exact=True).click()
-    assert page.get_by_role("heading", name="Tokens per second and GPU").count() == 1
+    page.get_by_role("heading", name="Tokens per second and GPU").wait_for()
     assert "At batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
 
 
@@ -216,8 +245,17 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     scenario = Scenario(acceptance="2.4@3")
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
     data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan}))
-    found = rules.evaluate("d => against(unpack(d), d.accepted.now)", data)
+    found = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
     assert [bold for bold, _ in found if bold] == ([said] if said else [])
+
+
+def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
+    rows = {"batch_size": [16.0, 64.0], "n_draft": 3, "speedup": [1.53, 0.8], "drafter": "", "source": "made up"}
+    data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows | {"accepted_length": np.nan}))
+    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 3)", data) for batch in (16, 4)]
+    text = ["".join("".join(part) for part in one) for one in said]
+    assert text[0] == " · ● you measured 1.53× here"
+    assert text[1] == " · ● 1 of 2 runs of yours fell outside the likely range, at 0.80×"
 
 
 def words_on_screen(page: Any) -> list[str]:

@@ -52,12 +52,12 @@ def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str)
 
 def test_a_narrow_field_of_the_bar_says_that_enter_applies_what_is_typed(page: Any, app_url: str) -> None:
     open_app(page, app_url)
-    for label in ("Context",):
-        page.get_by_label(label, exact=True).fill("64")
-        said = "e => getComputedStyle(e.closest('.stNumberInput, .stTextInput'), '::after').content"
-        assert page.get_by_label(label, exact=True).evaluate(said) == '"Press Enter to apply"'
-        assert not page.locator(".st-key-bar_fields [data-testid=InputInstructions]").count(), "not said twice"
-    page.get_by_label("Context", exact=True).press("Escape")
+    context = page.get_by_label("Context", exact=True)
+    context.fill("64")
+    said = "e => getComputedStyle(e.closest('.stNumberInput, .stTextInput'), '::after').content"
+    assert context.evaluate(said) == '"Press Enter to apply"'
+    assert not page.locator(".st-key-bar_fields [data-testid=InputInstructions]").count(), "not said twice"
+    context.press("Escape")
     assert page.get_by_label("GPUs", exact=True).evaluate(said) == "none", "where nobody types"
 
 
@@ -109,13 +109,14 @@ def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_ur
     wait_for_answer(page, START.model_copy(update={"batch_size": 40, "engine": "sglang"}))
     go_to(page, "Design")
     page.get_by_role("button", name="Limits").click()
-    page.get_by_label("Batches", exact=True).wait_for()
+    page.get_by_label("Quality loss (%)", exact=True).wait_for()
     page.keyboard.press("Escape")
-    for dial, key, written in (("batch", "End", "design_batches=1024"), ("dial_ratio", "ArrowLeft", "design_mine=")):
-        page.locator(f".st-key-design_{dial} input[type=range]").press(key)
-        page.wait_for_url(f"**{written}**")
-        wait_until_drawn(page)
-    assert "design_batches=1024" in page.url
+    enter(page, "Target batch", 1000)
+    page.wait_for_url("**design_batches=1000**")
+    wait_until_drawn(page)
+    page.locator(".st-key-design_dial_ratio input[type=range]").press("ArrowLeft")
+    page.wait_for_url("**design_mine=**")
+    assert "design_batches=1000" in page.url
 
 
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:

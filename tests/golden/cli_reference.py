@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from advisor.cli import root
-from advisor.cli.output import SCENARIO_OPTIONS
+from advisor.cli.asked import SCENARIO_OPTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 _HEAD = """# Command line
@@ -68,11 +68,7 @@ def _section(name: str, command: click.Command) -> str:
 
 def _options(options: Sequence[click.Option], context: click.Context) -> list[str]:
     rows = [record for option in options if (record := option.get_help_record(context)) is not None]
-    return [
-        "| option | meaning |",
-        "|---|---|",
-        *(f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows),
-    ]
+    return ["| option | meaning |", "|---|---|", *(f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows)]
 
 
 def _cell(text: str) -> str:

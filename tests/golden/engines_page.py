@@ -101,12 +101,7 @@ def formats_table() -> str:
 
 def with_tables(text: str) -> str:
     """The page with its tables written anew."""
-    tables = {
-        "guards": guards_table(),
-        "mtp": mtp_table(),
-        "platforms": platforms_table(),
-        "formats": formats_table(),
-    }
+    tables = {"guards": guards_table(), "mtp": mtp_table(), "platforms": platforms_table(), "formats": formats_table()}
     return _BLOCK.sub(lambda found: found[1] + tables[found[2]], text)
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.models import model_ids
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import resolve_names
-from advisor.physics.hardware import hardware_ids
 
 FILE = Path(__file__).parents[1] / "measured" / "readers.json"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -26,7 +24,7 @@ def names() -> list[str]:
 
 def outcome(name: str) -> dict[str, Any]:
     """Rows by line without their empty cells, what was refused, asked for and said; numbers to nine digits."""
-    rows = resolve_names(read_upload(name, (FIXTURES / name).read_bytes()), hardware_ids(), model_ids())
+    rows = resolve_names(read_upload(name, (FIXTURES / name).read_bytes()))
     result = rows.result
     return {
         "format": result.format_id,

@@ -18,7 +18,9 @@ def table() -> str:
 
 
 def _line(row: FieldRow) -> str:
-    meaning = " Or: ".join(flag.help for flag in row.flags) or f"In place of what `{row.document_of}` names."
+    meaning = (
+        " Or: ".join(flag.help for flag in row.flags) or row.help or f"In place of what `{row.document_of}` names."
+    )
     flags = ", ".join(f"`{flag.name}`" for flag in row.flags)
     return f"| `{row.name}` | {row.screen_label} | {meaning} | {_values(row)} | {_default(row)} | {flags} |\n"
 

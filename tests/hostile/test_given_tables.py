@@ -50,7 +50,7 @@ def zipped(data: bytes) -> bytes:
 def test_a_table_is_predicted_plain_or_packed(call, pack):
     code, out, err = call(pack(table(GOOD)))
     assert code == 0
-    assert "1 rows predicted, 0 not predicted" in err
+    assert "1 row predicted, 0 not predicted" in err
     (row,) = predicted(out)
     assert 1.2 < float(row["predicted_speedup"]) < 2.2
     assert row["point_id"] == "a"

@@ -37,7 +37,7 @@ CASES: dict[str, list[list[Any]]] = yaml.safe_load(
 HUGE: dict[str, list[tuple[Any, str]]] = {
     "shape": [("a" * 5000, "is no part of a shape")],
     "plan of a sweep": [
-        (f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}", "asks for 25,000,000"),
+        (f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}", "asks for 25,000,000")
     ],
     "trace of accepted drafts": [
         ("[" * 100_000, "not valid JSON"),

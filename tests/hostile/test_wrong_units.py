@@ -109,8 +109,7 @@ def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("truth", "reason"),
-    [({}, "no better than by the shipped constants"), ({"launch": 40.0}, "Ended at their bound")],
+    ("truth", "reason"), [({}, "no better than by the shipped constants"), ({"launch": 40.0}, "Ended at their bound")]
 )
 def test_a_refit_that_brings_nothing_or_ends_at_a_bound_has_that_against_it(truth, reason):
     answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth=truth))

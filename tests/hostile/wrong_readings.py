@@ -57,13 +57,7 @@ DEPLOYMENTS = (
     ),
     Deployment(
         "deepseek-v3 on 8 H200",
-        {
-            "hardware_id": "h200-sxm",
-            "gpu_count": 8,
-            "model_id": "deepseek-v3",
-            "drafter": "mtp",
-            "engine": "sglang",
-        },
+        {"hardware_id": "h200-sxm", "gpu_count": 8, "model_id": "deepseek-v3", "drafter": "mtp", "engine": "sglang"},
         "b200-sxm",
         "kimi-k2",
         drafts=(1, 2, 3),

@@ -46,11 +46,8 @@ MINIMAL = (
     "drafter",
     "draft_tokens_k",
     "batch_size",
-    "input_tokens",
-    "output_tokens",
-    "accepted_length",
-    "accepted_length_same_run",
 )
+MINIMAL += ("input_tokens", "output_tokens", "accepted_length", "accepted_length_same_run")
 
 
 def table(measured: tuple[str, ...], change: Change = lambda _: {}, gpus: int = 1, drafts_only: bool = False) -> bytes:

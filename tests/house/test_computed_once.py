@@ -49,10 +49,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.parametrize("command", ["advise", "report", "schedule", "export"])
 def test_a_command_loads_each_scenario_once(
-    command: str,
-    calls: Counter[str],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Any,
+    command: str, calls: Counter[str], capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
     """The scenario's own curve and schedule; in `schedule` and `export` the curves at other contexts."""
     more = {"report": ["-o", str(tmp_path / "r.md"), "--brief"], "export": ["--output", str(tmp_path)]}

@@ -175,7 +175,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     ("module", "line", "rule"),
     [
         ("physics.touched_experts", "from advisor.predict.curve import Curve", upward),
-        ("show.charts.why", "from advisor.ui.widgets import show_chart", upward),
+        ("show.charts.maps", "from advisor.ui.widgets import show_chart", upward),
         ("predict.curve", "from advisor.answers import advice", upward),
         ("predict.curve", "import advisor.answers.advice", upward),
         ("predict.curve", "from studies.blind import frozen", upward),

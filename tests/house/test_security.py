@@ -74,6 +74,7 @@ def test_ids_that_a_user_gave_are_escaped_where_they_meet_markdown() -> None:
     """Markdown with a scenario's or file's own words goes through `widgets.plain`."""
     name = r"\{[\w.]*\b(?:model_id|hardware_id|file_name|format_name)\b"
     bare = re.compile(rf"st\.(?:markdown|caption|info|warning|error|toggle)\(\s*f\"[^\"]*{name}")
+    assert bare.search('st.info(f"runs of {scenario.model_id}")')
     for path in (ROOT / "advisor" / "ui").rglob("*.py"):
         assert not bare.findall(path.read_text(encoding="utf-8")), path.name
 

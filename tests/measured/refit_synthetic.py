@@ -13,17 +13,8 @@ from advisor.measured.points import grown, refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 
-ROW = {
-    "hardware_id": "h200-sxm",
-    "gpu_count": 1,
-    "tensor_parallel": 1,
-    "engine": "vllm",
-    "model_id": "qwen3-30b-a3b",
-    "drafter": "eagle3",
-    "accepted_length_same_run": 1,
-    "input_tokens": 1000,
-    "output_tokens": 200,
-}
+ROW = {"hardware_id": "h200-sxm", "gpu_count": 1, "tensor_parallel": 1, "engine": "vllm", "model_id": "qwen3-30b-a3b"}
+ROW |= {"drafter": "eagle3", "accepted_length_same_run": 1, "input_tokens": 1000, "output_tokens": 200}
 LENGTH = {1: 1.7, 2: 2.1, 3: 2.4, 5: 2.7}
 
 

@@ -30,30 +30,12 @@ def layer_row(n_experts: int, n_active: int, batch: int, queries: int, **changes
     tokens = batch * queries
     touched = n_experts * (1 - (1 - n_active / n_experts) ** tokens)
     time_s = layer_time_s(tokens, n_active, touched)
-    row = {
-        "block": f"moe-bf16-n{n_experts}",
-        "op": "moe_layer",
-        "status": "ok",
-        "dtype": "bfloat16",
-        "kernel": "expert_loop",
-        "mode": "eager",
-        "batch_size": batch,
-        "tokens_per_sequence": queries,
-        "n_tokens": tokens,
-        "n_experts": n_experts,
-        "n_active": n_active,
-        "expert_width": WIDTH,
-        "hidden_size": HIDDEN,
-        "shared_width": 0,
-        "touched_experts": touched,
-        "routing": "independent",
-        "time_s": 1.1 * time_s,
-        "time_p20_s": time_s,
-        "time_p80_s": 1.3 * time_s,
-        "n_rounds": 24,
-        "checked_error": 0.004,
-        "control_ratio": 1.0,
-    }
+    row = {"block": f"moe-bf16-n{n_experts}", "op": "moe_layer", "status": "ok", "dtype": "bfloat16"}
+    row |= {"kernel": "expert_loop", "mode": "eager", "batch_size": batch, "tokens_per_sequence": queries}
+    row |= {"n_tokens": tokens, "n_experts": n_experts, "n_active": n_active, "expert_width": WIDTH}
+    row |= {"hidden_size": HIDDEN, "shared_width": 0, "touched_experts": touched, "routing": "independent"}
+    row |= {"time_s": 1.1 * time_s, "time_p20_s": time_s, "time_p80_s": 1.3 * time_s, "n_rounds": 24}
+    row |= {"checked_error": 0.004, "control_ratio": 1.0}
     return row | changes
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.measured.engine_runs import rows_of_run, use_of_run
-from advisor.measured.refit import before_after, curve_groups
+from advisor.measured.refit import before_after, curve_groups, refit_chosen, select_points
 from advisor.measured.refit_result import notes
 from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
+from advisor.profiling.engine.command import _next
+from advisor.profiling.engine.plan import Plan
+from advisor.profiling.engine.runner import Outcome
 from tests.command_line import run
 from tests.studies.test_engine_designs import write
 
@@ -25,8 +32,7 @@ def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, cap
     assert abs(curves.after - curves.before).max() > 0
     assert use.refit is not None
     assert parse_adjustment(use.refit).n_points == 15
-    asked = ("--model", folder / "config.json", "--hardware", folder / "hardware.json", "--routing", "uniform")
-    asked = ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
+    asked = curve_of(folder)
     code, out, err = run(capsys, *asked, "--refit", use.refit, "--measured", folder / "data.csv", "--json")
     assert code == 0, err
     refitted, (_, before, _) = json.loads(out), run(capsys, *asked, "--json")
@@ -35,6 +41,40 @@ def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, cap
         emitted = 1 if row["n_draft"] == 0 else 2
         error, unfitted = (abs(emitted * one["tpot_ms"] / row["measured_step_ms"] - 1) for one in (row, shipped))
         assert error < unfitted
+
+
+def commands_of(text):
+    """Commands that a text prints to be copied, as words without the program."""
+    said = r"(?:python -m |`|^)advisor ((?:curve|fit|advise|diagnose|ingest) .*?)(?:`|$)"
+    return [shlex.split(words, comments=True) for words in re.findall(said, text.replace("\\\n", " "), re.M)]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, capsys, monkeypatch):
+    """Of rows that an engine left here (measurements/engine_cpu_2_k4), and of made ones, from where they lie."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(write(tmp_path, ("k4",))[0] if made else MEASUREMENTS / "engine_cpu_2_k4", "mine")
+    plan = Plan(json.loads(Path("mine/config.json").read_text()), "mine", drafts=(0, 1, 3), hardware="hardware.json")
+    outcome = Outcome("complete", (), {"ok": 18}, "mine", 1.0)
+    left = commands_of("\n".join(_next(plan, outcome, "python -m advisor", ["--engine", "vllm"])))
+    assert [words[0] for words in left] == ["curve", "fit"]
+    left += [["ingest", "mine/data.csv"], ["diagnose", "mine/data.csv"], ["advise", "--plain-sweep", "mine"]]
+    left[-1] += [*left[0][1:5], "--context", "39", "--drafter", "ngram", "--accepted-length", "2@3"]
+    ran = []
+    while left:
+        ran.append(words := left.pop(0))
+        code, out, err = run(capsys, *words)
+        assert code == 0, (words, err)
+        assert "not predicted" not in out
+        assert words[0] != "ingest" or "--accepted-length" not in out, "its rounds accept nothing"
+        left += [one for one in commands_of(out.partition("Next:")[2]) if one not in ran and len(ran) < 8]
+        left += [[*ran[0], "--refit", words[words.index("--output") + 1]]] if words[0] == "fit" else []
+    assert {"curve", "fit", "advise", "diagnose", "ingest"} == {words[0] for words in ran}
+
+
+def curve_of(folder):
+    asked = ("--model", folder / "config.json", "--hardware", folder / "hardware.json", "--routing", "uniform")
+    return ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
 
 
 def test_a_run_without_rows_to_fit_says_so(tmp_path):
@@ -46,19 +86,22 @@ def test_a_run_without_rows_to_fit_says_so(tmp_path):
         use_of_run(folder)
 
 
-def test_rows_of_a_model_s_first_layers_stand_for_that_depth_alone(tmp_path):
+def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path):
+    (folder,) = write(tmp_path, ("k4",))
+    frame = rows_of_run(folder).result.frame
+    few = frame[frame["batch_size"].isin([1, 16]) & frame["draft_tokens_k"].isin([0, 3])]
+    few = few.assign(step_time_s=few["step_time_s"] * [1.0, 3.0, 0.4, 1.5])
+    result = refit_chosen(select_points(few)[0])
+    assert "measure these again, and batches between them." in " ".join(result.reasons_against)
+
+
+def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, capsys):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     assert not use_of_run(folder).result.few_layers
-    (folder / "data.csv").write_text(re.sub(r",$", ",first 8 of 48 layers", table, flags=re.M))
-    assert "Rows hold the first 8 of 48 layers: they stand for that depth alone" in " ".join(
-        notes(use_of_run(folder).result)
-    )
-
-
-def test_rounds_that_accept_nothing_suggest_no_accepted_length(tmp_path, capsys):
-    (folder,) = write(tmp_path, ("k4",))
-    code, out, err = run(capsys, "ingest", folder / "data.csv")
-    assert code == 0, err
-    assert "`fit` can use 15 rows" in out
-    assert "--accepted-length" not in out
+    (folder / "data.csv").write_text(re.sub(r",$", ",line through the first 8 and 16 of 48 layers", table, flags=re.M))
+    line = "line through the first 8 and 16 of 48 layers"
+    assert f"Rows lie on the {line}: no whole" in " ".join(notes(use_of_run(folder).result))
+    _, out, err = run(capsys, *curve_of(folder), "--measured", folder / "data.csv", "--json")
+    assert line in err
+    assert {row["measured_tier"] for row in json.loads(out)} == {"fitted"}

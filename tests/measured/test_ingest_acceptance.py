@@ -14,12 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.cli import main
-from advisor.measured.ingest.acceptance import (
-    falling,
-    rates_from_histogram,
-    rates_from_list,
-    read_acceptance_file,
-)
+from advisor.measured.ingest.acceptance import falling, rates_from_histogram, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import build_scenario

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.catalog.models import model_ids
 from advisor.measured.ingest import derived
 from advisor.measured.ingest import derived as baselines
 from advisor.measured.ingest.columns import (
@@ -41,7 +40,6 @@ from advisor.measured.ingest.upload import (
     MIB,
 )
 from advisor.measured.readers import FORMATS
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.text import RENAMED
 from tests.golden.column_list import column_table
@@ -228,7 +226,7 @@ def test_types_are_stable_whatever_the_file_lacks():
 
 def test_a_name_that_the_user_replaced_is_not_warned_of_any_more():
     text = "hardware_id,model_id,batch_size,tpot_s\nmybox,qwen3-30b-a3b,8,0.01\n"
-    rows = resolve_names(read_upload("points.csv", text.encode()), hardware_ids(), model_ids())
+    rows = resolve_names(read_upload("points.csv", text.encode()))
     assert any("mybox" in warning for warning in rows.result.warnings)
     chosen = complete(rows, {"hardware_id": "h200-sxm"}, override=True).result
     assert not any("mybox" in warning for warning in chosen.warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import (
+    _group_codes,
     acceptance_by_position_text,
     accepted_length_from_counts,
     accepted_length_from_latencies,
+    batch_from_rate,
     match_baselines,
     output_rate_from_latency,
     output_rate_from_total,
@@ -31,20 +34,20 @@ TIMES = st.floats(1e-6, 100)
 def test_accepted_length_from_counts_is_one_plus_accepted_over_drafts():
     assert accepted_length_from_counts([9520, 0, 5], [6800, 10, 0]).tolist()[:2] == [2.4, 1.0]
     assert np.isnan(accepted_length_from_counts(5, 0))
+    assert np.isnan(accepted_length_from_latencies(0.009, 0.010)), "a chunk shorter than a token"
+    assert np.isnan(accepted_length_from_latencies(0.009, [np.nan, 0.0])).all()
 
 
 @given(TIMES, st.floats(1, 20))
 def test_accepted_length_from_latencies_recovers_tokens_per_chunk(token, length):
-    assert accepted_length_from_latencies(token * length, token) == pytest.approx(length, rel=1e-9) or length == 1
-
-
-def test_a_chunk_shorter_than_a_token_gives_no_accepted_length():
-    assert np.isnan(accepted_length_from_latencies(0.009, 0.010))
-    assert np.isnan(accepted_length_from_latencies(0.009, np.nan))
+    assert accepted_length_from_latencies(token * length, token) == pytest.approx(length, rel=1e-9)
+    assert accepted_length_from_latencies(token, token) == 1.0
 
 
 def test_step_time_is_chunk_latency_unless_chunks_are_not_steps():
     assert step_time_from_latencies(0.0096, 0.004, 2.4) == pytest.approx(0.0096)
+    assert step_time_from_latencies(0.010, 0.004, 2.4) == 0.010, "4 % off"
+    assert step_time_from_latencies(0.0107, 0.004, 2.4) == pytest.approx(0.0096), "11 % off"
     assert step_time_from_latencies(0.005, 0.004, 2.4) == pytest.approx(0.0096)
     assert step_time_from_latencies(0.005, np.nan, 2.4) == pytest.approx(0.005)
     assert step_time_from_latencies(np.nan, 0.004, 2.4) == pytest.approx(0.0096)
@@ -55,6 +58,7 @@ def test_output_rates_and_context_are_plain_arithmetic():
     assert output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
     assert output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
     assert mean_context(1000, 200) == 1100
+    assert batch_from_rate(1000, 9e-3, [200, 2, 1, np.nan]) == pytest.approx([9 * 199 / 200, 4.5, 9, 9])
     metric = pd.Series(["output_tok_per_s", "tpot_ms", "step_time_ms", "marks"])
     speedups = speedup_from_values([100, 30, 10, 10], [150, 20, 16, 16], metric, [np.nan, np.nan, 2.4, 2.4])
     assert speedups[:3] == pytest.approx([1.5, 1.5, 10 * 2.4 / 16])
@@ -139,6 +143,8 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
         assert "does not state all of it (what batch_size counts, prompt length, generated length)" in note
         assert "no baseline" not in note
         assert match_baselines(frame, unstated_fits=False)[0]["speedup"].isna().all()
+    several = {"batch_size": [4, 8, 4, 8], "tpot_ms": [10, 20, 5, 5], "input_tokens": [128, 128, None, None]}
+    assert speedups(points(draft_tokens_k=[0, 0, 3, 3], **several))[2:] == pytest.approx([2.0, 4.0])
 
 
 def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline():
@@ -146,6 +152,8 @@ def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline():
     out, note = match_baselines(frame)
     assert out["speedup"].isna().all()
     assert "several runs without drafts fit line 4" in note
+    among = {"input_tokens": [100, 100, 102, None], "output_tokens": [100, 400, 100, None]}
+    assert np.isnan(speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[10, 30, 10, 5], **among))).all()
     near = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 12, 5], input_tokens=[4096, 4100, None])
     assert speedups(near)[2] == pytest.approx(2.2)
 
@@ -168,6 +176,29 @@ def test_rows_without_a_baseline_say_in_what_the_nearest_run_without_drafts_diff
         "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in stored "
         "type of the routed experts' weights (fp8, here not stated), generated length (512, here 128);"
     ) in note
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "unsaid"),
+    [
+        ({"draft_tokens_k": [0, 0, 3], "tpot_ms": [9, 8, 4], "batch_size": [1, 16, 8]}, "(line 3) differs", "(line 2)"),
+        (
+            {"tpot_ms": [9, 4], "weight_dtype": ["fp8", "bf16"], "batch_kind": [None, "max_concurrency"]},
+            "experts' weights (fp8, here bf16); fill",
+            "what batch_size counts",
+        ),
+        ({"tpot_ms": [9, None]}, "neither a time per token nor a rate in 1 row with K > 0", "no baseline"),
+    ],
+)
+def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, said, unsaid):
+    _, note = match_baselines(points(**({"draft_tokens_k": [0, 3]} | columns)))
+    assert said in note
+    assert unsaid not in note
+
+
+def test_every_combination_of_cells_has_a_code_of_its_own():
+    cells = list(itertools.product([None, "a", "b"], [None, "c"], [None, "d", "e"]))
+    assert len(set(_group_codes(pd.DataFrame(cells, columns=list("xyz")), "xyz"))) == len(cells)
 
 
 def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths():
@@ -216,6 +247,7 @@ def test_speedup_times_round_time_is_accepted_length_in_baseline_steps():
 
 def test_only_shares_between_0_and_1_are_acceptance_by_position():
     assert acceptance_by_position_text([0.7, 0.5]) == "0.7;0.5"
+    assert acceptance_by_position_text([1, 0]) == "1;0"
     for wrong in ([], [1.2], ["a"], None, 3, [True], [float("nan")]):
         assert acceptance_by_position_text(wrong) is None
 

@@ -57,7 +57,7 @@ def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> Non
         "speed-up": "speedup",
         "colour": "ignore",
     }
-    assert [item.theirs for item in own_headers("x.csv", text) if item.native] == ["users"]
+    assert [item.theirs for item in own_headers("x.csv", text) if item.native] == ["users", "GPU name"]
     assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
 
 
@@ -211,4 +211,4 @@ def test_likely_meanings_come_first_in_the_unit_that_a_header_says() -> None:
     assert first("tokens/s", 2) == ["baseline_output_tok_per_s_per_user", "sd_output_tok_per_s_per_user"]
     assert first("base_tps", 1) == ["baseline_output_tok_per_s_per_user"]
     assert all(name.endswith("_ms") for name in first("latency (ms)", 9))
-    assert "Tokens/s per user" in target_label(first("tokens/s", 1)[0])
+    assert "Tokens/s of one request" in target_label(first("tokens/s", 1)[0])

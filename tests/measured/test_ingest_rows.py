@@ -14,12 +14,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from advisor.catalog.models import model_ids
 from advisor.cli import main
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -50,7 +48,7 @@ def fixture(name: str) -> Measured:
 
 
 def named(table: Measured) -> Measured:
-    return resolve_names(table, hardware_ids(), model_ids())
+    return resolve_names(table)
 
 
 def test_two_files_combined_and_completed_are_evaluated_once(calls: Counter[str]) -> None:

@@ -11,11 +11,7 @@ import pytest
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.point_checks import check_units, least_pass_s
-from advisor.measured.points import (
-    measured_times,
-    published_rows,
-    refit_points,
-)
+from advisor.measured.points import measured_times, published_rows, refit_points
 from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
 from advisor.prediction import AdvisorError
 from studies.published import point_of, points_of

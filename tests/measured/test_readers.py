@@ -11,12 +11,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advisor.catalog.models import model_ids
-from advisor.measured.ingest.columns import match_model
+from advisor.catalog.models import model_meant
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import combine, complete, resolve_names
 from advisor.measured.readers import FORMATS
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from tests.golden import readers
 from tests.measured.open_runs import open_run
@@ -215,12 +213,8 @@ def test_one_broken_line_of_many_is_refused_and_the_rest_are_read():
 
 
 def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_id():
-    assert match_model("gpt-oss-120b", ("qwen3-30b-a3b", "deepseek-r1")) is None
-    assert match_model("zai-org/GLM-5.3", model_ids()) == "glm-5.2"
-    assert match_model("deepseek-ai/DeepSeek-R1-0528", model_ids()) == "deepseek-v3"
-    assert match_model("models--moonshotai--Kimi-K2.5/snapshots/0123abcd", model_ids()) == "kimi-k2"
-    assert match_model("GLM-5.3", ("glm-5",)) == "glm-5"
-    assert match_model("Qwen3-8B-speculator.eagle3", model_ids()) == "qwen3-8b"
+    assert model_meant("zai-org/GLM-5.3") == "glm-5.2"
+    assert model_meant("Qwen3-8B-speculator.eagle3") == "qwen3-8b"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +231,7 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
 )
 def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, said):
     text = f"model_id,hardware_id,batch_size,tpot_s,weight_dtype\n{name},h200-sxm,8,0.01,{given}\n"
-    result = resolve_names(read_upload("points.csv", text.encode()), hardware_ids(), model_ids()).result
+    result = resolve_names(read_upload("points.csv", text.encode())).result
     assert list(result.frame["model_id"]) == ["qwen3-30b-a3b"]
     cells = result.frame["weight_dtype"]
     assert (list(cells) == [expected]) if expected else cells.isna().all()
@@ -250,25 +244,25 @@ def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_join
     header, names = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")
     texts = [f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)]
     files = [read_upload(f"{i}.csv", text.encode()) for i, text in enumerate(texts)]
-    joined = resolve_names(combine(files), hardware_ids(), model_ids())
-    for table in (joined, combine([resolve_names(each, hardware_ids(), model_ids()) for each in files])):
+    joined = resolve_names(combine(files))
+    for table in (joined, combine([resolve_names(each) for each in files])):
         assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
         assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
         said = [note for note in table.result.derived if "Qwen3-8B-FP8" in note]
         assert said == ["0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"]
-    again = resolve_names(complete(joined, {"engine": "vllm"}), hardware_ids(), model_ids())
+    again = resolve_names(complete(joined, {"engine": "vllm"}))
     assert sum("Qwen3-8B-FP8" in note for note in again.result.derived) == 1
 
 
 def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():
     rows = [
         "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
-        "h999,m,vllm,4,3,2.5,2.0",
-        "h200-sxm,m,vllm,4,3,2.5,2.0",
-        "h200-sxm,m,vllm,4,3,2.5,9.0",
-        "h200-sxm,m,vllm,x,3,2.5,2.0",
+        "h999,gpt-oss-20b,vllm,4,3,2.5,2.0",
+        "h200-sxm,gpt-oss-20b,vllm,4,3,2.5,2.0",
+        "h200-sxm,gpt-oss-20b,vllm,4,3,2.5,9.0",
+        "h200-sxm,gpt-oss-20b,vllm,x,3,2.5,2.0",
     ]
-    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm")).result
+    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode())).result
     assert (result.rows_kept, result.rows_refused) == (2, 2)
     assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
     assert result.warnings == (

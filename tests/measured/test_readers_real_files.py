@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.models import model_ids
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import resolve_names, with_given
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import version_of_image
 from advisor.measured.readers.sglang import speculation_of
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -22,7 +20,7 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
 
 def read(document: object, **given: object) -> Any:
     rows = read_upload("x.json", json.dumps(document).encode())
-    return resolve_names(with_given(rows, given), hardware_ids(), model_ids()).result
+    return resolve_names(with_given(rows, given)).result
 
 
 def test_a_block_behind_quotation_marks_or_cut_below_its_title_is_read() -> None:

@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from advisor.measured.seeds import (
-    COLUMNS,
-    Claim,
-    Figure,
-    JudgedClaim,
-    Ours,
-    read_claims,
-    read_findings,
-    seeds_table,
-)
+from advisor.measured.seeds import COLUMNS, Claim, Figure, JudgedClaim, Ours, read_claims, read_findings, seeds_table
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import citations
 from studies.seeds import described, judge, lost, write_findings

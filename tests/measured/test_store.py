@@ -12,12 +12,14 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from advisor.measured.store import (
+    Store,
     coverage,
     create_tables,
     dropped_rows,
@@ -47,7 +49,15 @@ def package(tmp_path: Path) -> KernelPackage:
 
 @pytest.fixture
 def store_path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "advisor.duckdb"
+    return tmp_path / "advisor.duckdb"
+
+
+@pytest.fixture
+def filled(store_path: Path, package: KernelPackage) -> Iterator[Store]:
+    """A store of the made-up package, open."""
+    build(store_path, kernels=package)
+    with open_store(store_path) as store:
+        yield store
 
 
 def test_without_the_package_the_store_is_empty_and_says_so(store_path: Path):
@@ -60,17 +70,27 @@ def test_without_the_package_the_store_is_empty_and_says_so(store_path: Path):
         assert "latency_s" in kernel_table(store, "moe", "h200-sxm")
 
 
-def test_moe_rows_come_back_in_seconds_with_our_names(store_path: Path, package: KernelPackage):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        table = kernel_table(store, "moe", "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1)
-        assert table["num_tokens"].tolist() == [1, 2, 4]
-        assert table["latency_s"].tolist() == pytest.approx([40e-6, 60e-6, 90e-6])
-        assert kernel_table(store, "moe", "h200-sxm", dtype="bfloat16").equals(
-            kernel_table(store, "moe", "h200-sxm", dtype="bf16")
-        )
-        assert kernel_table(store, "moe", "h200-sxm", ep=2).empty
-        assert set(measured_moe(store)["engine"]) == {"vllm", "sglang"}
+def test_rows_come_back_in_seconds_and_bytes_with_our_names_and_are_counted(filled: Store):
+    table = kernel_table(filled, "moe", "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1)
+    assert table["num_tokens"].tolist() == [1, 2, 4]
+    assert table["latency_s"].tolist() == pytest.approx([40e-6, 60e-6, 90e-6])
+    assert kernel_table(filled, "moe", "h200-sxm", dtype="bfloat16").equals(
+        kernel_table(filled, "moe", "h200-sxm", dtype="bf16")
+    )
+    assert kernel_table(filled, "moe", "h200-sxm", ep=2).empty
+    assert set(measured_moe(filled)["engine"]) == {"vllm", "sglang"}
+    reduced = kernel_table(filled, "all_reduce", "h200-sxm", n_ranks=8)
+    assert reduced["message_elements"].tolist() == [128, 1024]
+    assert reduced["message_bytes"].tolist() == [256.0, 2048.0]
+    exchange = kernel_table(filled, "all_to_all", "h200-sxm").set_index("phase")["latency_s"]
+    assert exchange["dispatch"] == pytest.approx(20e-6)
+    assert exchange["combine"] == pytest.approx(30e-6)
+    assert kernel_table(filled, "mla", "h200-sxm")["context_tokens"].tolist() == [1024]
+    rows = coverage(filled)
+    moe = rows[(rows["op"] == "moe") & (rows["engine"] == "vllm")].to_dict("records")
+    assert len(moe) == 1
+    assert (moe[0]["n_shapes"], moe[0]["n_rows"], moe[0]["min_tokens"], moe[0]["max_tokens"]) == (1, 3, 1, 4)
+    assert set(rows["op"]) == {"moe", "all_reduce", "all_to_all", "mla"}
 
 
 def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package: KernelPackage):
@@ -85,23 +105,6 @@ def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package:
         row = kernel_table(store, "moe", "b200-sxm")
     weights = row["hidden_size"] * row["inter_size"] * row["num_experts"]
     assert weights.iloc[0] == 8192 * 8192 * 512
-
-
-def test_message_sizes_are_elements_and_bytes_follow_from_the_dtype(store_path: Path, package: KernelPackage):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        table = kernel_table(store, "all_reduce", "h200-sxm", n_ranks=8)
-    assert table["message_elements"].tolist() == [128, 1024]
-    assert table["message_bytes"].tolist() == [256.0, 2048.0]
-
-
-def test_exchange_times_in_microseconds_become_seconds_by_phase(store_path: Path, package: KernelPackage):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        table = kernel_table(store, "all_to_all", "h200-sxm").set_index("phase")["latency_s"]
-        assert table["dispatch"] == pytest.approx(20e-6)
-        assert table["combine"] == pytest.approx(30e-6)
-        assert kernel_table(store, "mla", "h200-sxm")["context_tokens"].tolist() == [1024]
 
 
 def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: KernelPackage):
@@ -171,8 +174,6 @@ def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPac
 
 
 def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
-    import duckdb
-
     with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
         create_tables(connection)
         for value in ("'nan'", "'inf'", "0"):
@@ -180,31 +181,17 @@ def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
                 connection.execute(f"INSERT INTO gemm VALUES (1, 'x', 'bf16', 1, 1, 1, {value}::DOUBLE, 1, 1)")
 
 
-def test_plain_decode_points_take_the_decode_pool_and_are_marked_for_validation(
-    store_path: Path, package: KernelPackage
-):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        points = plain_decode_points(store).set_index("point_id")
-        assert points.index.tolist() == ["a", "b"], "the point without a time is dropped"
-        assert points.loc["a", "tpot_s"] == pytest.approx(0.0125)
-        assert points.loc["b", "hardware_id"] == "gb300"
-        assert points.loc["b", "batch_size"] == 32
-        assert points.loc["b", "expert_parallel"] == 16
-        assert set(points["use"]) == {"validation only, never fitted"}
-        assert ("silicon_sample.csv", "no positive time per output token", 1) in [
-            tuple(row) for row in dropped_rows(store).to_numpy()
-        ]
-
-
-def test_coverage_counts_shapes_and_rows(store_path: Path, package: KernelPackage):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        rows = coverage(store)
-    moe = rows[(rows["op"] == "moe") & (rows["engine"] == "vllm")].to_dict("records")
-    assert len(moe) == 1
-    assert (moe[0]["n_shapes"], moe[0]["n_rows"], moe[0]["min_tokens"], moe[0]["max_tokens"]) == (1, 3, 1, 4)
-    assert set(rows["op"]) == {"moe", "all_reduce", "all_to_all", "mla"}
+def test_plain_decode_points_take_the_decode_pool_and_are_marked_for_validation(filled: Store):
+    points = plain_decode_points(filled).set_index("point_id")
+    assert points.index.tolist() == ["a", "b"], "the point without a time is dropped"
+    assert points.loc["a", "tpot_s"] == pytest.approx(0.0125)
+    assert points.loc["b", "hardware_id"] == "gb300"
+    assert points.loc["b", "batch_size"] == 32
+    assert points.loc["b", "expert_parallel"] == 16
+    assert set(points["use"]) == {"validation only, never fitted"}
+    assert ("silicon_sample.csv", "no positive time per output token", 1) in [
+        tuple(row) for row in dropped_rows(filled).to_numpy()
+    ]
 
 
 def test_progress_rises_from_nothing_to_done(store_path: Path, package: KernelPackage):
@@ -282,18 +269,12 @@ def test_the_documentation_names_every_table_and_column():
     assert missing == set()
 
 
-def test_a_column_that_a_kernel_table_lacks_is_refused_by_name(store_path: Path, package: KernelPackage):
-    build(store_path, kernels=package)
-    with open_store(store_path) as store, pytest.raises(AdvisorError, match="'gemm' has no column distribution"):
-        kernel_table(store, "gemm", "h200-sxm", distribution="balanced")
+def test_a_column_that_a_kernel_table_lacks_is_refused_by_name(filled: Store):
+    with pytest.raises(AdvisorError, match="'gemm' has no column distribution"):
+        kernel_table(filled, "gemm", "h200-sxm", distribution="balanced")
 
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def store_path_safety(tmp_path: Path) -> Path:
-    return tmp_path / "advisor.duckdb"
 
 
 @pytest.mark.parametrize(
@@ -311,9 +292,9 @@ def store_path_safety(tmp_path: Path) -> Path:
         "DROP TABLE plain_decode",
     ],
 )
-def test_the_serving_connection_refuses(store_path_safety: Path, query: str):
-    build(store_path_safety, kernels=None)
-    with open_store(store_path_safety) as store:
+def test_the_serving_connection_refuses(store_path: Path, query: str):
+    build(store_path, kernels=None)
+    with open_store(store_path) as store:
         with pytest.raises(duckdb.Error):
             store.rows(query)
         assert plain_decode_points(store).empty
@@ -345,90 +326,87 @@ BUILD_AND_HANG = """
 """
 
 
-def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp_path: Path, store_path_safety: Path):
-    build(store_path_safety, kernels=None)
-    before = store_path_safety.read_bytes()
+def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp_path: Path, store_path: Path):
+    build(store_path, kernels=None)
+    before = store_path.read_bytes()
     package = fake_package(tmp_path / "package")
-    child = _child(BUILD_AND_HANG, str(store_path_safety), str(package.systems))
+    child = _child(BUILD_AND_HANG, str(store_path), str(package.systems))
     try:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == "halfway"
-        assert store_path_safety.with_name("advisor.duckdb.new").exists(), "the child is in the middle of its build"
+        assert store_path.with_name("advisor.duckdb.new").exists(), "the child is in the middle of its build"
     finally:
         child.send_signal(signal.SIGKILL)
         child.communicate()
-    assert store_path_safety.read_bytes() == before
-    with open_store(store_path_safety) as store:
+    assert store_path.read_bytes() == before
+    with open_store(store_path) as store:
         assert measured_moe(store).empty
-    build(store_path_safety, kernels=package)
-    assert not store_path_safety.with_name("advisor.duckdb.new").exists()
-    with open_store(store_path_safety) as store:
+    build(store_path, kernels=package)
+    assert not store_path.with_name("advisor.duckdb.new").exists()
+    with open_store(store_path) as store:
         assert len(measured_moe(store)) == 2
 
 
-def test_a_second_process_that_builds_is_told_so(tmp_path: Path, store_path_safety: Path):
+def test_a_second_process_that_builds_is_told_so(tmp_path: Path, store_path: Path):
     package = fake_package(tmp_path / "package")
-    child = _child(BUILD_AND_HANG, str(store_path_safety), str(package.systems))
+    child = _child(BUILD_AND_HANG, str(store_path), str(package.systems))
     try:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == "halfway"
         with pytest.raises(AdvisorError, match="being written by another process"):
-            build(store_path_safety, kernels=None)
+            build(store_path, kernels=None)
     finally:
         child.kill()
         child.communicate()
 
 
 def test_the_lock_also_holds_between_threads_of_one_process(tmp_path: Path):
-    with (
-        only_writer(tmp_path / "x"),
-        pytest.raises(AdvisorError, match="try again"),
-        only_writer(tmp_path / "x"),
-    ):
+    with only_writer(tmp_path / "x"), pytest.raises(AdvisorError, match="try again"), only_writer(tmp_path / "x"):
         pass
     with only_writer(tmp_path / "x"):
         pass
 
 
-def test_a_failed_build_leaves_the_old_store_and_no_litter(tmp_path: Path, store_path_safety: Path):
-    build(store_path_safety, kernels=None)
-    before = store_path_safety.read_bytes()
+def test_a_failed_build_leaves_the_old_store_and_no_litter(tmp_path: Path, store_path: Path):
+    build(store_path, kernels=None)
+    before = store_path.read_bytes()
     package = fake_package(tmp_path / "package")
     (package.data / "h200_sxm/moe/vllm/1.0/moe_perf.parquet").write_bytes(b"not parquet")
     with pytest.raises(AdvisorError, match="kernel tables of aiconfigurator-core test-1 cannot be read"):
-        build(store_path_safety, kernels=package)
-    assert store_path_safety.read_bytes() == before
+        build(store_path, kernels=package)
+    assert store_path.read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.glob("advisor.duckdb*")) == ["advisor.duckdb", "advisor.duckdb.lock"]
 
 
-def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(tmp_path: Path, store_path_safety: Path):
-    build(store_path_safety, kernels=None)
-    with open_store(store_path_safety) as old:
+def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(tmp_path: Path, store_path: Path):
+    build(store_path, kernels=None)
+    with open_store(store_path) as old:
         package = fake_package(tmp_path / "package")
         add_table(tmp_path / "package", "l40s/moe/vllm/1.0", "moe_perf", moe_rows([0.1]))
-        build(store_path_safety, kernels=package)
-        with open_store(store_path_safety) as new:
+        build(store_path, kernels=package)
+        with open_store(store_path) as new:
             assert len(measured_moe(new)) == 3
         assert measured_moe(old).empty
 
 
-def test_the_environment_variable_names_the_default_store(store_path_safety: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(store_path_safety))
+def test_the_environment_variable_names_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    named = tmp_path / "made" / "advisor.duckdb"
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(named))
     build(kernels=None)
     with open_store() as store:
-        assert store.path == store_path_safety
+        assert store.path == named
 
 
-def test_a_foreign_file_and_another_schema_are_refused_with_advice(store_path_safety: Path):
-    store_path_safety.write_text("hello")
+def test_a_foreign_file_and_another_schema_are_refused_with_advice(store_path: Path):
+    store_path.write_text("hello")
     with pytest.raises(AdvisorError, match="not a usable store"):
-        open_store(store_path_safety)
-    store_path_safety.unlink()
-    build(store_path_safety, kernels=None)
-    with duckdb.connect(str(store_path_safety)) as connection:
+        open_store(store_path)
+    store_path.unlink()
+    build(store_path, kernels=None)
+    with duckdb.connect(str(store_path)) as connection:
         connection.execute("UPDATE store_info SET value = '999' WHERE key = 'schema_version'")
     with pytest.raises(AdvisorError, match="schema version 999"):
-        open_store(store_path_safety)
+        open_store(store_path)
 
 
 def test_a_folder_that_cannot_be_made_or_locked_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -12,39 +12,15 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.published import gain_factor
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
-from advisor.measured.validation import (
-    chance_kept_text,
-    chances_kept,
-    predict_rows,
-    read_judged,
-    validate,
-)
+from advisor.measured.validation import chance_kept_text, chances_kept, predict_rows, read_judged, validate
 from advisor.prediction import AdvisorError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
-ROW = {
-    "hardware_id": "h200-sxm",
-    "gpu_count": "8",
-    "tensor_parallel": "8",
-    "expert_parallel": "",
-    "engine": "SGLang",
-    "model_id": "deepseek-v3",
-    "weight_dtype": "",
-    "drafter": "mtp",
-    "draft_tokens_k": "3",
-    "draft_structure": "chain",
-    "batch_size": "8",
-    "batch_kind": "batch",
-    "input_tokens": "",
-    "output_tokens": "",
-    "dataset": "",
-    "metric": "ratio_only",
-    "accepted_length": "2.44",
-    "accepted_length_same_run": "1",
-    "speedup": "1.6",
-    "source_title": "a test",
-    "notes": "",
-}
+ROW = {"hardware_id": "h200-sxm", "gpu_count": "8", "tensor_parallel": "8", "expert_parallel": "", "engine": "SGLang"}
+ROW |= {"model_id": "deepseek-v3", "weight_dtype": "", "drafter": "mtp", "draft_tokens_k": "3"}
+ROW |= {"draft_structure": "chain", "batch_size": "8", "batch_kind": "batch", "input_tokens": "", "output_tokens": ""}
+ROW |= {"dataset": "", "metric": "ratio_only", "accepted_length": "2.44", "accepted_length_same_run": "1"}
+ROW |= {"speedup": "1.6", "source_title": "a test", "notes": ""}
 
 
 def published() -> pd.DataFrame:
@@ -275,50 +251,17 @@ def test_a_file_without_a_predictable_row_is_judged_to_hold_none() -> None:
     assert (found.overall.n, found.n_refused, found.by_laboratory) == (0, 1, {})
 
 
-RUN = {
-    "hardware_id": "h200-sxm",
-    "gpu_count": "8",
-    "tensor_parallel": "8",
-    "expert_parallel": "1",
-    "engine": "vllm",
-    "model_id": "deepseek-v3",
-    "drafter": "mtp",
-    "draft_tokens_k": "2",
-    "batch_size": "16",
-    "accepted_length": "2.2",
-    "accepted_length_same_run": "1",
-    "metric": "output_tok_per_s",
-    "input_tokens": "1000",
-    "output_tokens": "500",
-}
-OTHERWISE = {
-    "hardware_id": "b200-sxm",
-    "gpu_count": "16",
-    "tensor_parallel": "4",
-    "expert_parallel": "8",
-    "data_parallel": "2",
-    "decode_context_parallel": "8",
-    "engine": "sglang",
-    "engine_version": "0.6.0",
-    "model_id": "qwen3-235b-a22b",
-    "weight_dtype": "bf16",
-    "kv_dtype": "fp8",
-    "captured": "0",
-    "drafter": "eagle3",
-    "draft_tokens_k": "1",
-    "draft_structure": "tree",
-    "batch_size": "64",
-    "batch_kind": "per_gpu",
-    "input_tokens": "30000",
-    "output_tokens": "60",
-    "prompts_cached": "1",
-    "context_tokens": "60000",
-    "accepted_length": "1.5",
-    "accepted_length_same_run": "0",
-    "metric": "tpot_ms",
-    "routing": "uniform",
-    "touched_experts": "30",
-}
+RUN = {"hardware_id": "h200-sxm", "gpu_count": "8", "tensor_parallel": "8", "expert_parallel": "1", "engine": "vllm"}
+RUN |= {"model_id": "deepseek-v3", "drafter": "mtp", "draft_tokens_k": "2", "batch_size": "16"}
+RUN |= {"accepted_length": "2.2", "accepted_length_same_run": "1", "metric": "output_tok_per_s", "input_tokens": "1000"}
+RUN |= {"output_tokens": "500"}
+OTHERWISE = {"hardware_id": "b200-sxm", "gpu_count": "16", "tensor_parallel": "4", "expert_parallel": "8"}
+OTHERWISE |= {"data_parallel": "2", "decode_context_parallel": "8", "engine": "sglang", "engine_version": "0.6.0"}
+OTHERWISE |= {"model_id": "qwen3-235b-a22b", "weight_dtype": "bf16", "kv_dtype": "fp8", "captured": "0"}
+OTHERWISE |= {"drafter": "eagle3", "draft_tokens_k": "1", "draft_structure": "tree", "batch_size": "64"}
+OTHERWISE |= {"batch_kind": "per_gpu", "input_tokens": "30000", "output_tokens": "60", "prompts_cached": "1"}
+OTHERWISE |= {"context_tokens": "60000", "accepted_length": "1.5", "accepted_length_same_run": "0", "metric": "tpot_ms"}
+OTHERWISE |= {"routing": "uniform", "touched_experts": "30", "tokens_in_step": "60"}
 NO_QUESTION = {"point_id", "tier", "source_title", "source_url", "date", "derived", "notes", "async_scheduling"}
 MEASURED = {name for name in COLUMNS["points"] if name.endswith(("_s", "_per_s", "_value"))} | {"speedup"}
 OWN_TESTS = {"hardware_json", "model_config_json", "n_experts", "n_active", "acceptance_by_position", "dataset", "task"}

@@ -12,17 +12,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.catalog.models import model_profile
 from advisor.measured.seeds import read_claims, read_findings
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
-from advisor.predict.usual import nearest_acceptance
 from advisor.ui import OLD_PATHS
 from advisor.ui.bar.fields import TYPED, understood
 from advisor.ui.bar.more import IN_THE_BAR
-from advisor.ui.own_data import NAMES, START_ACCEPTANCE
+from advisor.ui.own_data import NAMES
 from advisor.ui.own_data import START as fields_START
 from advisor.ui.serve import live as live_page
 from advisor.ui.state import link_to
@@ -126,18 +124,7 @@ def test_numbers_command_and_engine_always_go_together(engine: str, starts: str)
 def test_the_command_of_an_own_model_names_it_and_a_draft_checkpoint_is_asked_for() -> None:
     mine = live(app(**link(Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON))))
     assert "vllm serve own-tiny" in mine["command"]["text"]
-    assert live(app())["command"]["note"] == "YOUR-DRAFT-MODEL: your EAGLE-3 checkpoint."
-
-
-def test_an_own_model_is_answered_for_what_its_file_says_whatever_it_is_called() -> None:
-    asked = {"hardware_id": "h200-sxm", "weight_dtype": "fp8", "acceptance": "2.4@3", "batch_size": 16}
-    config = json.dumps(dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512})
-    shipped = live(app(**link(Scenario(**asked, model_id="qwen3-30b-a3b"))))["tpot_ms"]
-    mine, same_name = (
-        live(app(**link(Scenario(**asked, model_id=name, model_config_json=config))))["tpot_ms"]
-        for name in ("mine", "qwen3-30b-a3b")
-    )
-    assert mine == same_name != shipped
+    assert live(app())["command"]["note"] == "DRAFT-MODEL: your EAGLE-3 checkpoint."
 
 
 def test_a_scenario_that_does_not_fit_says_what_it_needs_and_what_would_hold_it() -> None:
@@ -216,10 +203,6 @@ def test_an_old_path_leads_to_the_page_that_shows_the_same(path: str, page: str,
 def test_an_accepted_length_is_typed_under_more_as_a_number_a_list_or_a_curve() -> None:
     assert understood(" 2.1 ") == "2.1@3"
     assert understood("0.7,0.5") == "0.7,0.5"
-    test = app(acceptance="2.4@3")
-    test.button(key="acceptance_unknown").click().run()
-    scenario = test.session_state["_scenario"]
-    assert scenario.acceptance == nearest_acceptance(scenario.model_id, scenario.drafter_id, START_ACCEPTANCE)
 
 
 def test_the_engine_s_chips_take_what_was_said_of_another_release_away() -> None:
@@ -377,8 +360,9 @@ def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> No
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
     for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "How often right")):
-        for drawn in charts(app(page, tab)):
-            assert any(letter.isdigit() for letter in drawn.proto.alt)
+        found = charts(app(page, tab))
+        assert found, page
+        assert all(any(letter.isdigit() for letter in drawn.proto.alt) for drawn in found)
 
 
 def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -559,10 +543,10 @@ def test_trust_lists_the_claims_of_the_sources_with_their_state() -> None:
     assert sorted(shown["State"]) == sorted(found.state for found in read_findings().values())
 
 
-def test_trust_is_one_page_that_shows_the_odds_by_decile() -> None:
+def test_trust_is_one_page_that_shows_the_odds() -> None:
     test = app("trust", acceptance="2.4@3")
     assert not test.tabs
     odds = chart(test, "chances")
-    kept = chances_kept(read_judged()[1], [tenth / 10 for tenth in range(11)])
+    kept = chances_kept(read_judged()[1])
     assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
     assert "Farthest from the stated chance" in odds.proto.alt

@@ -110,18 +110,12 @@ def test_experts_are_read_in_any_order_and_what_is_left_out_is_the_own() -> None
     assert parse_experts(own.text, Experts(2, 1, 0.0, 16)) == own
 
 
-def test_a_mix_of_batches_stands_in_place_of_the_slider() -> None:
-    test = page(design_batches="1:0.25,64:0.75")
-    assert "1:0.25,64:0.75" in shown(test)
-    expected = answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75"))
-    assert test.title[0].value == expected.headline
-
-
-def test_the_batch_is_a_slider_that_asks_the_question_anew() -> None:
+def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
     test = page()
-    test.select_slider(key="design_batch").set_value(1).run()
-    assert test.title[0].value == design_answer(design_space(SCENARIO, batches=[1])).headline
-    assert test.title[0].value != ANSWER.headline
+    test.text_input(key="design_batches").set_value("3").run()
+    assert test.title[0].value == design_answer(design_space(SCENARIO, batches=[3])).headline != ANSWER.headline
+    test.text_input(key="design_batches").set_value("1:0.25,64:0.75").run()
+    assert test.title[0].value == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline
 
 
 def test_a_design_opens_in_serve_as_the_model() -> None:
@@ -234,7 +228,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
     test.button(key="design_from_size").click().run()
     assert not test.exception
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
-    assert "Keep your design" not in test.title[0].value
+    assert "Keep" not in test.title[0].value
     assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
 
 

@@ -70,7 +70,7 @@ def test_values_outside_the_formula_are_refused():
 
 def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
     assert set(drafter_ids()) >= {
-        *("none", "eagle3", "eagle", "mtp", "draft_model", "ngram", "suffix", "p-eagle", "dflash", "dspark"),
+        *("none", "eagle3", "eagle", "mtp", "draft_model", "ngram", "suffix", "p-eagle", "dflash", "dspark")
     }
     for name in drafter_ids():
         drafter = load_drafter(name)

@@ -180,12 +180,15 @@ def test_compressed_attention_keeps_a_window_beside_its_entries() -> None:
     assert float(kv_bytes(model, context)) == pytest.approx(expected)
 
 
-def test_window_layers_stop_growing_at_the_window() -> None:
+def test_window_layers_stop_growing_at_the_window_and_caches_broadcast_over_batch_and_context() -> None:
     model = load_model("gpt-oss-20b")
     entry = 2 * 8 * 64 * BF16
     for context in (1, 100, 128, 129, 4096):
         expected = entry * (12 * context + 12 * min(context, 128))
         assert float(kv_bytes(model, context)) == expected
+    grid = kv_bytes(model, np.array([[10.0], [1000.0]]), np.array([1, 2, 4]), kv_dtype_bytes=1.0)
+    assert grid.shape == (2, 3)
+    assert grid[1, 2] == 4 * float(kv_bytes(model, 1000, kv_dtype_bytes=1.0))
 
 
 def test_linear_layers_keep_a_state_whatever_the_context() -> None:
@@ -201,13 +204,6 @@ def test_mamba_states_match_their_papers_shapes() -> None:
     jamba, nemotron = load_model("jamba-v0.1"), load_model("nemotron-3-nano")
     assert float(state_bytes(jamba)) == 28 * (8192 * 16 + 8192 * 3) * 4
     assert float(state_bytes(nemotron)) == 23 * (64 * 64 * 128 + (64 * 64 + 2 * 8 * 128) * 3) * 4
-
-
-def test_cache_bytes_broadcast_over_batch_and_context() -> None:
-    model = load_model("gpt-oss-20b")
-    grid = kv_bytes(model, np.array([[10.0], [1000.0]]), np.array([1, 2, 4]), kv_dtype_bytes=1.0)
-    assert grid.shape == (2, 3)
-    assert grid[1, 2] == 4 * float(kv_bytes(model, 1000, kv_dtype_bytes=1.0))
 
 
 @pytest.mark.parametrize("context", [-1, float("nan")])

@@ -68,17 +68,13 @@ def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -
     assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {one.key for one in OVERHEADS}
 
 
-def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> None:
+def test_overheads_are_drawn_together_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
     assert (
         *("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s"),
         *("reread_share", "verified_per_token"),
     ) == OVERHEAD_NAMES
     assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
-
-
-def test_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
-    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
     together, apart = make_draws(costs, n_draws=8), make_draws(costs, n_draws=8, kernel_seed=1)
     moved = {name for name in together.factor if not np.array_equal(together.factor[name], apart.factor[name])}
     free = {one.key for one in KERNELS if not np.allclose(together.factor[one.key], 1.0)}

@@ -25,12 +25,7 @@ from advisor.prediction import AdvisorError
 
 SETUP = load_setup(
     build_scenario(
-        hardware_id="h200-sxm",
-        model_id="qwen3-30b-a3b",
-        drafter_id="none",
-        acceptance="0",
-        expert_parallel=8,
-        n_gpus=8,
+        hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="none", acceptance="0", expert_parallel=8, n_gpus=8
     )
 )
 

@@ -75,19 +75,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "wire_bytes": ({"X_out": 8, "X": 16, "k": 8, "tp": 4}, 24),
     "nodes_reached": ({"n": 8, "R": 16, "k": 2}, 0.75),
     "prompt_exchange": (
-        {
-            "X": 12,
-            "k": 8,
-            "tp": 4,
-            "t0": 1,
-            "BW": 8,
-            "r": 1.5,
-            "L": 3,
-            "X_net": 24,
-            "s": 0.75,
-            "t_net": 4,
-            "BW_net": 2,
-        },
+        {"X": 12, "k": 8, "tp": 4, "t0": 1, "BW": 8, "r": 1.5, "L": 3, "X_net": 24, "s": 0.75, "t_net": 4, "BW_net": 2},
         2 * 3 * 1.5 * (1 + 3 + 12),
     ),
     "network_wait": ({"X_net": 24, "s": 0.75, "t_net": 4, "BW_net": 2}, 12),
@@ -168,7 +156,13 @@ WITHOUT_OPTIONS: tuple[tuple[Law, dict[str, float], float], ...] = (
     (laws.sent_bytes, {"X": 12, "k": 8}, 96),
     (laws.expert_exchange, {"X": 12, "k": 8, "BW": 8}, 24),
     (laws.expert_exchange, {"X": 12, "k": 8, "BW": 8, "X_net": 24, "t_net": 4, "BW_net": 2}, 24),
+    (laws.expert_exchange, {"X": 12, "k": 8, "s": 0.5, "t_net": 4, "BW_net": 2}, 4),
+    (laws.expert_exchange, {"X": 12, "k": 8, "X_net": 24, "s": 0.5, "BW_net": 2}, 12),
+    (laws.prompt, {"n": 2, "T_with": 5, "T_without": 3, "T_attn": 1, "T_small": 0.5}, 5.5),
     (laws.prompt_exchange, {"X": 12, "k": 8, "BW": 8}, 24),
+    (laws.prompt_exchange, {"X": 12, "k": 8, "s": 0.5, "t_net": 4, "BW_net": 2}, 4),
+    (laws.prompt_exchange, {"X": 12, "k": 8, "X_net": 24, "t_net": 4, "BW_net": 2}, 24),
+    (laws.prompt_exchange, {"X": 12, "k": 8, "X_net": 24, "s": 0.5, "BW_net": 2}, 24),
     (laws.prompt_exchange, {"X": 12, "k": 8, "BW": 8, "X_net": 48, "s": 0.5, "t_net": 4, "BW_net": 2}, 52),
     (laws.wire_bytes, {"X_out": 8, "X": 16, "k": 8}, 96),
     (laws.network_wait, {"X_net": 24, "s": 0.5, "BW_net": 2}, 6),
@@ -222,14 +216,14 @@ OTHER_SIDES: tuple[tuple[str, Law, dict[str, float], float], ...] = (
     (
         "a network quicker than the links inside leaves the exchange waiting for those",
         laws.expert_exchange,
-        {"X": 12, "k": 8, "BW": 2, "X_net": 24, "s": 0.25, "t_net": 1, "BW_net": 8},
-        2 * 0.75 * 48,
+        {"X": 12, "k": 8, "tp": 2, "BW": 2, "X_net": 24, "s": 0.25, "t_net": 1, "BW_net": 8},
+        2 * 0.75 * 24,
     ),
     (
         "links that pass a prompt on inside may take longer than the network",
         laws.prompt_exchange,
-        {"X": 12, "k": 8, "BW": 2, "X_net": 24, "s": 0.25, "t_net": 1, "BW_net": 8},
-        2 * 48,
+        {"X": 12, "k": 8, "tp": 2, "BW": 2, "X_net": 24, "s": 0.25, "t_net": 1, "BW_net": 8},
+        2 * 24,
     ),
     ("ranks that fill less than a node reach no other one", laws.nodes_reached, {"n": 8, "R": 4, "k": 3}, 0),
     ("ranks that fill less than a node have no choices elsewhere", laws.other_nodes, {"n": 8, "R": 4}, 0),
@@ -289,8 +283,7 @@ def test_an_optional_term_is_left_out_of_what_is_shown_where_it_is_absent(name: 
 
 
 @pytest.mark.parametrize(
-    ("law", "coefficients"),
-    [(laws.routed_layers, laws.ROUTED_COEFFICIENTS), (laws.stream, laws.STREAM_COEFFICIENTS)],
+    ("law", "coefficients"), [(laws.routed_layers, laws.ROUTED_COEFFICIENTS), (laws.stream, laws.STREAM_COEFFICIENTS)]
 )
 def test_a_linear_law_is_the_sum_of_its_columns_times_its_coefficients(law: Law, coefficients: tuple[str, ...]) -> None:
     values, result = BY_HAND[law.__name__]

@@ -27,10 +27,12 @@ from advisor.physics.kernel_costs import (
 from advisor.physics.step import (
     MoeShape,
     Placement,
+    StepTime,
     exchanges,
     expert_shape,
     expert_work,
     gemm_time,
+    in_graph,
     launched_layers,
     matrix_products,
     norm_symbols,
@@ -314,10 +316,25 @@ def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
     placement = Placement(1, 8, balance=balance)
     uneven = slowest_rank(MOE, placement, shape, np.asarray(16.0), np.asarray(1.0), np.asarray(32.0), "bf16")
     # 32 of 64 experts touched: 1.25 x 4 on the slowest of 8 ranks; 2 x 8 of the 64 choices: 3.2 rows an expert.
-    weights, flops = 3 * 1024 * 512 * 2 * 5, 2 * 3 * 1024 * 512 * 5 * 16
     moved = 16 * (4 * 1024 + 2 * 3 * 512) + 4 * 16 * 1024
-    expected = laws.routed_layers(W=weights, U=5, F=flops, A=moved, N=72, ep=8, **MOE.symbols)
-    assert float(routed_time(MOE, placement, shape, 16, 32, "bf16", uneven=uneven)) == pytest.approx(expected)
+    for touched, on_rank, rows in ((32, 5, 16.0), (4, 0.625, 25.6 + 7.5)):  # in tiles of 16 rows
+        weights, flops = 3 * 1024 * 512 * 2 * on_rank, 2 * 3 * 1024 * 512 * on_rank * rows
+        expected = laws.routed_layers(W=weights, U=on_rank, F=flops, A=moved, N=72, ep=8, **MOE.symbols)
+        assert float(routed_time(MOE, placement, shape, 16, touched, "bf16", uneven=uneven)) == pytest.approx(expected)
+    assert slowest_rank(MOE, Placement(1, 2, 0, balance), shape, np.asarray(16.0), np.asarray(1.0), touched, "bf16")
+    for ranks in (1, 2):
+        counted, assumed = (
+            routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=each) for each in (uneven, None)
+        )
+        assert (counted == assumed) == (ranks == 1)
+    assert components(placement=placement)["routed"] != components(placement=Placement(1, 8))["routed"]
+
+
+def test_rows_of_padding_attend_to_nothing_and_no_rank_holds_a_copy_unless_told() -> None:
+    decoding, computed = ({name: np.array(t) for name in ("attention", "routed")} for t in (1.0, 3.0))
+    found = in_graph(StepTime(decoding), StepTime(computed | {"host": np.array(2.0)})).components
+    assert found == {"attention": 1.0, "routed": 3.0, "host": 2.0}
+    assert Placement().redundant == 0
 
 
 def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_longest() -> None:
@@ -326,7 +343,7 @@ def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_l
     balance = RankBalance(np.array([16.0]), reads, serves, np.array([[1.0]]), 64.0)
     waits = {}
     for tokens in (16.0, 4096.0):  # weights decide a small step, arithmetic a large one
-        step = (np.asarray(tokens), np.asarray(1.0), np.asarray(min(32.0, 64.0)), "bf16")
+        step = (np.asarray(tokens / 16.0), np.asarray(16.0), np.asarray(32.0), "bf16")
         found = slowest_rank(MOE, Placement(1, 8, balance=balance), shape, *step)
         assert found is not None
         waits[tokens] = float(found.touched), float(found.pairs)

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.physics.routing_trace import RoutingFit, fit_overlaps, fit_sequences
+from advisor.physics.routing_trace import fit_overlaps, fit_sequences
 from advisor.physics.touched_experts import (
     _load_nodes,
     _nodes,
     expected_experts,
     local_experts,
+    one_prompt_cv,
     touched_experts,
+    touched_under,
     unrelated_overlap,
 )
 from advisor.prediction import AdvisorError
@@ -54,13 +56,10 @@ def test_experts_on_the_slowest_rank_by_hand() -> None:
 def test_no_rank_touches_more_experts_than_it_holds() -> None:
     assert float(local_experts(100, 128, 32)) == 4.0
     assert float(local_experts(126, 128, 8)) == 16.0
+    assert local_experts(128.0, 128, [1, 2, 4, 8, 16, 32]) == pytest.approx(128 / np.array([1, 2, 4, 8, 16, 32]))
     assert local_experts([8.0, 128.0], 128, [[1], [2]]) == pytest.approx(
         np.array([[8.0, 128.0], [4 + 0.57 * math.sqrt(4 * 120 / 128), 64.0]])
     )
-
-
-def test_all_experts_touched_leave_no_rank_slower_than_another() -> None:
-    assert local_experts(128.0, 128, [1, 2, 4, 8, 16, 32]) == pytest.approx(128 / np.array([1, 2, 4, 8, 16, 32]))
 
 
 def loads(n_experts: object, n_active: object, cv: object) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +78,7 @@ def test_expert_loads_have_the_mean_and_the_variation_asked_for_also_where_the_b
     assert (load.max(axis=1) <= 1.0).all()
     assert (load.max(axis=1) == 1.0).tolist() == [False, True, True, True]
     assert (np.diff(load, axis=1) >= 0.0).all()
+    assert loads(64, 8, 0.0)[0] == pytest.approx(np.full(32, 0.125), rel=1e-12)
 
 
 @pytest.mark.parametrize("n_experts", [2, 8, 32])
@@ -94,23 +94,12 @@ def test_no_expert_is_busier_than_the_one_in_the_middle_of_the_last_rank(n_exper
     assert math.log(load[-1] / load[16]) == pytest.approx(slope * (edge - float(_nodes()[0][16])), rel=1e-9)
 
 
-def test_even_loads_are_equal() -> None:
-    assert loads(64, 8, 0.0)[0] == pytest.approx(np.full(32, 0.125), rel=1e-12)
-
-
 def test_the_most_uneven_load_that_k_of_n_can_have_is_the_limit() -> None:
     """2 of 8: two experts that every token chooses have a variation of sqrt(3) = 1.732."""
     assert float(touched_experts(4, 1, 8, 2, math.sqrt(3.0))) >= 2.0
     for cv, n_active in ((1.74, 2), (0.01, 8), (-0.1, 2)):
         with pytest.raises(AdvisorError, match="load_cv"):
             touched_experts(1, 1, 8, n_active, cv)
-
-
-def test_a_sequence_brings_up_to_512_tokens() -> None:
-    assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
-    for batch, tokens, name in ((1, 513, "tokens_per_sequence"), (1, 0, "tokens_per_sequence"), (math.inf, 1, "batch")):
-        with pytest.raises(AdvisorError, match=name):
-            touched_experts(batch, tokens, 8, 2)
 
 
 def test_many_questions_at_once_are_answered_as_each_alone() -> None:
@@ -203,34 +192,18 @@ def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
     cv = skew * math.sqrt(n_experts / n_active - 1)
     touched = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
     assert n_active - 1e-9 <= touched <= min(n_experts, batch * tokens * n_active) + 1e-9
+    assert touched <= float(touched_experts(batch, tokens, n_experts, n_active, cv)) + 1e-6
     assert float(touched_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
     assert float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
 
 
-@settings(max_examples=50)
-@given(batch=st.integers(1, 64), tokens=st.integers(1, 8), phi=st.floats(0.0, 1.0), rho=st.floats(0.0, 1.0))
-def test_correlation_never_raises_the_count(batch: int, tokens: int, phi: float, rho: float) -> None:
-    independent = float(touched_experts(batch, tokens, 128, 8, 0.5))
-    assert float(touched_experts(batch, tokens, 128, 8, 0.5, phi, rho)) <= independent + 1e-6
-
-
-def test_without_skew_and_correlation_the_default_form_is_the_uniform_one() -> None:
+def test_limits_are_uniform_routing_a_dense_model_and_tokens_that_bring_nothing_new() -> None:
     batch, tokens = np.arange(1, 40)[:, None], np.arange(1, 9)
     assert touched_experts(batch, tokens, 128, 8) == pytest.approx(expected_experts(batch * tokens, 128, 8), rel=1e-6)
-
-
-def test_k_equal_to_n_is_dense() -> None:
     assert touched_experts([1, 7], 3, 16, 16, 0.0, 0.3, 0.2) == pytest.approx([16, 16])
-
-
-def test_one_token_per_sequence_knows_no_correlation() -> None:
-    assert float(touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(float(touched_experts(9, 1, 64, 6, 0.4)))
-
-
-def test_full_affinity_makes_later_tokens_free() -> None:
-    assert float(touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0)) == pytest.approx(
-        float(touched_experts(3, 1, 64, 6)), rel=1e-5
-    )
+    assert touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9) == pytest.approx(touched_experts(9, 1, 64, 6, 0.4))
+    assert touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0) == pytest.approx(touched_experts(3, 1, 64, 6), rel=1e-5)
+    assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
 
 
 def test_it_broadcasts_over_every_argument() -> None:
@@ -246,7 +219,8 @@ def test_it_broadcasts_over_every_argument() -> None:
     [
         ((1, 1, 8, 9), "n_active"),
         ((0, 1, 8, 2), "batch_size"),
-        ((1, 1.5, 8, 2), "tokens_per_sequence"),
+        ((math.inf, 1, 8, 2), "batch"),
+        *(((1, tokens, 8, 2), "tokens_per_sequence") for tokens in (0, 1.5, 513)),
         ((1, 1, 8, 2, 3.0), "load_cv=3"),
         ((1, 1, 8, 2, math.nan), "load_cv"),
         ((1, 1, 8, 2, 0.1, 1.2), "affinity"),
@@ -259,52 +233,85 @@ def test_impossible_arguments_are_refused_by_name(arguments: tuple[float, ...], 
         touched_experts(*arguments)
 
 
-def simulate_trace(rng: np.random.Generator, sequences: int, tokens: int, n: int, k: int, rho: float) -> np.ndarray:
-    """Uniform routing where, with chance rho, a token repeats all of its predecessor's experts."""
-    ids = np.empty((sequences, tokens, k), int)
-    for s in range(sequences):
-        for t in range(tokens):
-            ids[s, t] = ids[s, t - 1] if t and rng.random() < rho else rng.choice(n, k, replace=False)
-    return ids
+def alternating(n_sequences: int, tokens: int = 8) -> list[np.ndarray]:
+    """Of one layer and k = 4: even sequences alternate between experts 0-3 and 4-7, odd ones between 8-11 and 12-15."""
+    sets = np.arange(16).reshape(2, 2, 1, 4)
+    return [sets[row % 2][np.arange(tokens) % 2] for row in range(n_sequences)]
 
 
-def fit_of(ids: np.ndarray, n_experts: int) -> RoutingFit:
-    """Of a trace of one layer, [sequences, tokens, k]."""
-    return fit_sequences(list(ids[:, :, None, :]), n_experts).fit
+def test_overlaps_give_their_three_parameters_by_hand_and_stay_in_what_is_possible() -> None:
+    """CV^2 = 0.544 * 10/4 - 1, and each overlap lies three quarters of the way from the one before to 1."""
+    assert fit_overlaps(0.544, 0.9715, 0.886, 10, 4) == pytest.approx((0.6, 0.75, 0.75))
+    assert fit_overlaps(1.0, 1.0, 1.0, 10, 4) == pytest.approx((math.sqrt(1.5), 0.0, 0.0))
+    assert fit_overlaps(1.5, 0.0, 1.5, 10, 4) == pytest.approx((math.sqrt(1.5), 0.0, 0.0))
+    assert fit_overlaps(0.5, 1.5, 0.5, 10, 4)[1:] == (0.0, 1.0)
+    assert fit_overlaps(0.5, 0.0, 1.5, 10, 4)[1:] == (1.0, 0.0)
 
 
-def test_independent_uniform_routing_overlaps_by_k_over_n_at_every_lag() -> None:
-    ids = simulate_trace(np.random.default_rng(1), 40, 128, 128, 8, 0.0)
-    assert fit_of(ids, 128).overlap_by_lag == pytest.approx(np.full(7, 0.0625), abs=3e-3)
+def test_a_trace_of_two_sequences_by_hand() -> None:
+    """No expert in common; every second lag repeats, so that lags 4 to 7 overlap by a half."""
+    trace = fit_sequences(alternating(2), 16)
+    assert (trace.n_sequences, trace.n_tokens, trace.layers) == (2, 16, (0,))
+    assert trace.fit.overlap_by_lag == (0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0)
+    assert (trace.fit.load_cv, trace.fit.affinity, trace.fit.stickiness) == (0.0, 0.5, 0.0)
+    assert trace.fit.unrelated_overlap == 0.0
+    counted = {(row.batch_size, row.tokens): row.counted for row in trace.unions}
+    assert counted == {(b, t): 4.0 * b * min(t, 2) for b in (1, 2) for t in (1, 2, 4, 8)}
+    last = trace.unions[-1]
+    assert last.uniform == pytest.approx(16 * (1 - 0.75**16))
+    assert last.predicted == pytest.approx(float(touched_experts(2, 8, 16, 4, 0.0, 0.5, 0.0)))
 
 
-def test_a_trace_gives_back_the_stickiness_it_was_made_with_and_the_union_it_shows() -> None:
-    ids = simulate_trace(np.random.default_rng(2), 40, 64, 64, 6, 0.3)
-    fit = fit_of(ids, 64)
-    low, high = fit.stickiness_interval
-    assert low <= fit.stickiness <= high
-    assert fit.stickiness == pytest.approx(0.3, abs=0.03)
-    shown = np.mean([len(np.unique(ids[s, t : t + 4])) for s in range(40) for t in range(60)])
-    predicted = touched_experts(1, 4, 64, 6, fit.load_cv, fit.affinity, fit.stickiness)
-    assert float(predicted) == pytest.approx(shown, rel=0.02)
+def test_a_trace_is_long_and_wide_enough_from_its_limits_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    five = alternating(5)
+    assert [fit_sequences(five, experts).warnings for experts in (16, 24, 33)] == [()] * 3
+    assert "50% of the experts are never chosen" in fit_sequences(five, 32).warnings[0], "5 choices for each"
+    short, few = fit_sequences([*five[:4], five[4][:7]], 16).warnings
+    assert (short[:29], few[:16]) == ("1 sequences shorter than 8 to", "only 4 sequences")
+    with pytest.raises(AdvisorError, match="expected 0 to 14"):
+        fit_sequences(five, 15)
+    with pytest.raises(AdvisorError, match="chooses one expert twice"):
+        fit_sequences([ids[..., [0, 1, 1]] for ids in five], 16)
+    monkeypatch.setattr("advisor.physics.routing_trace.MAX_USES", 5 * 16)
+    assert fit_sequences(five, 16).n_sequences == 5
+    with pytest.raises(AdvisorError, match="too many to count"):
+        fit_sequences(five, 17)
 
 
-def test_a_trace_with_own_experts_per_sequence_shows_affinity() -> None:
-    rng = np.random.default_rng(3)
-    ids = np.stack(
-        [
-            np.stack(
-                [rng.permutation(rng.permutation(64)[:16])[:6]] * 1 + [own[rng.permutation(16)[:6]] for _ in range(63)]
-            )
-            for own in (rng.permutation(64)[:16] for _ in range(30))
-        ]
-    )
-    fit = fit_of(ids, 64)
-    assert fit.affinity > 0.15
-    assert fit.affinity_interval[0] > 0.1
-    assert fit.stickiness < 0.05
+@pytest.mark.parametrize(("n_sequences", "half"), [(3, 2), (9, 4)])
+def test_an_interval_leaves_a_tenth_of_the_half_samples_on_each_side_and_holds_the_fit(
+    monkeypatch: pytest.MonkeyPatch, n_sequences: int, half: int
+) -> None:
+    sizes: list[int] = []
+
+    def planted(_: np.ndarray, lags: np.ndarray, *__: int) -> tuple[float, ...]:
+        sizes.append(len(lags))
+        return tuple(i * (len(sizes) - 1) / 1000 for i in (1, 2, 3)) if len(sizes) > 1 else (0.01, 0.5, 0.3)
+
+    monkeypatch.setattr("advisor.physics.routing_trace._parameters", planted)
+    fit = fit_sequences(alternating(n_sequences), 16).fit
+    assert sizes == [n_sequences, *[half] * 200]
+    assert fit.load_cv_interval == pytest.approx((0.01, 0.1801))
+    assert fit.affinity_interval == pytest.approx((0.0418, 0.5))
+    assert fit.stickiness_interval == pytest.approx((0.0627, 0.5403))
 
 
 def test_unrelated_overlap_grows_with_skew() -> None:
     assert float(unrelated_overlap(128, 8, 0.0)) == pytest.approx(0.0625)
     assert float(unrelated_overlap(128, 8, 0.942)) == pytest.approx(0.118, abs=1e-3)
+
+
+def test_sequences_of_one_prompt_meet_as_two_tokens_of_one_do() -> None:
+    """J = 0.125 at CV 1, and a fifth of the way from there to 1 is 0.3."""
+    assert float(one_prompt_cv(128, 8, 1.0, 0.2)) == pytest.approx(math.sqrt(0.3 * 16 - 1))
+
+
+def test_several_routings_at_once_give_what_each_gives_alone() -> None:
+    routings = [(0.0, 0.0, 0.0), (0.8, 0.2, 0.3), (0.4, 0.5, 0.1)]
+    step = (np.array([[1.0], [8.0]]), np.array([1.0, 4.0, 60.0]), 64, 6)
+    assert np.array_equal(touched_under(*step, routings), [touched_experts(*step, *one) for one in routings])
+    for bad, name in (((0.1, 1.2, 0.0), "affinity"), ((0.1, 0.0, -0.1), "stickiness")):
+        with pytest.raises(AdvisorError, match=f"^{name}"):
+            touched_under(*step, [bad])
+    with pytest.raises(AdvisorError, match="tokens_per_sequence"):
+        touched_under(1, 0, 64, 6, routings)

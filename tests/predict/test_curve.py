@@ -1,18 +1,12 @@
-"""The curve: identities between its parts, bands, tiers, limits.
-
-Batches to avoid: a jump of the verify step beyond its batch, with a speedup that falls and rises again.
-"""
+"""The curve: identities between its parts, bands, tiers, limits."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from advisor.answers.advice import advise
-from advisor.answers.best_k import kernel_cliffs
 from advisor.physics import laws
 from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
 from advisor.physics.components import COMPONENTS
@@ -22,7 +16,6 @@ from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
     DEFAULT_BATCHES,
     SCHEDULE_BATCHES,
-    Curve,
     batches_with,
     curve_columns,
     curve_for,
@@ -36,9 +29,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prompt_cost
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup, touched_in_pass
-from advisor.predict.tiers import (
-    beyond_log_sd,
-)
+from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 
 QWEN = Scenario(
@@ -48,23 +39,15 @@ DENSE = QWEN.model_copy(update={"model_id": "qwen3-8b"})
 BATCHES = [1, 4, 16, 64, 256]
 
 
-def test_k_0_is_plain_decode_at_every_batch_without_a_band() -> None:
+def test_k_0_is_plain_decode_components_add_up_and_the_band_holds_the_centre_and_most_draws() -> None:
     curve = speedup_curve(QWEN, BATCHES)
     for values in (curve.speedup, curve.low, curve.high, curve.verify_ratio):
         assert values[:, 0] == pytest.approx(1.0)
     assert curve.round_s[:, 0] == pytest.approx(curve.plain_step_s)
-
-
-def test_the_components_add_up_to_the_round_and_the_speedup_follows_from_them() -> None:
-    curve = speedup_curve(QWEN, BATCHES)
     assert sum(curve.round_components.values()) == pytest.approx(curve.round_s)
     assert sum(curve.plain_components.values()) == pytest.approx(curve.plain_step_s)
     assert curve.speedup == pytest.approx(curve.accepted_length * curve.plain_step_s[:, None] / curve.round_s)
     assert curve.tpot_s == pytest.approx(curve.plain_step_s[:, None] / curve.speedup)
-
-
-def test_the_band_contains_the_centre_and_most_draws() -> None:
-    curve = speedup_curve(QWEN, BATCHES)
     assert np.all(curve.low <= curve.speedup)
     assert np.all(curve.speedup <= curve.high)
     inside = (curve.draws >= curve.low) & (curve.draws <= curve.high)
@@ -446,61 +429,6 @@ def test_more_batches_join_the_usual_ones_in_order() -> None:
     assert len(found) == len(SCHEDULE_BATCHES) + 1 == 37
     assert set(DEFAULT_BATCHES) < set(SCHEDULE_BATCHES)
     assert {1.0, 5.0, 1024.0, 2000.0} <= set(found.tolist())
-
-
-MAVERICK = Scenario(
-    hardware_id="h200-sxm",
-    n_gpus=8,
-    tensor_parallel=8,
-    model_id="llama4-maverick",
-    engine="sglang",
-    drafter_id="eagle3",
-    acceptance="2.6@3",
-    k_max=3,
-    batch_size=4,
-)
-"""SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K = 3."""
-CLIFFS_BATCHES = [1.0, 8.0, 16.0, 32.0, 64.0, 128.0]
-PLAIN = speedup_curve(Scenario(acceptance="2.4@3", k_max=3), CLIFFS_BATCHES, [3])
-
-
-def curve(verify_s: list[float], speedup: list[float], tier: Tier = Tier.FITTED) -> Curve:
-    return dataclasses.replace(
-        PLAIN,
-        verify_step_s=np.array(verify_s)[:, None],
-        speedup=np.array(speedup)[:, None],
-        tier=np.full((len(CLIFFS_BATCHES), 1), tier, dtype=object),
-    )
-
-
-JUMP = [0.005, 0.006, 0.007, 0.020, 0.022, 0.024]
-DIP = [2.0, 1.8, 1.7, 1.1, 1.15, 1.5]
-
-
-def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
-    (found,) = kernel_cliffs(curve(JUMP, DIP), 0)
-    assert (found.first, found.last) == (17, 64)
-    assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
-    assert found.text.startswith(
-        "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification jumps"
-    )
-
-
-def test_a_dip_without_a_jump_a_jump_without_a_return_and_a_data_sheet_are_no_cliffs() -> None:
-    smooth = [0.005, 0.006, 0.007, 0.0139, 0.022, 0.024]
-    assert kernel_cliffs(curve(smooth, DIP), 0) == ()
-    assert kernel_cliffs(curve(JUMP, [2.0, 1.8, 1.7, 1.1, 1.05, 1.0]), 0) == ()
-    assert kernel_cliffs(curve(JUMP, [2.0, 1.8, 1.7, 1.6, 1.62, 1.65]), 0) == ()
-    assert kernel_cliffs(curve(JUMP, DIP, Tier.ROOFLINE), 0) == ()
-
-
-def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not() -> None:
-    advice = advise(MAVERICK)
-    (found,) = kernel_cliffs(advice.curve, advice.curve.column(3))
-    assert (found.first, found.least < 1.0 < found.before) == (33, True)
-    assert found.first <= 48 <= found.last
-    assert any(text.startswith("Avoid 33-") for text in advice.warnings)
-    assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)
 
 
 GRAPHS = QWEN.model_copy(update={"engine_version": "0.24.0", "k_max": 5})

@@ -10,9 +10,9 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.predict.curve import Curve, curve_for, held_sweep
 from advisor.predict.load import load_setup
-from advisor.predict.plain_sweep import parse_sweep, write_sweep
+from advisor.predict.plain_sweep import HeldSweep, PlainSweep, not_of, parse_sweep, sweep_factors, swept, write_sweep
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.prediction import Array
+from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.round import derive
 
 ASKED = build_scenario(
@@ -30,6 +30,87 @@ def with_sweep(factor: Callable[[Array], Array], scenario: Scenario = ASKED) -> 
 
 def curve(scenario: Scenario, batches: list[int] | None = None) -> Curve:
     return curve_for(load_setup(scenario), batches or [1, 16, 128, 256])
+
+
+def held(*ratio: float) -> HeldSweep:
+    """A sweep at batches 1, 4, 16, 64, its steps predicted to take 1, 2, 3, 4 s."""
+    predicted = np.arange(1.0, 5.0)
+    return HeldSweep(PlainSweep((), 2048, 4.0 ** np.arange(4), predicted * ratio), predicted)
+
+
+def test_a_sweep_beside_predictions_by_hand() -> None:
+    found = held(0.8, 0.8, 1.25, 1.25)
+    assert found.ratio == pytest.approx([0.8, 0.8, 1.25, 1.25])
+    assert found.scatter == pytest.approx(np.log(1.25))
+    assert not found.steady
+    assert "is not steady: its steps scatter by 22% around the predicted ones (12% at most)" in found.text_at(8)
+    for rise, jumps in ((1.51, ((16, 64, 1.51 * 4 / 3),)), (1.49, ())):
+        found = held(0.9, 0.9, 0.9, 0.9 * rise)
+        assert found.steady
+        assert [each[:2] for each in found.jumps] == [each[:2] for each in jumps]
+        assert [each[2] for each in found.jumps] == pytest.approx([each[2] for each in jumps])
+        assert found.ratio_at([0.5, 4, 32, 128]) == pytest.approx([0.9, 0.9, 0.9 * rise**0.5, 0.9 * rise])
+        assert "batch 1 to 64, lies 10% below the predicted steps" in found.text
+        assert ("rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64" in found.text) == bool(
+            jumps
+        )
+    beyond = [held(1.0, 1.0, 1.0, 2.0).text_at(batch).rpartition(" At ")[2] for batch in (5, 16, 100)]
+    assert beyond == [f"batch {batch} K = {k} and more run beyond it." for batch, k in ((5, 3), (16, 1), (100, 1))]
+    level = held(1.0, 1.0, 1.0, 1.0)
+    assert level.text == level.text_at(5)
+    assert "lies 0% above" in level.text
+    assert [each[:2] for each in held(0.6, 1.0, 1.0, 1.0).jumps] == [(1, 4)]
+
+
+def test_factors_by_hand_inside_the_sweep_and_beyond_its_last_batch() -> None:
+    def step_s(batch: Array, tokens: Array) -> Array:
+        return batch * (1.0 + tokens)
+
+    found = held(0.9, 0.9, 1.0, 1.0)
+    plain, verify = sweep_factors(found, step_s, np.array([4.0, 64.0, 128.0]), np.array([1.0, 4.0]))
+    assert plain == pytest.approx([0.9, 1.0, 1.0])
+    mean = 0.9 * ((1.0 * 16 * 2) / (0.9 * 4 * 5)) ** 0.5
+    assert verify == pytest.approx(np.array([[0.9, mean], [1.0, 1.0], [1.0, 1.0]]))
+    plain, verify = sweep_factors(held(0.8, 0.8, 1.25, 1.25), step_s, np.array([4.0, 64.0]), np.array([1.0, 4.0, 8.0]))
+    assert (plain.tolist(), verify.tolist()) == ([1.0] * 2, [[1.0] * 3] * 2), "not steady"
+
+
+def test_beyond_a_jump_the_sweep_is_believed_alone_and_else_the_mean_of_both() -> None:
+    assert swept(np.array([4.0, 4.0]), 9.0, np.array([1.5, 1.51])) == pytest.approx([1.5, 2.25])
+
+
+def line(batches: list[float], context: int = 2048, ms: float = 5.0) -> str:
+    return f"{'x/' * 12}{context}:" + ",".join(f"{one:g}={ms!r}" for one in batches)
+
+
+@pytest.mark.parametrize(
+    ("taken", "refused"),
+    [
+        (line([1, 2, 3]), line([1, 2])),
+        (line(list(range(1, 65))), line(list(range(1, 66)))),
+        (line([1, 2, 3], context=1), line([1, 2, 3], context=0)),
+        (line([1, 2, 3], ms=1e6), line([1, 2, 3], ms=1e6 + 0.5)),
+        (line([1, 2, 3], ms=1e-3), line([1, 2, 3], ms=0)),
+        (line([1, 2, 2.5]), line([1, 2, 2])),
+        (line([1, 2, 3]), line([0.5, 2, 3])),
+        (line([1, 2, 3]), line([1, 2, 3])[2:]),
+        (line([1, 2, 3]), line([1, 2, 3]).replace("5.0", "5.0=5.0")),
+    ],
+)
+def test_a_sweep_is_read_up_to_its_limits_and_refused_beyond(taken: str, refused: str) -> None:
+    assert parse_sweep(taken).step_s == pytest.approx(float(taken.rpartition("=")[2]) / 1e3)
+    with pytest.raises(AdvisorError, match="plain_sweep"):
+        parse_sweep(refused)
+    with pytest.raises(AdvisorError, match="its form is MODEL_ID/CHECKPOINT/HARDWARE_ID/"):
+        parse_sweep("x")
+    named = write_sweep(vars(ASKED) | {"model_id": "a/b:c"}, [1, 2, 3], [1, 1, 1])
+    assert parse_sweep(named).of[0] == "a_b_c"
+
+
+def test_a_sweep_holds_for_contexts_up_to_twice_as_long_or_short() -> None:
+    sweep = parse_sweep(with_sweep(np.ones_like).plain_sweep or "")
+    for context, holds in ((1024, True), (1023, False), (4096, True), (4097, False)):
+        assert (not_of(sweep, vars(ASKED) | {"context_tokens": context}) == "") == holds
 
 
 def test_a_sweep_as_predicted_moves_plain_steps_by_nothing_and_rounds_little() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,16 @@ from advisor.catalog.models import load_model
 from advisor.physics.step import MoeShape, exchanges
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import CHUNK_TOKENS, Prompt, prompt_cost, step_tokens
+from advisor.predict.prefill import (
+    CHUNK_TOKENS,
+    Prompt,
+    prefill_per_token_s,
+    prefill_shares_s,
+    prompt_cost,
+    step_tokens,
+)
 from advisor.predict.scenario import Scenario, write_loads
+from advisor.predict.setup import Setup
 
 DENSE = Scenario(
     hardware_id="h100-sxm",
@@ -25,10 +35,14 @@ DENSE = Scenario(
 BATCH = np.array([1.0, 16.0, 64.0])
 
 
-def prompt(**changes: object) -> Prompt:
-    found = prompt_cost(load_setup(DENSE.model_copy(update=changes)), BATCH)
+def cost(setup: Setup, batch: np.ndarray = BATCH, *layers_s: tuple[np.ndarray, np.ndarray]) -> Prompt:
+    found = prompt_cost(setup, batch, *layers_s)
     assert found is not None
     return found
+
+
+def prompt(**changes: object) -> Prompt:
+    return cost(load_setup(DENSE.model_copy(update=changes)))
 
 
 def test_a_dense_prompt_costs_its_arithmetic_by_hand() -> None:
@@ -58,6 +72,62 @@ def test_prefill_needs_both_lengths() -> None:
         assert prompt_cost(load_setup(DENSE.model_copy(update={left_out: None})), BATCH) is None
 
 
+def test_shares_of_a_token_are_all_prompts_and_its_own_and_nothing_without_lengths() -> None:
+    setup, found = load_setup(DENSE), prompt()
+    every, own = prefill_shares_s(setup, BATCH)
+    assert (every == found.per_token_s()).all()
+    assert (prefill_per_token_s(setup, BATCH) == every).all()
+    assert own == pytest.approx(every / BATCH)
+    bare = load_setup(DENSE.model_copy(update={"prompts": "cached"}))
+    assert [each.tolist() for each in (prefill_per_token_s(bare, BATCH), *prefill_shares_s(bare, BATCH))] == [
+        [0.0] * 3
+    ] * 3
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_chunk_of_its_own_pays_host_launches_and_logits_and_one_that_rides_along_finds_them_paid(engine: str) -> None:
+    setup = load_setup(DENSE.model_copy(update={"engine": engine}))
+    parts = curve_for(setup, BATCH, [0]).plain_components
+    found = cost(setup, BATCH, (np.full(3, 2.0), np.full(3, 0.5)))
+    logits = parts["lm_head"] if engine == "vllm" else parts["lm_head"][0]
+    outside = parts["host"] + parts["launch"] + logits
+    rides = engine == "vllm"
+    assert found.with_s == pytest.approx(2.0 + (0.0 if rides else outside))
+    assert found.first_step_s == pytest.approx(outside + parts["attention"] if rides else np.zeros(3))
+    first = found.n_chunks * (found.with_s + found.first_step_s) + found.attention_s + found.small_s
+    assert found.first_token_s == pytest.approx(first)
+
+
+def test_without_a_chunk_layers_take_what_they_take_in_a_plain_step() -> None:
+    setup = load_setup(DENSE.model_copy(update={"model_id": "mixtral-8x7b", "hardware_id": "h200-sxm"}))
+    parts = curve_for(setup, BATCH, [0]).plain_components
+    layers = sum(parts[name] for name in parts if name not in ("attention", "lm_head", "host", "launch"))
+    found = cost(setup)
+    assert found.without_s == pytest.approx(layers)
+
+
+def test_between_nodes_the_step_beside_a_chunk_is_exchanged_as_the_chunk_is() -> None:
+    setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
+    setup = replace(setup, costs=replace(setup.costs, modules={}))
+    parts = curve_for(setup, BESIDE, [0]).plain_components
+    step = (setup.architecture, setup.costs, setup.placement, BESIDE / 32, MoeShape.of(setup.architecture))
+    chunk = sum(each.time_s for each in exchanges(*step, for_prompt=True))
+    products = sum(parts[name] for name in ("attention_projection", "dense", "router", "shared", "routed"))
+    found = cost(setup, BESIDE)
+    assert found.without_s == pytest.approx(products + chunk)
+
+
+@pytest.mark.parametrize(
+    ("model", "pairs"),
+    [
+        ("gpt-oss-20b", 64 * 64 * 12 * (4096 * 2048 + 4096 * 128)),  # every second layer sees 128 tokens
+        ("qwen3.5-35b-a3b", 16 * 256 * 10 * 4096 * 2048),  # three in four layers are recurrent
+    ],
+)
+def test_attention_over_a_prompt_is_that_of_each_kind_of_layer(model: str, pairs: int) -> None:
+    assert prompt(model_id=model, hardware_id="h200-sxm").attention_flops == pytest.approx(4 * pairs, rel=1e-12)
+
+
 def test_a_user_does_not_wait_for_the_own_prompt_between_tokens_but_throughput_pays_for_it() -> None:
     found = prompt()
     others, every = found.per_token_s(others_only=True), found.per_token_s()
@@ -81,12 +151,6 @@ def test_long_prompts_go_in_chunks_of_one_size() -> None:
     assert (one.n_chunks, two.n_chunks) == (1, 2)
     assert two.with_s == pytest.approx(one.with_s)
     assert two.attention_s == pytest.approx(4 * one.attention_s)
-
-
-def test_the_first_token_takes_at_least_its_prefill_and_the_step_that_it_shares() -> None:
-    found, curve = prompt(), curve_for(load_setup(DENSE), BATCH, [0])
-    assert curve.ttft_s is not None
-    assert np.all(curve.ttft_s > found.time_s + 0.5 * curve.plain_step_s)
 
 
 def test_a_moe_pays_for_all_its_experts_once_a_chunk_and_no_more_than_their_arithmetic_asks() -> None:
@@ -118,9 +182,7 @@ BESIDE = np.array([256.0])
 def wide(ranks: int, **changes: object) -> Prompt:
     """A prompt of 4,000 tokens of DeepSeek-V3 beside 256 sequences, attention on each rank of its own."""
     given = {**WIDE, "n_gpus": ranks, "expert_parallel": ranks, "input_tokens": 4000, **changes}
-    found = prompt_cost(load_setup(DENSE.model_copy(update=given)), BESIDE)
-    assert found is not None
-    return found
+    return cost(load_setup(DENSE.model_copy(update=given)), BESIDE)
 
 
 def block_loads(hot: float) -> str:
@@ -195,26 +257,24 @@ GROUPS = Scenario(
 
 def test_a_data_parallel_group_waits_for_the_others_prompts_while_they_are_rare() -> None:
     """At batch 8 each of 8 groups brings a chunk in 1 of 1,024 steps: they never fall together."""
-    few, many = np.array([8.0]), np.array([8.0 * 1024])
-    found = prompt_cost(load_setup(GROUPS), few)
-    assert found is not None
+    few, many = np.array([8.0]), np.array([8.0 * 4096])
+    found = cost(load_setup(GROUPS), few)
     assert found.waits == pytest.approx(8.0, rel=0.01)
     assert found.time_s == pytest.approx(
         8.0 * (found.with_s - found.without_s + found.attention_s + found.small_s), rel=0.01
     )
-    assert found.first_token_s < found.time_s
-    always = prompt_cost(load_setup(GROUPS), many)
-    assert always is not None
+    whole = found.n_chunks * (found.with_s + found.first_step_s) + found.attention_s + found.small_s
+    assert found.first_token_s == pytest.approx(whole), "nothing is waited for twice"
+    always = cost(load_setup(GROUPS), many)
     assert always.waits == pytest.approx(1.0)
     tokens = [step_tokens(load_setup(GROUPS), batch)[0] for batch in (few, many)]
     assert tokens[0] == pytest.approx(8 + CHUNK_TOKENS, rel=0.01)
-    assert tokens[1] == pytest.approx(8 * 1024 + 8 * CHUNK_TOKENS)
+    assert tokens[1] == pytest.approx(8 * 4096 + 8 * CHUNK_TOKENS)
 
 
 def test_one_group_waits_for_its_own_prompts_alone_and_so_do_groups_that_prefill_together() -> None:
     batch = np.array([8.0, 64.0])
     one = GROUPS.model_copy(update={"tensor_parallel": 8})
     for scenario in (one, GROUPS.model_copy(update={"engine": "trtllm"})):
-        found = prompt_cost(load_setup(scenario), batch)
-        assert found is not None
+        found = cost(load_setup(scenario), batch)
         assert found.waits == pytest.approx(1.0)

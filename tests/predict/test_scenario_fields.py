@@ -25,23 +25,23 @@ MADE_UP = """
         Field(ge=1, le=99),
         FieldRow(
             "Warm hours", FieldSection.LOAD, unit="h", short="warm {} h", widget=Widget(2, help="Made up."),
-            flags=(Flag("--warm", "Hours kept warm."),), is_younger=True,
+            flag="--warm", help="Hours kept warm.", is_younger=True,
         ),
     ] = 7
     share: Annotated[
         float | None,
         Field(ge=0.5, le=1.0),
-        FieldRow("Share", FieldSection.ADVANCED, unset="whole", widget=Widget(6), flags=(Flag("--share", "Share."),),
+        FieldRow("Share", FieldSection.ADVANCED, unset="whole", widget=Widget(6), flag="--share", help="Share.",
                  told=Told("Limit", ", share {}", ""), is_younger=True),
     ] = None
     cooling: Annotated[
         Literal["air", "liquid"],
-        FieldRow("Cooling", FieldSection.HARDWARE, widget=Widget(3), flags=(Flag("--cooling", "What cools it."),),
+        FieldRow("Cooling", FieldSection.HARDWARE, widget=Widget(3), flag="--cooling", help="What cools it.",
                  is_younger=True),
     ] = "air"
     site: Annotated[
         str | None,
-        FieldRow("Site", FieldSection.ADVANCED, widget=Widget(7), flags=(Flag("--site", "Site."),), is_younger=True),
+        FieldRow("Site", FieldSection.ADVANCED, widget=Widget(7), flag="--site", help="Site.", is_younger=True),
     ] = None
 """
 """One field of each kind: a number, one that may be unset and shares a line in reports, a choice, and a text."""
@@ -114,7 +114,7 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_field_of_one_row_is_an_option_of_every_command(dry_run: dict[str, Any]) -> None:
     given = dry_run["options"]
     assert (given["warm_hours"], given["share"], given["cooling"], given["site"]) == (9, 0.75, "liquid", "north")
-    assert "warm_hours=100" in dry_run["refused"]
+    assert "--warm 100" in dry_run["refused"]
     for option in ("`--warm INTEGER` | Hours kept warm. [default: 7]", "`--share FLOAT`", r"`--cooling [air\|liquid]`"):
         assert dry_run["reference"].count(option) == dry_run["reference"].count("`--max-tpot-ms FLOAT`") == 1
 
@@ -165,8 +165,10 @@ def test_a_scenario_has_the_fields_of_the_table_and_no_other() -> None:
 
 
 def test_what_can_be_given_can_be_given_on_screen_and_as_an_option() -> None:
-    assert [row.name for row in SETTINGS if not row.flags] == []
-    assert [row.name for row in SETTINGS if row.widget is None] == [*RANK_FIELDS, "refit", "plain_sweep"]
+    assert [row.name for row in SETTINGS if not row.flags] == ["checkpoint"], (
+        "it is the name under which the model was given"
+    )
+    assert [row.name for row in SETTINGS if row.widget is None] == ["checkpoint", *RANK_FIELDS, "refit", "plain_sweep"]
     flags = [flag.name for row in SETTINGS for flag in row.flags]
     assert len(set(flags)) == len(flags)
 

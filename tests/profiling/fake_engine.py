@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 STEP_S, TOKEN_S = 2e-3, 1e-4
-"""A step of B sequences and K drafts sleeps STEP_S + TOKEN_S B (K + 1). [s]"""
+"""A step of B sequences and K drafts sleeps STEP_S + TOKEN_S B (K + 1), for LAYERS layers. [s]"""
 N_EXPERTS, N_ACTIVE, LAYERS = 64, 4, 3
 ENGINE = f"""
-import os, time
+import json, os, time
 from types import SimpleNamespace as Thing
 from vllm.model_executor.layers.fused_moe.router.routing_simulator_router import RoutingSimulator
 __version__ = "0.0.fake"
@@ -40,7 +40,8 @@ class LLM:
         print("fake engine starts", sorted(arguments))
         if NAME == "start":
             raise RuntimeError("no device to be found")
-        assert os.path.exists(os.path.join(model, "config.json"))
+        with open(os.path.join(model, "config.json")) as file:
+            self.layers = json.load(file).get("num_hidden_layers", {LAYERS})
         self.arguments, self.requests, self.llm_engine = arguments, {{}}, self
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
         self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
@@ -72,9 +73,9 @@ class LLM:
                 os._exit(41)
             if NAME == "memory":
                 raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
-        for _ in range({LAYERS}):
+        for _ in range(self.layers):
             RoutingSimulator.strategy.route_tokens(Logits(tokens, 8), Logits(tokens, {N_EXPERTS}), {N_ACTIVE})
-        time.sleep({STEP_S} + {TOKEN_S} * tokens)
+        time.sleep({STEP_S} + {TOKEN_S} * tokens * self.layers / {LAYERS})
         for name in scheduled:
             self.requests[name].tokens.append(1)
         return [

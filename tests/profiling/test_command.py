@@ -15,6 +15,7 @@ from advisor.profiling import command as supervisor
 from advisor.profiling.device import ProfilingError, detect_devices
 from advisor.profiling.plan import make_plan
 from advisor.profiling.results import read_rows
+from advisor.profiling.runner import run
 
 COMPILING = {"running": {"block": "moe-x", "kernel": "triton_fused_n64_k128", "since": "100.0"}}
 
@@ -84,8 +85,6 @@ def test_a_sweep_that_somebody_ended_is_not_begun_again(tmp_path: Path, monkeypa
 
 
 def test_the_kernel_given_up_is_named_with_its_reason_in_the_result(tmp_path: Path) -> None:
-    from advisor.profiling.runner import run
-
     device = next(device for device in detect_devices() if device.backend == "cpu")
     plan = make_plan("smoke", device, only=["moe-smoke"])
     out = tmp_path / "out"

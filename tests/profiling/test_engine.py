@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +21,8 @@ from advisor.physics.touched_experts import touched_experts
 from advisor.profiling.device import ProfilingError
 from advisor.profiling.engine import command, machine, runner
 from advisor.profiling.engine import plan as engine_plan
-from advisor.profiling.engine.command import main, shallower
-from advisor.profiling.engine.plan import Cell, Plan, cell_facts
+from advisor.profiling.engine.command import main
+from advisor.profiling.engine.plan import Cell, Plan, Work, cell_facts, routing_parameters, shallower
 from advisor.profiling.engine.routing import Strategy
 from tests.profiling import fake_engine
 
@@ -155,6 +160,7 @@ def lines(
     ("measured", "status"),
     [
         (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5), "ok"),
+        (([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5), "ok"),  # one of five forgiven each way
         (([0.010, 0.012, 0.014], [0.005] * 4, 14.5), "noisy"),
         (([0.010, 0.0105, 0.011], [0.005, 0.005, 0.005, 0.005], 7.8), "routing"),
         (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5, 1.0), "drafts"),
@@ -163,15 +169,47 @@ def lines(
 def test_a_cell_is_ok_only_when_steady_and_as_asked(
     measured: tuple[list[float], list[float], float], status: str
 ) -> None:
-    facts = cell_facts(plan(), Cell(1, 3, 16), lines(*measured))
+    facts = cell_facts(plan(repeats=3), Cell(1, 3, 16), lines(*measured))
     assert facts["status"] == status, facts["notes"]
     assert facts["step_time_s"] == pytest.approx(np.median(measured[0]))
 
 
-def test_five_repeats_forgive_one_disturbed_each_way() -> None:
-    facts = cell_facts(plan(), Cell(1, 3, 16), lines([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5))
-    assert facts["status"] == "ok"
-    assert facts["spread"] < 0.05
+def finish(asked: Plan, lines: list[Any], time_s: Callable[[Work], float]) -> None:
+    """Add the lines of all that is left of a plan, each repeat one step long."""
+    while work := asked.left(lines):
+        for one in work:
+            cell = [one.cell.batch, one.cell.n_draft, one.cell.context]
+            facts = {"prefill_s": 1.0, "touched": [14.56], "law": 14.56, "accepted": 1.0, "context": 30.0}
+            facts |= {"tokens": one.cell.tokens, "experts": [64, 4], "times": [time_s(one)]}
+            lines.append({"id": one.id, "cell": cell, "control": one.control >= 0, "layers": one.layers, **facts})
+
+
+@pytest.mark.parametrize(("control_s", "told"), [(9e-3, ("ok", 2, 8e-3)), (5e-3, ("noisy", 6, 15e-3))])
+def test_a_resume_pools_the_repeats_but_those_of_a_disturbed_machine(control_s: float, told: tuple[Any, ...]) -> None:
+    asked, done = plan(batches=(1,)), list[Any]()
+    finish(asked, done, lambda one: control_s if one.cell.n_draft == 0 else 1e-2 * (1 + one.round))
+    assert cell_facts(asked, Cell(1, 3, 16), done)["status"] == "noisy"
+    finish(asked, done := [*done, {"again": True}], lambda one: 4.8e-3 if one.cell.n_draft == 0 else 8e-3)
+    facts = cell_facts(asked, Cell(1, 3, 16), done)
+    assert (facts["status"], facts["n_repeats"], facts["step_time_s"]) == told, facts["notes"]
+    again = [line for line in done[done.index({"again": True}) + 1 :] if not line["control"]]
+    assert tuple(again[0]["cell"]) == (1, 3, 16)
+
+
+@pytest.mark.parametrize(("off", "status"), [(0.01, "ok"), (0.1, "noisy")])
+def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(off: float, status: str) -> None:
+    asked = replace(plan(batches=(1,)), model=CONFIG | {"num_hidden_layers": 8}, depths=(2, 4))
+
+    def time_s(one: Work) -> float:
+        drift = 1.1 if one.round == 1 else 1.0  # of the machine: both depths of a round share it
+        own = 1.0 + off * (one.round - 1) * (1 if one.layers == 4 and one.control < 0 else 0)
+        return (1e-3 + 2e-3 * one.layers) * drift * own
+
+    finish(asked, done := list[Any](), time_s)
+    facts = cell_facts(asked, Cell(1, 3, 16), done)
+    assert facts["status"] == status, facts["notes"]
+    assert facts["step_time_s"] == pytest.approx(17e-3, rel=0.15)
+    assert asked.depth_note == "line through the first 2 and 4 of 8 layers"
 
 
 def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
@@ -185,10 +223,6 @@ def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
 
 @pytest.mark.parametrize("routing", ["uniform", "0.6,0.05,0.1", "0.6/0.5/0.7,0.05/0/0.1,0.1/0.05/0.2"])
 def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> None:
-    from types import SimpleNamespace
-
-    from advisor.profiling.engine.plan import routing_parameters
-
     strategy = Strategy(routing_parameters(routing), 0)
     logits = SimpleNamespace(shape=(32, 64), device=None)
     strategy.route_tokens(SimpleNamespace(shape=(32, 8), device=None), logits, 4)
@@ -208,29 +242,34 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
 ) -> None:
     monkeypatch.setattr(command, "hardware", lambda _python: '{"name": "made up"}')
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8")
-    asked = ["--engine", "vllm", "--model", str(tmp_path), "--layers", "2", "--batches", "1,4", "--k", "0,3"]
-    asked += ["--context", "16", "--repeats", "1", "--steps", "3", "--output", str(engine)]
+    asked = ["--engine", "vllm", "--model", str(tmp_path), "--batches", "1,4", "--k", "0,3", "--context", "16"]
+    for more, repeats in (([], 3), (["--layers", "2,4"], 5)):
+        assert main([*asked, *more, "--plan"]) == 0
+        assert f"4 cells, {repeats} x 8 steps" in capsys.readouterr().out
+    asked += ["--layers", "2,4", "--repeats", "1", "--steps", "3", "--output", str(engine)]
     assert main([*asked, "--budget-s", "0.01"]) == 3
     said = capsys.readouterr().out
-    assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.1 s, at most 0; the first 2 of 8 layers" in said
+    assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.05 s, at most 0; rows on the line through" in said
     assert "`fit` needs 3 cells that are ok: --resume with more --budget-s measures the rest" in said
     monkeypatch.setattr(engine_plan, "NOISE_LIMIT", 1e9)
     assert main([*asked, "--resume"]) == 0
-    *table, curve, fit = capsys.readouterr().out.splitlines()[-6:]
-    assert table[0].startswith("measured steps [ms]")
-    assert table[1].split() == ["batch", "plain", "K=3"]
-    assert [len(line.split()) for line in table[2:]] == [4, 4], "batch, plain step, round and its ratio"
+    said = capsys.readouterr().out
+    assert "engine started; eager: this engine has no graphs on a processor" in said
+    assert re.search(r"r0:b\S+; about \d+ s left", said)
+    *printed, head, curve, fit = said.splitlines()[-7:]
+    assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 --output {engine}-eagle3")
+    assert printed[0].startswith("measured steps [ms]")
+    assert printed[1].split() == ["batch", "plain", "K=3"]
+    assert [len(line.split()) for line in printed[2:]] == [4, 4], "batch, plain step, round and its ratio"
     assert fit.endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
-    read = list(csv.DictReader((engine / "data.csv").open(encoding="utf-8")))
+    read = table(engine)
     context = f"--context {round(float(read[0]['context_tokens']))} "
-    for part in (
-        f"--model {engine}/config.json",
-        f"--hardware {engine}/hardware.json",
-        "--accepted-length 2@3",
-        context,
-    ):
-        assert part in curve
-    assert {row["notes"] for row in read} == {"first 2 of 8 layers"}
+    named = (f"--model {engine}/config.json", f"--hardware {engine}/hardware.json", "--accepted-length 2@3", context)
+    assert all(part in curve for part in named)
+    assert {row["notes"] for row in read} == {"line through the first 2 and 4 of 8 layers"}
+    for row in read:
+        sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * int(float(row["tokens_in_step"])) * 8 / fake_engine.LAYERS
+        assert float(row["step_time_s"]) == pytest.approx(sleeps, abs=0.02)
     assert {row["hardware_id"] for row in read} == {"hardware.json"}
 
 
@@ -250,9 +289,9 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
     short = shallower({"text_config": whole, "vision_config": {"num_hidden_layers": 3}}, 2)
     assert short["text_config"] == {**whole, "num_hidden_layers": 2, "layer_types": ["full", "linear"]}
     assert short["vision_config"] == {"num_hidden_layers": 3}
-    for depth in (0, 3):
-        with pytest.raises(ProfilingError, match="this model has 3; give from 1"):
-            shallower(whole, depth)
+    for depths in ((0, 1), (2, 3), (1,)):
+        with pytest.raises(ProfilingError, match="this model has 3; give two depths below all"):
+            replace(plan(), model=whole, depths=depths)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +302,7 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
         (["--routing", "natural"], "real weights"),
         (["--drafter", "medusa"], "is not one of"),
         (["--accepted-length", "9@5"], "1..K+1"),
-        (["--layers", "2"], "its config has none of num_hidden_layers"),
+        (["--layers", "2,4"], "its config has none of num_hidden_layers"),
         (["--engine-python", "/nowhere/python", "--output", "OUT"], "cannot be run"),
     ],
 )

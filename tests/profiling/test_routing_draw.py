@@ -23,8 +23,8 @@ from advisor.profiling.kernels_moe import (
     relative_error,
     run_layer,
 )
-from advisor.profiling.rounds import Dimensions, Drafter, SyntheticModel, accept, redraw, reference_hidden
 from advisor.profiling.routing_draw import Routing, draw_routing, draw_typical, load_vector, mean_touched, touched
+from advisor.profiling.steps import Dimensions, SyntheticModel, redraw, reference_hidden
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +116,6 @@ PARAMS = {
     "n_kv_heads": 2,
     "head_dim": 16,
     "vocab_size": 96,
-    "draft_vocab_size": 40,
-    "dense_width": 64,
     "n_experts": 8,
     "n_active": 2,
     "expert_width": 24,
@@ -134,27 +132,6 @@ def test_a_whole_pass_agrees_with_float64(dtype: str, tolerance: float) -> None:
     hidden = model.hidden(session, expert_loop, two_products)
     assert relative_error(hidden[-3:], reference_hidden(model, session)) < tolerance
     assert counted == np.mean([len(choice.ids.unique()) for choice in session.choices])
-
-
-@pytest.mark.parametrize("kind", ["eagle", "mtp"])
-def test_drafters_draft_k_tokens_of_the_target_vocabulary(kind: str) -> None:
-    model = SyntheticModel(Dimensions(PARAMS | {"dtype": "float32"}), 1, "cpu")
-    drafter = Drafter(kind, model)
-    session = drafter.session(5, 16, 4)
-    if session.choices:
-        redraw(model.dims, session, np.random.default_rng())
-    drafted = drafter.draft(session, torch.randn(5, 48), 4, expert_loop, two_products)
-    assert drafted.shape == (5, 4)
-    assert 0 <= int(drafted.min()) <= int(drafted.max()) < 96
-
-
-def test_acceptance_stops_at_the_first_rejection() -> None:
-    target = torch.arange(12).view(3, 4)
-    verdict = torch.tensor([[True, True, True], [True, False, True], [False, True, True]])
-    emitted, token, state = accept(target, torch.arange(12.0)[:, None], verdict)
-    assert emitted.tolist() == [4, 2, 1]
-    assert token.tolist() == [3, 5, 8]
-    assert state[:, 0].tolist() == [3.0, 5.0, 8.0]
 
 
 def test_experts_of_a_token_are_distinct_for_every_kind_of_routing() -> None:

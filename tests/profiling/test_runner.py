@@ -123,9 +123,9 @@ def test_every_block_runs_through_graphs_and_events(fake_cuda: SimpleNamespace, 
     outcome = run(plan, tmp_path / "out")
     assert outcome.status == "complete", outcome.reasons
     rows = [row for row in rows_of(tmp_path / "out") if row["status"] == "ok"]
-    assert {row["op"] for row in rows} >= {"moe_layer", "attention_decode", "verify_step", "sd_speedup", "launch"}
+    assert {row["op"] for row in rows} >= {"moe_layer", "attention_decode", "verify_step", "launch"}
     graphs = {row["op"] for row in rows if row["mode"] == "graph"}
-    assert graphs >= {"moe_layer", "attention_decode", "mla_decode", "lm_head", "gemm", "verify_step", "sd_speedup"}
+    assert graphs >= {"moe_layer", "attention_decode", "mla_decode", "lm_head", "gemm", "verify_step"}
     loops = [row for row in rows if row["kernel"] == "expert_loop"]
     assert {row["mode"] for row in loops} == {"eager"}
     assert FakeGraph.captured
@@ -147,8 +147,6 @@ def test_a_graph_that_cannot_be_captured_is_recorded_and_timed_eagerly(
 def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
     fake_cuda: SimpleNamespace, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from advisor.profiling.runner import run as run_plan
-
     right = kernels_moe.grouped_mm
 
     def crashing(*arguments: Any) -> torch.Tensor:
@@ -167,7 +165,7 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
     assert begun - 1.0 <= since <= time.time(), "a supervisor must see since when the kernel has been tried"
     fake_cuda.lost = False
     monkeypatch.setattr(kernels_moe, "grouped_mm", right)
-    assert run_plan(plan, out, resume=True, after_crash=True).status == "complete"
+    assert run(plan, out, resume=True, after_crash=True).status == "complete"
     moe = {row["kernel"]: row["status"] for row in rows_of(out) if row["op"] == "moe_layer"}
     assert moe["grouped_mm"] == "unavailable"
     assert moe["expert_loop"] == "ok"

@@ -83,6 +83,7 @@ def test_a_strip_draws_what_each_value_costs_and_a_gap_where_nothing_keeps_the_l
     assert line.y[:3] == pytest.approx([0.0, 4.7, 3.1])
     assert np.isnan(line.y[3])
     assert list(line.customdata) == ["8 of 512", "8 of 256", "8 of 128", "8 of 64"]
+    assert set(dial_chart(RATIO).figure.layout.xaxis.ticktext) <= {"8/512", "8/256", "8/128", "8/64"}
 
 
 @pytest.mark.parametrize(("at", "said"), [(0, "+0%"), (1, "+5%"), (2, "+3%"), (3, "no design")])

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.regions import RegionMap
+from advisor.answers.explore.cells import Explored
 from advisor.answers.explore.questions import sweep_map
+from advisor.show.charts.explore import explored_chart
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
 from advisor.show.charts.maps import REGION_TINTS, design_regions_chart, sweep_chart
 from advisor.show.words.regions import cell_lines, region_rows, region_verdict
@@ -33,7 +35,7 @@ def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
     return replace(found, regions=(edged, *found.regions[1:])), cell
 
 
-def test_each_cell_says_who_holds_it_with_experts_width_k_and_loss() -> None:
+def test_each_cell_says_who_holds_it_and_has_its_region_s_colour_or_the_reason_in_words() -> None:
     found, shown = drawn_map(), chart().figure.data[0]
     for row, line in enumerate(found.grid.T):
         for column, cell in enumerate(line):
@@ -41,10 +43,6 @@ def test_each_cell_says_who_holds_it_with_experts_width_k_and_loss() -> None:
             assert text == "|".join(cell_lines(found, int(cell)))
     served = found.grid.T[0][1]
     assert re.fullmatch(r"[A-Z]\d*\?? \d+/\d+", cell_lines(found, int(served))[0])
-
-
-def test_cells_of_one_region_have_one_colour_and_empty_cells_none_with_the_reason_in_words() -> None:
-    found, shown = drawn_map(), chart().figure.data[0]
     z = np.array(shown.z, float)
     assert np.array_equal(np.isnan(z), (found.holder < 0)[found.grid.T])
     assert len(set(z[~np.isnan(z)])) == len(found.regions)
@@ -138,3 +136,35 @@ def test_a_wide_map_keeps_its_cells_readable_and_says_what_is_not_in_the_grid() 
     chart = sweep_chart(sweep_map(frame_of(*rows), "batch_size", "hardware_id", {}))
     assert chart.figure.data[0].text[0][0] == "1.10"
     assert chart.left_out == "Empty cells are not in the grid."
+
+
+def test_a_map_of_two_settings_shows_each_cell_and_says_where_the_largest_speedup_is() -> None:
+    figures = {
+        "speedup": [[0.8, 1.5], [np.nan, 2.25]],
+        "n_draft": [[0, 3], [np.nan, 4]],
+        "tpot_ms": [[12.345, 6.25], [np.nan, 6.0]],
+        "tokens_per_s_per_gpu": [[1234.5, 12345.0], [np.nan, 8.0]],
+    }
+    found = Explored(
+        "Batch", "Context", ("1", "16"), ("512", "2,048"), {name: np.array(v) for name, v in figures.items()}
+    )
+    for shown, values, cells in (
+        ("Speedup", figures["speedup"], [["0.80", "1.50"], ["–", "2.25"]]),
+        ("Best K", figures["n_draft"], [["0", "3"], ["–", "4"]]),
+        ("ms/token", figures["tpot_ms"], [["12.3", "6.25"], ["–", "6"]]),
+        ("Tokens/s/GPU", figures["tokens_per_s_per_gpu"], [["1,234", "12,345"], ["–", "8"]]),
+    ):
+        chart = explored_chart(found, shown)
+        drawn = chart.figure.data[0]
+        assert [list(row) for row in drawn.text] == cells
+        np.testing.assert_array_equal(np.array(drawn.z, float), figures["speedup"])
+        assert (drawn.zmin, drawn.zmax) == (-0.25, 2.25)
+        assert chart.alt == f"{shown} by batch and context. Largest speedup 2.25 times at Batch 16, Context 2,048."
+        assert chart.data.columns.tolist() == ["Context", "1", "16"]
+        assert chart.data["Context"].tolist() == ["512", "2,048"]
+        np.testing.assert_array_equal(chart.data[["1", "16"]].to_numpy(), values)
+    empty = replace(found, values={name: np.full((2, 2), np.nan) for name in figures})
+    assert explored_chart(empty, "Speedup").alt == "Speedup by batch and context. No cell fits."
+    tall = replace(found, rows=("512",) * 20, values={name: np.ones((20, 2)) for name in figures})
+    figure = explored_chart(tall, "Speedup").figure
+    assert figure.layout.height > 20 * 2 * figure.data[0].textfont.size, "a row has room for its words"

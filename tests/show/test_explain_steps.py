@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,13 @@ def shown_number(quantity: Quantity) -> float:
     scale = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
     prefix = unit[: len(unit) - len(quantity.unit)] if quantity.unit not in ("1", "1/s") else ""
     return float(number.removesuffix("/s").replace(",", "")) * scale.get(prefix, 1.0)
+
+
+def test_a_round_on_one_gpu_has_the_host_s_share_there() -> None:
+    setup = load_setup(SCENARIOS["n-gram"])
+    setup = replace(setup, costs=replace(setup.costs, host_one_gpu_share=0.2))
+    round_s = curve_for(setup, [16], [3]).round_s[0, 0]
+    assert derive(setup, 16, 3).step("round").result.value == pytest.approx(round_s)
 
 
 def test_a_reader_who_computes_with_the_numbers_shown_gets_the_result_shown(setup: Setup) -> None:

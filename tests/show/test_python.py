@@ -10,7 +10,6 @@ import pytest
 
 import advisor
 from advisor import Answer, Scenario, advise, explore, export, fit, ingest, refit_text, scenario, schedule
-from advisor.answers.summary import sample_csv
 from advisor.predict.curve import curve_rows
 from advisor.prediction import AdvisorError
 from tests.golden.notebook import PAGE, executed
@@ -81,7 +80,16 @@ def test_a_grid_has_a_row_for_each_combination(answer: Answer) -> None:
 
 
 def test_own_rows_refit_an_answer_and_it_is_exported(answer: Answer, tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text(sample_csv(answer))
+    slower = answer.curve.to_frame().query("n_draft > 0 and batch_size in (1, 4, 16, 64)")
+    slower = slower.eval("speedup = speedup * tpot_ms / (tpot_ms + round_host_ms / accepted_length)")
+    of = ("hardware_id", "model_id", "engine", "tensor_parallel", "context_tokens")
+    rows = slower.assign(
+        draft_tokens_k=slower["n_draft"],
+        drafter="eagle3",
+        gpu_count=1,
+        **{name: getattr(answer.scenario, name) for name in of},
+    )
+    rows.to_csv(tmp_path / "mine.csv", index=False)
     refit = fit(ingest(tmp_path / "mine.csv"))
     refitted = advise(answer.scenario.model_copy(update={"refit": refit_text(refit)}))
     assert refitted.recommendation.speedup.value != answer.recommendation.speedup.value

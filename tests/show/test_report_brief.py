@@ -10,6 +10,7 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
 from advisor.show.report.brief import brief_sections
@@ -30,6 +31,19 @@ SCENARIOS = {
         drafter_id="mtp",
         batch_size=64,
     ),
+    **{
+        f"gpt-oss-120b on {engine}": Scenario(
+            acceptance="2.4@3",
+            model_id="gpt-oss-120b",
+            hardware_id="h100-sxm",
+            n_gpus=4,
+            tensor_parallel=4,
+            drafter_id="eagle3",
+            engine=engine,
+            batch_size=batch,
+        )
+        for engine, batch in (("sglang", 32), ("vllm", 512), ("trtllm", 32), ("other", 32))
+    },
     "no drafter": Scenario(acceptance="2.4@3", drafter_id="none"),
     "never pays": Scenario(acceptance="1.05@1", batch_size=256),
 }
@@ -56,7 +70,22 @@ def test_it_is_one_page_with_the_answer_of_the_report(name: str) -> None:
     assert report.scenario.hash in text
     titles = [section.title for section in brief_sections(report)]
     assert titles[:4] == ["In short", "Speedup by batch size", "Cost", "What would change it"]
-    assert ("What to run" in titles) == (SCENARIOS[name].drafter_id != "none")
+    served = SCENARIOS[name].drafter_id != "none" and SCENARIOS[name].engine in ("vllm", "sglang")
+    assert ("What to run" in titles) == served
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_its_words_stand_alone(engine: str) -> None:
+    """The engine is named at the head, the command is cut nowhere but in lists, and no number breaks over a line."""
+    _, text = text_of(render(report_on(SCENARIOS[f"gpt-oss-120b on {engine}"]), "pdf", brief=True))
+    assert load_engine(engine).name in text.split("Draft length")[0]
+    assert "?" not in text
+    assert "interpolated" not in text
+    assert "context 2,048" in text
+    launch = re.sub(r"\s", "", text.split("launch line")[1])
+    assert "in the full report" in text
+    assert "DRAFT-MODEL" in launch
+    assert ("2049]" in launch) == (engine == "vllm")
 
 
 def test_the_command_is_that_of_the_scenario_s_engine() -> None:

@@ -12,14 +12,7 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.adjustment import slower
-from advisor.catalog.fit_records import (
-    MODULES,
-    FitParameter,
-    FitRecord,
-    ModuleTable,
-    load_modules,
-    load_records,
-)
+from advisor.catalog.fit_records import MODULES, FitParameter, FitRecord, ModuleTable, load_modules, load_records
 from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, attention_cost, kernel_costs
 from advisor.catalog.measured_shapes import CHECKPOINTS, MAX_GAP, served, serving_module
 from advisor.catalog.models import load_model
@@ -70,14 +63,10 @@ def latent_table(t0, bandwidth, rate, heads=(16, 32, 64, 128)):
     return frame.assign(latency_s=t0 + (reading**4 + computing**4) ** 0.25)
 
 
-def test_attention_reads_each_cache_once():
+def test_attention_reads_each_cache_once_and_grouped_heads_get_an_assumed_rate_and_say_so():
     record = attention_record(attention_table(10e-6, 3e12), IDENTITY, "bf16", BOUNDS)
     assert record.value("t0_s") == pytest.approx(10e-6, rel=1e-3)
     assert 1 / record.value("s_per_byte") == pytest.approx(3e12, rel=1e-3)
-
-
-def test_grouped_heads_get_an_assumed_rate_and_say_so():
-    record = attention_record(attention_table(10e-6, 3e12), IDENTITY, "bf16", BOUNDS)
     assert 1 / record.value("s_per_flop") == pytest.approx(0.6 * 989.5e12, rel=1e-2)
     assert record.parameters["s_per_flop"].at_bound
     assert "not identified" in record.message
@@ -216,16 +205,12 @@ def test_a_smaller_cache_that_is_slower_is_refused_and_takes_the_16_bit_time():
     assert "16-bit cache's time is assumed" in found.note
 
 
-def test_a_smaller_cache_that_is_slower_here_but_pays_elsewhere_takes_its_bytes_at_the_16_bit_rate():
+def test_a_smaller_cache_that_is_slower_here_but_pays_elsewhere_is_read_at_the_16_bit_rate_or_borrowed():
     others = fake("bf16", 1 / 4e12, "trtllm"), fake("fp8", 1 / 3e12, "trtllm")
     found = priced(fake("bf16", 1 / 4e12), fake("fp8", 1 / 1e12), *others)
     assert found.choice.record.id == "attention/vllm/bf16"
     assert found.cost.bandwidth_bytes_per_s == pytest.approx(4e12)
     assert "as trtllm reaches" in found.note
-
-
-def test_an_engine_without_a_table_borrows_the_smaller_cache_s_record_of_one_where_it_pays():
-    others = fake("bf16", 1 / 4e12, "trtllm"), fake("fp8", 1 / 3e12, "trtllm")
     slow = fake("bf16", 1 / 4e12, "sglang"), fake("fp8", 1 / 1e12, "sglang")
     found = priced(*slow, *others, engine="vllm")
     assert found.choice.record.id == "attention/trtllm/fp8"
@@ -471,17 +456,13 @@ def test_layers_that_share_a_cache_grow_by_projections_and_arithmetic():
     assert times[3] - times[0] == pytest.approx(core[3] - core[0] + projections[3], rel=0.25)
 
 
-def test_tokens_that_choose_their_own_entries_are_as_sequences_of_their_own():
+def test_tokens_that_choose_their_own_entries_are_as_sequences_of_their_own_and_what_is_carried_on_is_told():
     setup = setup_of("deepseek-v3.2", "trtllm", context_tokens=8192)
     (mixer,) = setup.architecture.mixers
     four = measured_attention(mixer, setup.costs, AttentionLoad(8.0, 4.0, 8192.0, 2.0, 8)).time_s
     module = setup.costs.modules[mixer]
     assert not module.shares_cache
     assert float(four) == pytest.approx(61 * float(module.time_s(32.0, 8196.0)))
-
-
-def test_what_was_measured_is_told_from_what_is_carried_on():
-    setup = setup_of("deepseek-v3.2", "trtllm", context_tokens=8192)
     ranks = component_tier_ranks(setup, np.array([64.0, 1e5]))["attention"]
     assert [list(Tier)[rank] for rank in ranks] == [Tier.INTERPOLATED, Tier.FITTED]
     shared = component_tier_ranks(setup_of(), np.array([64.0]))["attention"]

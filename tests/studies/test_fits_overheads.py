@@ -16,22 +16,8 @@ from advisor.measured.observations import NAMES, Observations
 from advisor.measured.points import Point
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
-from studies.fits.held_out import (
-    COMMON_SHARE,
-    HeldOutDraw,
-    held_out_draws,
-    held_out_predictions,
-    residuals_of,
-)
-from studies.fits.overheads import (
-    COMMON,
-    PRIOR,
-    PRIOR_LOG_SD,
-    fit_overheads,
-    log_speedup,
-    prior_overheads,
-    whitening,
-)
+from studies.fits.held_out import COMMON_SHARE, HeldOutDraw, held_out_draws, held_out_predictions, residuals_of
+from studies.fits.overheads import COMMON, PRIOR, PRIOR_LOG_SD, fit_overheads, log_speedup, prior_overheads, whitening
 from studies.overheads import classes_today, rows_hash
 from tests import published
 

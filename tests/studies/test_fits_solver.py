@@ -23,11 +23,7 @@ SHAPES = st.sampled_from([(128, 8), (256, 8), (8, 2), (512, 10), (512, 22), (60,
 
 
 @given(
-    SHAPES,
-    st.integers(1, 400),
-    st.sampled_from([1.01, 1.2, 1.5]),
-    st.sampled_from([1, 2, 4]),
-    st.integers(0, 2**31),
+    SHAPES, st.integers(1, 400), st.sampled_from([1.01, 1.2, 1.5]), st.sampled_from([1, 2, 4]), st.integers(0, 2**31)
 )
 def test_counts_sum_to_tokens_times_k_and_no_token_chooses_an_expert_twice(shape, tokens, exponent, ep, seed):
     n, k = shape

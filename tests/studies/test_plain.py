@@ -9,27 +9,11 @@ import pytest
 from studies.validation.plain import plain_decode
 from studies.validation.silicon import REQUESTS, drawn_shares, expressible
 
-MINIMAX = {
-    "point_id": "one",
-    "version": "0.18.0",
-    "serving_mode": "agg",
-    "model": "MiniMaxAI/MiniMax-M2.5",
-    "engine": "vllm",
-    "hardware_id": "h200-sxm",
-    "weight_dtype": "fp8",
-    "gemm_dtype": "fp8",
-    "moe_dtype": "fp8",
-    "batch_size": 16,
-    "tensor_parallel": 4,
-    "pipeline_parallel": 1,
-    "attention_data_parallel": 1,
-    "moe_tensor_parallel": 4,
-    "expert_parallel": 1,
-    "input_tokens": 1024,
-    "output_tokens": 1024,
-    "ttft_s": 0.1,
-    "tpot_s": 0.012,
-}
+MINIMAX = {"point_id": "one", "version": "0.18.0", "serving_mode": "agg", "model": "MiniMaxAI/MiniMax-M2.5"}
+MINIMAX |= {"engine": "vllm", "hardware_id": "h200-sxm", "weight_dtype": "fp8", "gemm_dtype": "fp8", "moe_dtype": "fp8"}
+MINIMAX |= {"batch_size": 16, "tensor_parallel": 4, "pipeline_parallel": 1, "attention_data_parallel": 1}
+MINIMAX |= {"moe_tensor_parallel": 4, "expert_parallel": 1, "input_tokens": 1024, "output_tokens": 1024, "ttft_s": 0.1}
+MINIMAX |= {"tpot_s": 0.012}
 GROUPED = {"tensor_parallel": 1, "attention_data_parallel": 8, "moe_tensor_parallel": 1, "expert_parallel": 8}
 LLAMA = MINIMAX | {"model": "meta-llama/Llama-3.1-70B", "moe_tensor_parallel": 1, "engine": "trtllm"}
 

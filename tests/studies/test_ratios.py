@@ -8,23 +8,10 @@ import pytest
 
 from studies.validation.ratios import judged, pairs, ratio_records
 
-POINT = {
-    "version": "1",
-    "hardware_id": "h200-sxm",
-    "engine": "vllm",
-    "model_id": "deepseek-v3",
-    "weight_dtype": "fp8",
-    "tensor_parallel": 4,
-    "expert_parallel": 1,
-    "attention_groups": 1,
-    "batch_size": 8,
-    "input_tokens": 1024,
-    "output_tokens": 1024,
-    "measured_s": 0.010,
-    "predicted_s": 0.010,
-    "end_to_end_s": 0.011,
-    "predicted_end_to_end_s": 0.012,
-}
+POINT = {"version": "1", "hardware_id": "h200-sxm", "engine": "vllm", "model_id": "deepseek-v3", "weight_dtype": "fp8"}
+POINT |= {"tensor_parallel": 4, "expert_parallel": 1, "attention_groups": 1, "batch_size": 8, "input_tokens": 1024}
+POINT |= {"output_tokens": 1024, "measured_s": 0.010, "predicted_s": 0.010, "end_to_end_s": 0.011}
+POINT |= {"predicted_end_to_end_s": 0.012}
 
 
 def points(*changes: dict[str, object]) -> pd.DataFrame:

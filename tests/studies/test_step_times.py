@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.measurements import read_numbers
+from studies.published import read_numbers
 from studies.validation.plain import (
     COOKBOOK,
     RATES,

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from advisor.measured.laboratories import laboratory_of
-from advisor.measured.measurements import read_numbers
 from advisor.measured.observations import NAMES
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import read_judged
 from studies.fits.held_out import held_out, judge
+from studies.published import read_numbers
 from studies.validation.outside import external_points, moesd_cells
 from studies.validation.report import MOESD, REPORT, data_hash
 from studies.validation.tables import GateLine, shape_error, speedup_gates

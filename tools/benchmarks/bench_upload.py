@@ -54,11 +54,9 @@ def sweep_csv(n_rows: int) -> bytes:
 
 def _measure(data_path: str, busy: bool) -> dict[str, float]:
     from advisor import Scenario, advise
-    from advisor.catalog.models import model_ids
     from advisor.measured.ingest.read import read_upload
     from advisor.measured.ingest.rows import resolve_names
     from advisor.measured.refit import refit_chosen, select_points
-    from advisor.physics.hardware import hardware_ids
 
     waits: list[float] = []
     over = threading.Event()
@@ -77,7 +75,7 @@ def _measure(data_path: str, busy: bool) -> dict[str, float]:
     if busy:
         other.start()
     start, cpu = time.perf_counter(), time.process_time()
-    rows = resolve_names(read_upload("upload.csv", data), hardware_ids(), model_ids())
+    rows = resolve_names(read_upload("upload.csv", data))
     frame = rows.result.frame
     read, read_cpu = time.perf_counter() - start, time.process_time() - cpu
     read_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2

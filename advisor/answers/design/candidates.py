@@ -370,25 +370,31 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     """The answer in one line: the design of equal quality by every law and its gain, or to keep today's."""
     if chosen is None:
         return "No design keeps every limit"
-    words = short_words(space, chosen)
+    words, own = short_words(space, chosen), space.baseline
+    kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
     if space.baseline_problem:
         return f"Today's design cannot serve this; {words[0].lower()}{words[1:]} can"
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
-        return f"Keep your design: its measured step is {space.measured_gap:+.0%} off the fit of the others"
+        return (
+            f"Keep {kept}: its measured step takes {1.0 + space.measured_gap:.1f}× what is modelled for designs like it"
+        )
     asked = space.question.objective
     better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"
     if not is_clear(space, chosen):
         clearly = "" if own_design(space, chosen) else "clearly "
-        return f"Keep the baseline: nothing {clearly}{better} at equal quality"
+        return f"Keep {kept}: nothing {clearly}{better} at equal quality"
     gain = f"{chosen.objective_gain.value:.2f}×"
     return f"{words}: {gain} {'faster' if asked == 'tpot' else MERITS[asked].gain_of} at equal quality"
 
 
 def short_words(space: DesignSpace, item: Candidate) -> str:
     """Experts of a design: `Top-4 of 256, no shared`."""
-    shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared"
     body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
-    return f"Top-{item.n_active} of {item.n_experts}, {shared}{body}"
+    return f"{_experts_words(item.n_active, item.n_experts, item.n_shared)}{body}"
+
+
+def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
+    return f"Top-{n_active} of {n_experts}, {f'{n_shared:.3g} shared' if n_shared else 'no shared'}"
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:

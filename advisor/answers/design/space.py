@@ -39,9 +39,9 @@ from advisor.physics.quality import (
     loss_as_active_params,
     training_flops,
 )
-from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, step_time, weights_time
+from advisor.physics.step import MoeShape, StepTime, n_layers, weights_time
 from advisor.physics.touched_experts import touched_experts
-from advisor.predict.curve import curve_for, verified_time
+from advisor.predict.curve import curve_for, step_as_run, verified_time
 from advisor.predict.prefill import has_lengths, prompt_cost, step_rows, step_tokens
 from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import Array, Floats
@@ -143,8 +143,11 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     setup, costs = body.setup, body.setup.costs
     shape = moe_shape(body.architecture, mix, width)
     column, k = batches[:, None], drafts[:, None, None].astype(float)
-    plain, plain_graphs = _one_pass(body, shape, column, np.asarray(1.0), touched.steps[0])
-    verify, graphs = _one_pass(body, shape, column, k + 1.0, touched.steps[1:])
+    context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
+    one, q = np.asarray(1.0), k + 1.0
+    plain_graphs, graphs = (graphs_of_steps(setup, column, tokens) for tokens in (one, q))
+    plain = step_as_run(setup, column, one, context, touched.steps[0], plain_graphs, shape)
+    verify = step_as_run(setup, column, q, context, touched.steps[1:], graphs, shape)
     own_experts = _drafts_with_experts(setup)
     draft = draft_time(
         setup.drafter,
@@ -153,13 +156,13 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         setup.placement,
         batch_size=column,
         n_draft=k,
-        context_tokens=float(setup.scenario.context_tokens),
+        context_tokens=context,
         touched_one=touched.steps[0] if own_experts else 0.0,
-        kv_bytes_per_element=setup.kv_bytes_per_element,
+        kv_bytes_per_element=kv,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
-    host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
-    beyond = verified_time(setup, (plain, verify), column, k + 1.0) * (k > 0)
+    host = draft.host_s(costs.host_per_draft_pass_s) + costs.round_host_s(setup.placement.gpus) * (k > 0)
+    beyond = verified_time(setup, (plain, verify), column, q) * (k > 0)
     rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
@@ -174,28 +177,6 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         None if time is None else np.broadcast_to(time, full) for time, full in zip(found, shapes, strict=True)
     )
     return Arms(*times)
-
-
-def _one_pass(body: Body, shape: MoeShape, column: Array, tokens: Array, touched: Array) -> tuple[StepTime, Ran | None]:
-    """A pass over `tokens` of each sequence, as long as its graph's padding makes it; the graphs, None: not known."""
-    setup = body.setup
-    graphs = graphs_of_steps(setup, column, tokens)
-
-    def step_of(sequences: Array) -> StepTime:
-        return step_time(
-            body.architecture,
-            setup.costs,
-            setup.placement,
-            batch_size=sequences,
-            tokens_per_sequence=tokens,
-            context_tokens=float(setup.scenario.context_tokens),
-            touched=touched,
-            kv_bytes_per_element=setup.kv_bytes_per_element,
-            moe=shape,
-        )
-
-    step = step_of(column)
-    return (step if graphs is None else in_graph(step, step_of(column * graphs.padding))), graphs
 
 
 def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) -> Array:

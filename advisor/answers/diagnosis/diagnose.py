@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.answers.diagnosis.facts import Run, fact_words
-from advisor.answers.diagnosis.physics import Compared, Comparison
+from advisor.answers.diagnosis.facts import Run, fact_words, to_add
+from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
-from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs
+from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
+from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
-from advisor.text import counted, typeset, with_prefix
+from advisor.text import counted, listed, typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
 
@@ -49,6 +51,8 @@ class RuleOutcome:
     evidence: tuple[Evidence, ...] = ()
     lacks: tuple[str, ...] = ()
     """What it would need, and where that stands."""
+    adds: tuple[str, ...] = ()
+    """What a user would add for it."""
 
 
 def judged(run: Run) -> list[RuleOutcome]:
@@ -80,14 +84,14 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
             missing += [need for need in needs if not run.has(need)]
             missing += [] if any(not run.has(need) for need in needs) else [f"a run in which {test.quantity} is told"]
             continue
-        evidence.append(_evidence(test, value, limit))
+        tested = quantity(test.quantity)
+        evidence.append(Evidence(tested.words, value, tested.unit, IN_WORDS[test.test], limit, test.limit.source))
         cleared |= not HOLDS[test.test](value, limit)
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        return RuleOutcome(
-            rule, kind, run, "not_judged", tuple(evidence), tuple(dict.fromkeys(map(fact_words, missing)))
-        )
+        lacks, adds = (tuple(dict.fromkeys(map(words, missing))) for words in (fact_words, to_add))
+        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks, adds)
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
 
 
@@ -118,11 +122,6 @@ def _measured(test: Condition, run: Run) -> tuple[Value, Value, tuple[str, ...]]
     return tested.of(run), limit, (*tested.needs, *against.needs)
 
 
-def _evidence(test: Condition, value: Value, limit: Value) -> Evidence:
-    tested = quantity(test.quantity)
-    return Evidence(tested.words, value, tested.unit, IN_WORDS[test.test], limit, test.limit.source)
-
-
 def _shown(value: Value, unit: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -136,6 +135,9 @@ _OPENING: dict[Kind, str] = {
     "configuration": "The engine is misconfigured",
     "physics": "The measurement and the settings look right",
 }
+FEW_ACCEPTED = "Few drafts are accepted"
+_OF_DRAFTS = {"drafter_hardly_accepted", "k_too_long"}
+"""Rules of the settings that speak of the drafter and its K: the engine does as it was told."""
 _SLOWER = {
     True: ", and the run is slower than the model explains",
     False: ", and no time is longer than the model explains",
@@ -144,48 +146,164 @@ _SLOWER = {
 
 def verdict_text(
     verdict: str,
-    findings: Sequence[tuple[Rule, Kind]],
+    findings: Sequence[Finding],
     compared: Sequence[Comparison],
-    refused: Sequence[str],
-    n_not_judged: int,
+    refused: Sequence[str] = (),
     losing: Sequence[Comparison] = (),
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    faults = [(rule, kind) for rule, kind in findings if not rule.expected]
+    faults = [one for one in findings if not one.rule.expected]
     if faults:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
         return f"Measure again before anything is tuned: no row of it can be used ({refused[0]})."
-    open_rules = f" {counted(n_not_judged, 'rule')} could not be judged." if n_not_judged else ""
-    if not compared or verdict == "unknown":
-        return f"No fault found here. Add a run with drafts and one without: their gap says where to look.{open_rules}"
     if losing and verdict == "as_predicted":
-        return f"{loss_text(losing[0])}{open_rules}"
+        return loss_text(losing[0])
+    if foreseen := predicted_text(compared):
+        return foreseen
+    if not compared or verdict == "unknown":
+        return "No fault found here. Add a run with drafts and one without: their gap says where to look."
+    if (worst := unforeseen(compared)) is not None:
+        until = (
+            f"Switch speculation off at batch {worst.batch_size:,.4g} until then." if (worst.gain or 1.0) < 1.0 else ""
+        )
+        return " ".join(filter(None, [plain_text(worst), _unforeseen_text(worst), cause_text(worst), until]))
     row = shown_row(compared)
     if row is None:
-        return f"Nothing found in what could be judged.{open_rules}"
-    row_said = row_text(row)
+        return "Nothing found in what could be judged."
+    row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
-        end = " Speculation does not pay at this batch on this hardware: no setting found is at fault." if loses else ""
-        if loses and row.high > 1.0:
-            end += f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
-        return f"Nothing found: {row_said}, within the band.{end}{open_rules}"
+        fault = f" {_NO_GAIN}: no setting found is at fault.{_reach(row)}"
+        return f"Nothing found: {row_said}, within the band.{fault if loses else ''}"
     besides = f" {besides_text(losing[0])}" if losing else ""
-    return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}{open_rules}"
+    return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}"
 
 
-def _fault_text(
-    faults: Sequence[tuple[Rule, Kind]], compared: Sequence[Comparison], losing: Sequence[Comparison]
-) -> str:
+def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
+    """The run that gains least of those that gain less than their band, or lose. None where no run does."""
+    less = [one for one in compared if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low]
+    return min(less, key=lambda one: one.gain or 0.0, default=None)
+
+
+def _unforeseen_text(one: Comparison) -> str:
+    row = one.row("speedup")
+    if row is None or row.measured is None:
+        return ""
+    what = "Your runs gain less than predicted" if row.measured >= 1.0 else "Your runs lose, which is not predicted"
+    if max(row.measured, row.predicted) < 1.0:
+        what = "Your runs lose more than predicted"
+    return f"{what}: {_cell(one)} {_both(row)}."
+
+
+_NO_GAIN = "Speculation does not pay at this batch on this hardware"
+
+
+def _cell(one: Comparison) -> str:
+    return f"K = {one.n_draft} at batch {one.batch_size:,.4g}"
+
+
+def _both(row: Compared) -> str:
+    """`measured 1.08x, predicted 1.60x (1.11x to 2.03x)`, of a measured row."""
+    return f"measured {amount(row.measured or 0.0, row.unit)}, predicted {_band(row)}"
+
+
+def _band(row: Compared) -> str:
+    """`1.60x (1.11x to 2.03x)`."""
+    return f"{amount(row.predicted, row.unit)} ({amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
+
+
+def _reach(row: Compared) -> str:
+    """Sentence that the band of a loss holds gains. Empty where it does not."""
+    reach = f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
+    return reach if row.high > 1.0 else ""
+
+
+def cause_text(one: Comparison) -> str:
+    """Sentence on the likeliest cause of a loss that is not predicted, with its number.
+
+    A round of the same times gains in proportion to its accepted length, down to that of no accepted draft.
+    """
+    row = one.row("speedup")
+    if row is None or row.measured is None:
+        return ""
+    too_little, length = row.predicted / row.measured, one.accepted_length
+    if one.length_from == OF_THE_RUN:
+        said = ", ".join(
+            f"{item.label.lower()} {amount(item.measured, item.unit)}, {amount(item.predicted, item.unit)} predicted"
+            for item in (one.row("round"), one.row("plain"))
+            if item is not None and item.measured is not None
+        )
+        return (
+            f"Likeliest cause: a round {too_little:.2f} times as long over a plain step as predicted"
+            f"{f' ({said})' if said else ''}, with drafting, verification or the host at fault."
+        )
+    if length / too_little > 1.0:
+        return (
+            f"Two causes that these data cannot tell apart: an accepted length of {length / too_little:.2f}, not "
+            f"{length:.2f} ({one.length_from}), or a round {too_little:.2f} times as long over a plain step. The mean "
+            "accepted length in the engine's log decides."
+        )
+    least = row.predicted / length
+    return (
+        f"Likeliest cause: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
+        f"least {least / row.measured - 1.0:.0%} too long, as without CUDA graphs or with a slow drafter."
+    )
+
+
+def plain_text(one: Comparison) -> str:
+    """Sentence that the plain step is not as predicted. Empty where it lies in its range or was not measured."""
+    row = one.row("plain")
+    if row is None or row.measured is None or row.inside:
+        return ""
+    return (
+        f"Your plain step, {amount(row.measured, row.unit)}, is not as predicted, {_band(row)}: check weight "
+        "format, GPUs and the batch that decoded; the speedup is predicted over another step."
+    )
+
+
+def predicted_text(compared: Sequence[Comparison]) -> str:
+    """Sentence on what a server is predicted to gain or lose by batch. Empty where something was measured."""
+    rows = [(one, row) for one in compared if (row := one.row("speedup")) is not None]
+    if not rows or any(item.measured is not None for one in compared for item in one.rows):
+        return ""
+    gains, losses = ([pair for pair in rows if (pair[1].predicted < 1.0) == loss] for loss in (False, True))
+    named = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
+    if not losses:
+        near = [f"{one.batch_size:,.4g}" for one, row in rows if row.low < 1.0]
+        within = f", but lies within the band at batch {listed(near)}" if near else ""
+        return (
+            f"{named} is predicted to gain at each batch tried: {_at(*rows[0])}"
+            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}. A loss is not foreseen{within}: add what was measured "
+            "without and with drafts."
+        )
+    worst, row = min(losses, key=lambda pair: pair[1].predicted)
+    pays = f"gain {_at(*gains[-1])} and to " if gains else ""
+    return f"{named} is predicted to {pays}lose {_at(worst, row)}. At batch {worst.batch_size:,.4g} {_instead(worst)}."
+
+
+def _at(one: Comparison, row: Compared) -> str:
+    return f"{_band(row)} at batch {one.batch_size:,.4g}"
+
+
+def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losing: Sequence[Comparison]) -> str:
     """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
-    kind = faults[0][1]
-    titles = "; ".join(rule.title for rule, of in faults if of == kind)
+    kind = faults[0].kind
+    titles = "; ".join(one.rule.title for one in faults if one.kind == kind)
     slower = slower_than_explained(compared)
     if kind == "physics" and losing and not slower:
         return f"{loss_text(losing[0])} Besides: {titles}."
-    opening = _OPENING[kind] + (_SLOWER.get(slower, "") if kind == "physics" and slower is not None else "")
-    return f"{opening}: {titles}." + (f" {besides_text(losing[0])}" if losing else "")
+    opening = (FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]) + (
+        _SLOWER.get(slower, "") if kind == "physics" and slower is not None else ""
+    )
+    worst = unforeseen(compared)
+    besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
+    return " ".join(filter(None, [f"{opening}: {titles}.", besides or predicted_text(compared)]))
+
+
+def of_drafts_alone(findings: Sequence[Finding]) -> bool:
+    """Whether all faults of settings are that few drafts are accepted, which is no misconfigured engine."""
+    return {one.rule.id for one in findings if one.kind == "configuration"} <= _OF_DRAFTS
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
@@ -196,20 +314,14 @@ def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
 
 def loss_text(one: Comparison) -> str:
     """Sentence that a run loses as the model predicts, and what to draft instead."""
-    row, at = one.row("speedup"), f"K = {one.n_draft} at batch {one.batch_size:,.4g}"
+    row, instead = one.row("speedup"), _instead(one)
     if row is None:
         return ""
-    band = f"({amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
-    if row.measured is None:
-        sentence = f"The model predicts a loss for {at}: {amount(row.predicted, row.unit)} {band}."
-    else:
-        measured = f"measured {amount(row.measured, row.unit)}, predicted {amount(row.predicted, row.unit)} {band}"
-        sentence = f"This loss is what the model predicts for {at}: {measured}."
-    pays = "" if one.recommended.n_draft else "Speculation does not pay at this batch on this hardware: "
-    instead = _instead(one)
-    sentence += f" {pays}{instead if pays else instead[0].upper() + instead[1:]}."
-    reach = f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
-    return sentence + (reach if row.high > 1.0 else "")
+    foreseen = f"The model predicts a loss for {_cell(one)}: {_band(row)}."
+    if row.measured is not None:
+        foreseen = f"This loss is what the model predicts for {_cell(one)}: {_both(row)}."
+    pays = f"D{instead[1:]}" if one.recommended.n_draft else f"{_NO_GAIN}: {instead}"
+    return f"{foreseen} {pays}.{_reach(row)}"
 
 
 def besides_text(one: Comparison) -> str:
@@ -217,11 +329,7 @@ def besides_text(one: Comparison) -> str:
     row = one.row("speedup")
     if row is None:
         return ""
-    predicted = f"{amount(row.predicted, row.unit)} ({amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
-    return (
-        f"Besides, the model predicts a loss for K = {one.n_draft} at batch {one.batch_size:,.4g} without "
-        f"that fault: {predicted}; {_instead(one)}."
-    )
+    return f"Besides, the model predicts a loss for {_cell(one)} without that fault: {_band(row)}; {_instead(one)}."
 
 
 def _instead(one: Comparison) -> str:
@@ -248,52 +356,11 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     return max(speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
 
 
-def row_text(row: Compared) -> str:
-    """Row in words, `speedup measured 1.08x, predicted 1.62x (1.40-1.80)`."""
-    measured = "not measured" if row.measured is None else f"measured {amount(row.measured, row.unit)}"
-    band = f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
-    return f"{row.label[0].lower()}{row.label[1:]} {measured}, predicted {amount(row.predicted, row.unit)} ({band})"
-
-
 def amount(value: float, unit: str) -> str:
     """A compared value with its unit."""
     if unit == "x":
         return f"{value:.2f}x"
     return with_prefix(value, "s") if unit == "s" else f"{value:.2f}"
-
-
-def gap_text(comparison: Comparison) -> str:
-    """Sentence on what separates a measured run from its prediction.
-
-    Empty where neither round nor plain step was measured.
-    """
-    pieces = []
-    for name, label in (("plain", "a plain token"), ("round", "the round")):
-        row = comparison.row(name)
-        if row is not None and row.measured is not None:
-            gap = row.measured - row.predicted
-            pieces.append(
-                f"{label} takes {amount(row.measured, row.unit)}, {amount(abs(gap), row.unit)} "
-                f"{'more' if gap >= 0 else 'less'} than predicted ({'within' if row.inside else 'outside'} "
-                f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
-            )
-    length = comparison.row("length")
-    if length is not None and length.measured is not None and not length.inside:
-        share = abs(length.measured / length.predicted - 1.0)
-        pieces.append(
-            f"an accepted length of {length.measured:.2f} where {length.low:.2f} to {length.high:.2f} is published for "
-            f"this model and drafter makes a token {'dearer' if length.measured < length.predicted else 'cheaper'} by "
-            f"{share:.0%}"
-        )
-    row = comparison.row("round")
-    if comparison.n_draft and row is not None and row.measured is not None and row.measured > row.high:
-        extra = with_prefix((row.measured - row.predicted) / comparison.n_draft, "s")
-        host = with_prefix(sum(part.round_s for part in comparison.parts if part.host), "s")
-        pieces.append(
-            f"were it all the host's, that would be {extra} for each of the {comparison.n_draft} drafts ({host} of "
-            "host time are predicted for the whole round)"
-        )
-    return "; ".join(pieces)
 
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
@@ -323,14 +390,17 @@ class Diagnosis:
 
     verdict: VerdictKind
     sentence: str
+    assumed: str  # ` on 8 x NVIDIA H200, as in the bar`, where a run names no accelerator
     findings: tuple[Finding, ...]
     clean: tuple[tuple[Kind, Rule], ...]
     """Rules that were judged and found nothing."""
     not_judged: tuple[RuleOutcome, ...]
     comparisons: tuple[tuple[str, Comparison], ...]
     """Each predicted run beside its measurement, by `file, line`."""
-    gaps: tuple[str, ...]
-    """What separates measured from predicted, a sentence for each comparison that has both."""
+    unsaid: tuple[str, ...]
+    """Columns without which nothing is predicted."""
+    more: str
+    """What to add so that more rules can be judged."""
     not_compared: tuple[str, ...]
     read: tuple[str, ...]
     not_read: tuple[str, ...]
@@ -364,25 +434,28 @@ def diagnose(
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
+    named = f"from {source}", f"the accelerator from {source}"
+    lent = [run.comparison for run in result.runs if run.comparison and run.assumed.split(", ")[0] in named]
     unusable = bool(result.refused) and not result.n_kept
     verdict = _verdict(findings, unusable, [one for _, one in compared])
     if result.contradicted:
         verdict = "mismeasured"
     reasons = {run.not_compared for run in result.runs if run.not_compared}
     clean, not_judged = _by_rule(outcomes)
-    refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in result.refused)
     return Diagnosis(
         verdict=verdict,
-        sentence=_sentence(result, verdict, findings, outcomes, len(not_judged)),
+        sentence=_sentence(result, verdict, findings, outcomes),
+        assumed=f" on {lent[0].place}, as in {source}" if lent else "",
+        unsaid=unsaid(result),
+        more=_more_text(not_judged),
         findings=findings,
         clean=clean,
         not_judged=not_judged,
         comparisons=tuple(compared),
-        gaps=tuple(f"{place}: {text}" for place, one in compared if (text := gap_text(one))),
         not_compared=tuple(sorted(reasons)),
         read=tuple(result.read),
         not_read=tuple(f"{name}: {why}" for name, why in result.not_read.items()),
-        refused=refused,
+        refused=_refused(result),
     )
 
 
@@ -391,7 +464,6 @@ def _sentence(
     verdict: VerdictKind,
     findings: Sequence[Finding],
     outcomes: Sequence[RuleOutcome],
-    n_not_judged: int,
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if result.contradicted:
@@ -400,33 +472,52 @@ def _sentence(
         return f"The files contradict each other, so that nothing is said of the run: {first}.{more}"
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
-    verdict_sentence = verdict_text(
-        verdict,
-        [(one.rule, one.kind) for one in findings],
-        [one for _, one in compared],
-        [f"{file}, line {line}: {reason}" for file, line, reason in result.refused],
-        n_not_judged,
-        [one for one in losing if one is not None],
-    )
+    predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
+    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses)
+    if verdict == "unknown" and not findings and (run := _unpredicted(result)) is not None:
+        verdict_sentence = _unpredicted_text(run, unsaid(result)) or verdict_sentence
     judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
-    off = off_text([one for _, one in compared]) if verdict in _OFF_FIRST else ""
-    said = [off, verdict_sentence] if off else [verdict_sentence]
-    return " ".join([*said, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
+    return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
-_OFF_FIRST = ("slower_than_predicted", "unexplained")
+def _refused(result: LoadedRuns) -> tuple[str, ...]:
+    return tuple(f"{file}, line {line}: {reason}" for file, line, reason in result.refused)
 
 
-def off_text(compared: Sequence[Comparison]) -> str:
-    """Sentence that switches speculation off at batches that lose unforeseen. Empty without any."""
-    measured = [(one, row.measured) for one in compared if (row := one.row("speedup")) is not None]
-    losing = [(speedup, one.batch_size) for one, speedup in measured if speedup is not None and speedup < 1.0]
-    if not losing:
-        return ""
-    speedup, batch = min(losing)
-    at = f"batch {batch:,.4g}" if len({batch for _, batch in losing}) == 1 else "the batches that lose"
-    worst = "" if at.startswith("batch") else f", at worst at batch {batch:,.4g}"
-    return f"Switch speculation off at {at} (measured {speedup:.2f}x{worst}) until the cause is found."
+_TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
+
+
+def unsaid(result: LoadedRuns) -> tuple[str, ...]:
+    """Columns that the first run with drafts has to state to be predicted. Empty where it is, or there is none."""
+    run = _unpredicted(result)
+    return tuple(name.split("|")[0] for name in _TO_PREDICT if run is not None and not run.has(name))
+
+
+def _unpredicted(result: LoadedRuns) -> Run | None:
+    drafting = (run for run in result.runs if run.value("draft_tokens_k") != 0)
+    return next((run for run in drafting if run.comparison is None), None)
+
+
+def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
+    """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells of no server."""
+    named = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
+    speedup, batch = run.number("speedup"), run.number("batch_size")
+    at = "" if batch is None else f" at batch {batch:,.4g}"
+    if speedup is not None and named:
+        return f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: {named}."
+    if named:
+        return f"The server cannot be predicted before this is said: {named}."
+    return f"Not predicted: {run.not_compared}." if was_measured(run.facts) else ""
+
+
+_MOST_ADDED = 4
+
+
+def _more_text(not_judged: Sequence[RuleOutcome]) -> str:
+    """Sentence on what to add, what decides most rules first. Empty where nothing is open."""
+    adds = Counter(text for one in not_judged for text in one.adds)
+    named = [f"{text} ({counted(count, 'check')})" for text, count in adds.most_common(_MOST_ADDED)]
+    return f"To say more, add {listed(named)}." if named else ""
 
 
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:

@@ -135,6 +135,22 @@ def fact_words(needed: str) -> str:
     return needed if " " in needed else " or ".join(_words(name) for name in needed.split("|"))
 
 
+_ADDED = {_LINE: "the server's launch line", _LOG: "its log", _CLIENT: "the benchmark's result file"}
+
+
+def to_add(needed: str) -> str:
+    """File, run or value, by its title, that a user adds so that a fact is known."""
+    name = needed.split("|")[0]
+    if " " in needed or name.startswith("plain:"):
+        return "a run without drafts" if name.startswith("plain:") else needed
+    if name == "prediction":
+        return "accelerator, model, batch and K"
+    if name in FACTS:
+        return next((text for where, text in _ADDED.items() if FACTS[name].where.startswith(where)), FACTS[name].where)
+    column = COLUMNS["points"].get(name)
+    return f"the {column.in_text}" if column is not None else name
+
+
 def _words(name: str) -> str:
     side, _, fact = name.rpartition(":")
     whose = "of the plain run, " if side == "plain" else ""

@@ -13,6 +13,7 @@ from advisor.answers.best_k import DraftRow, draft_rows
 from advisor.answers.diagnosis.rules import time_spread
 from advisor.catalog.engines import class_today, engine_ids
 from advisor.catalog.fit_records import class_costs, load_overheads
+from advisor.catalog.models import resolve_model_name
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.point_checks import least_pass_s
 from advisor.measured.points import measured_times, with_costs
@@ -88,10 +89,14 @@ class Comparison:
     """Quantities predicted for a run, beside those of them that were measured."""
 
     n_draft: int
+    scenario: Scenario
+    """What it was predicted as, at its batch and with K up to its own."""
     place: str
     """The accelerators that it was predicted on, `4 x NVIDIA H200 SXM 141GB`."""
     batch_size: float
     """Sequences that decode together on all ranks. [-]"""
+    largest_batch: int
+    """That fits in memory. [-]"""
     rows: tuple[Compared, ...]
     parts: tuple[Part, ...]
     """Predicted components, those that take no time left out."""
@@ -109,8 +114,6 @@ class Comparison:
     recommended: PhysicsChoice
     by_k: tuple[DraftRow, ...]
     """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without drafts."""
-    best_k: int
-    """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
     """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [-]"""
     build_share: float
@@ -130,6 +133,12 @@ class Comparison:
         """Measured over predicted of one quantity. None where it is not known. [-]"""
         found = self.row(name)
         return found.ratio if found is not None else None
+
+    @property
+    def gain(self) -> float | None:
+        """The measured speedup. None where it was not measured. [-]"""
+        row = self.row("speedup")
+        return None if row is None else row.measured
 
     @property
     def judged(self) -> Compared | None:
@@ -154,28 +163,32 @@ class Comparison:
 
 
 def compare(
-    facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None, bar: Scenario | None = None
+    facts: Facts,
+    plain: Facts,
+    configs: Mapping[str, str] | None = None,
+    bar: Scenario | None = None,
+    other_models: bool = False,
 ) -> Comparison:
     """The run `facts` and the plain run beside it held against their prediction.
 
     facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
     bar : the user's scenario, which tells of a run of its model and drafter what the run does not say.
+    other_models : whether a run may take what its drafter reaches on other models where nobody published its own.
     Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
     stated = _number(facts, "draft_tokens_k")
     if stated is None:
-        raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
+        raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=...")
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
     unsaid = _unsaid(facts, n_draft, bar)
-    question = _question(facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None)
+    question = _question(facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models)
     setup = _setup(question, facts, unsaid)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
-    best = int(np.argmax(every.speedup[0]))
     hardware = setup.hardware
     today_class = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
     today = curve_for(with_costs(setup, **class_costs(today_class)), [batch], [n_draft], verified)
@@ -184,8 +197,10 @@ def compare(
     carried = bool(row.n_draft and setup.acceptance.extrapolated[row.n_draft])
     return Comparison(
         n_draft=n_draft,
+        scenario=setup.scenario.model_copy(update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}),
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
+        largest_batch=setup.memory.largest_batch,
         rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
         parts=_parts(curve),
         tier=str(curve.tier[0, -1]),
@@ -193,11 +208,10 @@ def compare(
         known_class=question.engine_class in _known_classes(),
         same_run_length=not question.borrowed and n_draft > 0,
         accepted_length=float(curve.accepted_length[-1]),
-        length_from=_whose_length(facts, unsaid),
+        length_from=_whose_length(facts, unsaid, question.acceptance_source),
         assumed=question.assumed,
         recommended=PhysicsChoice(row.n_draft, row.speedup, row.speedup_low, row.speedup_high, carried),
         by_k=rows_of_k,
-        best_k=int(every.drafts[best]),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
         build_share=float(curve.round_s[0, -1] / today.round_s[0, -1]),
         prefill_share=_prefill_share(curve),
@@ -208,7 +222,12 @@ def compare(
 
 
 def _question(
-    facts: Facts, batch: float, n_draft: int, configs: Mapping[str, str], lengths_of: Scenario | None
+    facts: Facts,
+    batch: float,
+    n_draft: int,
+    configs: Mapping[str, str],
+    lengths_of: Scenario | None,
+    other_models: bool,
 ) -> RowQuestion:
     """The run as a row to predict, at a whole batch. lengths_of: whose accepted length stands for the run's own."""
     row = dict(facts)
@@ -219,7 +238,7 @@ def _question(
     if lengths_of is not None:
         lengths = load_setup(lengths_of.model_copy(update={"k_max": n_draft})).acceptance.accepted_length
         row["accepted_length"] = float(lengths[n_draft])
-    return question_of(row | (_NO_DRAFT if n_draft == 0 else {}))
+    return question_of(row | (_NO_DRAFT if n_draft == 0 else {}), other_models=other_models)
 
 
 def _known_classes() -> set[str]:
@@ -243,8 +262,11 @@ _SAID_IN = {
 
 def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     """Fields of the bar's scenario that a run of its model and drafter says nothing of."""
-    if bar is None or facts.get("model_id") != bar.model_id:
+    named = resolve_model_name(str(facts.get("model_id")))
+    if bar is None or bar.model_id not in (facts.get("model_id"), named and named.model_id):
         return {}
+    if named is not None and named.weight_format:
+        facts = {**facts, "weight_dtype": named.weight_format}
     others_drafts = not n_draft or facts.get("drafter") != bar.drafter_id
     return {
         name: getattr(bar, name)
@@ -253,9 +275,11 @@ def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     }
 
 
-def _whose_length(facts: Facts, unsaid: Mapping[str, Any]) -> str:
+def _whose_length(facts: Facts, unsaid: Mapping[str, Any], source: str) -> str:
     if "acceptance" in unsaid:
         return "of the bar, since the run states none"
+    if source == "other_model":
+        return "of this drafter on other models; none is published for this one"
     return OF_THE_RUN if any(facts.get(name) is not None for name in _LENGTH) else "as published; the run states none"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from advisor.answers.diagnosis.facts import FACTS, Run, unit_of
 from advisor.answers.diagnosis.physics import Comparison, token_time_s
-from advisor.answers.diagnosis.runs import differences, is_mean_batch
+from advisor.answers.diagnosis.runs import DEFAULT_ADMITTED, differences, is_mean_batch
 from advisor.catalog.engines import Build, engine_ids, load_engine
 from advisor.catalog.graphs import GraphServer, captured_sizes
 from advisor.measured.ingest.columns import COLUMNS
@@ -15,8 +15,6 @@ from advisor.physics.hardware import hardware_ids, load_hardware
 
 Value = float | bool | str | None
 _Reading = Callable[[Run], Value]
-_DEFAULT_ADMITTED = 48
-"""Requests that SGLang admits with speculation where nothing is said (profiles/engines/sglang.yaml). [-]"""
 _TRAINED = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark", "p-eagle", "draft_model"})
 """Drafters that learnt from text, so that text of no kind is nothing they can foresee."""
 
@@ -216,7 +214,7 @@ def _admitted_by_default(run: Run) -> Value:
     # SGLang's; none where a flag says otherwise, or the line is not known.
     if run.number("max_running_requests") is not None or not run.value("launch_line") or not run.drafts:
         return None
-    return None if "deepseek-v4" in run.text("model_id").lower() else float(_DEFAULT_ADMITTED)
+    return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
 
 
 @_quantity(

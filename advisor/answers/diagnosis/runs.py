@@ -12,17 +12,21 @@ import pandas as pd
 
 from advisor.answers.diagnosis.facts import Run, client_facts, read_servers
 from advisor.answers.diagnosis.physics import as_number, compare, token_time_s
-from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
+from advisor.measured.ingest.own import OwnDocument, own_rows
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, resolve_names, with_given
+from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import MAX_BYTES
-from advisor.physics.hardware import hardware_ids
+from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
+DEFAULT_ADMITTED = 48
+"""Requests that SGLang admits with speculation where nothing is said (profiles/engines/sglang.yaml). [-]"""
 _PLACEMENT = ("gpu_count", "tensor_parallel", "expert_parallel")
 """Columns that tell together on how many accelerators a run was served."""
 
@@ -46,7 +50,8 @@ def filled(run: Run, words: UserInput) -> Run:
     A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
     Raises AdvisorError for a word on no column of ours, and for no number where one is meant.
     """
-    own, values, others = run.facts, _typed(words.values), _typed(words.otherwise)
+    own, others = run.facts, _typed(words.otherwise)
+    values = _typed(_at_its_k(words.values, own.get("draft_tokens_k", words.values.get("draft_tokens_k"))))
     if any(own.get(name) is not None or name in values for name in _PLACEMENT):
         others = {name: value for name, value in others.items() if name not in _PLACEMENT}
 
@@ -57,18 +62,24 @@ def filled(run: Run, words: UserInput) -> Run:
             return "as given"
         return f"from {words.source}" if any(name in others for name in names) else ""
 
-    accelerator = (
-        "as given" if "hardware_id" in values else whose("hardware_id")
-    )  # a user's names replace those of files
-    return replace(run, facts={**others, **values, **own}, assumed=_assumed(accelerator, whose(*_PLACEMENT)))
-
-
-def _assumed(accelerator: str, number: str) -> str:
-    """`from the bar`, or which of the two is from where."""
-    if accelerator == number:
-        return accelerator
+    # A user's names replace those of files.
+    accelerator, number = "as given" if "hardware_id" in values else whose("hardware_id"), whose(*_PLACEMENT)
     origins = (("the accelerator", accelerator), ("the number of GPUs", number))
-    return ", ".join(f"{label} {origin}" for label, origin in origins if origin)
+    apart = ", ".join(f"{label} {origin}" for label, origin in origins if origin)
+    assumed = accelerator if accelerator == number else apart
+    return replace(run, facts={**others, **values, **own}, assumed=assumed)
+
+
+def _at_its_k(values: Mapping[str, str], n_draft: Any) -> Mapping[str, str]:
+    """Values with an accepted length typed as X@K at the run's own K. Without one where that is 0 or not known."""
+    stated, k = values.get("accepted_length", ""), int(as_number(n_draft) or 0)
+    if "@" not in stated:
+        return values
+    rest = {name: value for name, value in values.items() if name != "accepted_length"}
+    if not k:
+        return rest
+    length = parse_acceptance(stated, k).accepted_length[k]
+    return rest | {"accepted_length": f"{length:.6g}", "accepted_length_same_run": "0"}
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
@@ -176,17 +187,14 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
             continue
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
-        out.append(f"{name}: {_shown(other)} -> {_shown(value)}")
+        texts = (f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x) for x in (other, value))
+        out.append(f"{name}: {' -> '.join(texts)}")
     return out
 
 
 def is_mean_batch(facts: Mapping[str, Any]) -> bool:
     """Whether a run's batch is the mean that an open load came to, which no two runs have alike."""
     return facts.get("batch_kind") == MEAN_RUNNING
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def plain_beside(
@@ -219,6 +227,8 @@ class UserFile:
     data: bytes
     columns: Mapping[str, str] = field(default_factory=dict)
     """Its headers that mean a column of ours, as the user says."""
+    documents: tuple[OwnDocument, ...] = ()
+    """Models and accelerators of the user's own that its rows name."""
 
 
 @dataclass
@@ -254,19 +264,46 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
             out.read.append(f"{file.name}: {source}")
         if table is not None:
             out.read.append(f"{file.name}: {table.format_name}")
-            rows += _rows(table, file, words, (*model_ids(), *configs), out)
+            rows += _rows(table, file, words, configs, out)
         elif not file_servers:
             out.not_read[file.name] = reason
     if not rows and not servers:
         name, reason = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
-    if "draft_tokens_k" not in words.values:
-        rows, sentences = plain_by_absence(rows, servers)
-        out.read += sentences
+    rows, sentences = plain_by_absence(rows, servers)
+    out.read += sentences
     whole = [replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows]
     told = [_without_contradiction(row, out) for row in whole] or [_of_log(one) for one in servers]
-    out.runs = _compared(_with_repeats([filled(one, words) for one in told])[:MAX_RUNS], configs, words.scenario)
+    known = [at for one in told for at in _at_batches(filled(one, words), words.scenario)]
+    out.runs = _compared(_with_repeats(known)[:MAX_RUNS], configs, words.scenario)
     return out
+
+
+_BATCHES = (1, 4, 16, 64, 256, 1024)
+"""Requests at a time that a server is judged at by prediction alone, besides those of its settings. Own choice. [-]"""
+_ADMITTED = 256
+"""Up to which it is judged where neither its settings nor the user say how many run together. Own choice. [-]"""
+
+
+def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
+    """A server of which nothing was measured, at the batches that it allows. Any other run as it is."""
+    k = server.number("draft_tokens_k")
+    if not k or not server.value("launch_line") or was_measured(server.facts):
+        return [server]
+    stated = server.number("batch_size") or (None if bar is None else float(bar.batch_size))
+    captured = server.number("largest_graph")
+    admitted = server.number("max_num_seqs") or server.number("max_running_requests")
+    if admitted is None and server.text("engine") == "sglang":
+        admitted = float(DEFAULT_ADMITTED)
+    last = max(stated or 0.0, admitted or 0.0) or _ADMITTED
+    named = {stated, admitted, server.number("largest_graph_batch"), captured and captured // (k + 1.0)} - {None, 0.0}
+    batches = sorted({float(batch) for batch in (*_BATCHES, *named, last) if batch and batch <= min(last, MAX_BATCH)})
+    return [replace(server, facts={**server.facts, "batch_size": batch}) for batch in batches]
+
+
+def was_measured(facts: Mapping[str, Any]) -> bool:
+    """Whether a run states a time, a rate or a speedup that a prediction can be held against."""
+    return token_time_s(facts) is not None or any(facts.get(name) is not None for name in ("verify_time_s", "speedup"))
 
 
 def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
@@ -308,7 +345,7 @@ def _text(data: bytes) -> str:
 def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Measured | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(file.name, file.data, columns={**columns, **file.columns})
+        rows = own_rows(read_upload(file.name, file.data, columns={**columns, **file.columns}), (), file.documents)
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
@@ -320,7 +357,9 @@ def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
     are none of the row's own.
     """
-    table = resolve_names(with_given(stated, words.values), hardware_ids(), models)
+    rates = any("_per_s" in str(source.prefill.get("metric")) for source in stated.sources)
+    values = ({"metric": ANY_RATE} if rates else {}) | dict(_at_its_k(words.values, None))
+    table = resolve_names(with_given(stated, values), models)
     client, usable = client_facts(file.name, file.data), table.result.frame
     out.n_kept += len(usable)
     refused: dict[int, str] = {}
@@ -375,15 +414,21 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
             run = replace(run, plain=plain_beside(run.facts, without, a_pair=len(without) == 1 and n == 2))
         sampled = index in predicted
         not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
-        out.append(with_prediction(run, configs, bar) if sampled else not_sampled)
+        out.append(with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled)
     return out
 
 
-def with_prediction(run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None) -> Run:
+def with_prediction(
+    run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None, other_models: bool = False
+) -> Run:
     """The run with its prediction, or with the reason why it has none."""
+    measured = was_measured(run.facts)
+    if not measured and not (run.value("launch_line") and run.drafts):
+        return replace(run, not_compared="nothing that can be predicted was measured")
     try:
-        if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
-            return replace(run, not_compared="nothing that can be predicted was measured")
-        return replace(run, comparison=compare(run.facts, run.plain, configs, bar))
+        found = compare(run.facts, run.plain, configs, bar, other_models)
     except AdvisorError as error:
         return replace(run, not_compared=str(error))
+    if not measured and found.batch_size > found.largest_batch:
+        return replace(run, not_compared=f"batch {found.batch_size:,.0f} does not fit in the memory of {found.place}")
+    return replace(run, comparison=found)

@@ -224,8 +224,8 @@ MAX_LINE = 100_000
 _SAME_AS = {"tp": "tensor-parallel-size", "tp-size": "tensor-parallel-size", "dp-size": "data-parallel-size"}
 _SAME_AS |= {"model": "model-path", "max-running-requests": "max-num-seqs", "dp": "data-parallel-size"}
 """Other names of a flag, in vLLM and SGLang."""
-_FREE = ("YOUR-",)
-"""Values that the answer leaves to the user start so."""
+DRAFT_MODEL_PLACEHOLDER = "DRAFT-MODEL"
+"""Stands on a launch line for the draft checkpoint that the user has to name."""
 
 
 @dataclass(frozen=True)
@@ -284,8 +284,8 @@ def _alike(given: str, wanted: str) -> bool:
     try:
         one, other = json.loads(given), json.loads(wanted)
     except ValueError:
-        return given == wanted or wanted.startswith(_FREE)
+        return given == wanted or wanted == DRAFT_MODEL_PLACEHOLDER
     if isinstance(one, dict) and isinstance(other, dict):
-        free = {name for name, value in other.items() if str(value).startswith(_FREE)}
+        free = {name for name, value in other.items() if value == DRAFT_MODEL_PLACEHOLDER}
         return {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
     return bool(one == other)

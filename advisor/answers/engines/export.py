@@ -189,6 +189,8 @@ def needs_draft_model(setup: Setup, engine: str) -> bool:
 def default_served_model(setup: Setup) -> str:
     """Hugging Face name of the scenario's model. Raises AdvisorError for the user's own configuration."""
     scenario = setup.scenario
+    if scenario.served_checkpoint is not None:
+        return scenario.served_checkpoint
     if scenario.model_config_json is None and scenario.model_id in model_ids():
         return model_profile(scenario.model_id).hf_repo
     raise AdvisorError(f"{scenario.model_id} is your own configuration; give the name or path the engine serves")
@@ -221,6 +223,8 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
 
 def _notes(setup: Setup, engine: str) -> list[str]:
     scenario, notes = setup.scenario, []
+    if "/" not in (scenario.served_checkpoint or "/"):
+        notes.append(f"write the path or Hugging Face repository of your model for {scenario.served_checkpoint}")
     if scenario.engine != engine:
         notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
     if setup.drafter.method == "dspark" and _model_type(setup) == "deepseek_v4":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,8 @@ from advisor.physics.bands import band
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids, load_hardware, of_data_centre
 from advisor.physics.memory import cache_bytes_per_gpu
-from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
-from advisor.predict.load import load_setup
+from advisor.predict.curve import Curve, Odds, curve_for, draft_odds, recommended
+from advisor.predict.load import kernel_warnings, load_setup
 from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
+SETTINGS = tuple(name for name, row in FIELDS.items() if row.flag and not row.is_private)
 """Columns that name the scenario."""
 _KINDS: Mapping[type, str] = {int: "Int64", float: "Float64"}
 _SEED = 0
@@ -90,6 +92,21 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     return pd.DataFrame(columns, copy=False)
 
 
+def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[str, int]:
+    """Warnings of kernels that are not measured, each with the number of combinations it concerns."""
+    told: Counter[str] = Counter()
+    for settings in combinations:
+        with suppress(AdvisorError):
+            told.update(dict.fromkeys(kernel_warnings(_loaded(settings, batch)[1]), 1))
+    return told
+
+
+def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
+    """A combination at one batch, its setup without the limit. Raises AdvisorError for one that cannot be."""
+    scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": batch})
+    return scenario, load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
+
+
 _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 """The settings of one combination, and its columns [nB x nK]: batch by batch, K changing first."""
 
@@ -100,8 +117,7 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
     alike: dict[Any, list[tuple[int, Setup]]] = {}
     for place, settings in enumerate(combinations):
         try:
-            scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": int(batches[0])})
-            setup = load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
+            scenario, setup = _loaded(settings, int(batches[0]))
         except AdvisorError as error:
             nothing: dict[str, Any] = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
             nothing |= {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": str(error)}
@@ -126,18 +142,22 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
         setup = replace(setup, contexts=np.repeat(contexts, n).astype(float))
     curve = curve_for(setup, np.tile(batches, len(contexts)))
     shape = len(curve.batches), len(curve.drafts)
-    predicted = {name: np.broadcast_to(values, shape) for name, values in _predicted(setup, curve).items()}
-    chosen = cache(lambda limit: recommended_drafts(_limited(setup, limit), curve)[0])
+    odds = draft_odds(curve.draws)
+    predicted = {name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()}
+
+    @cache
+    def chosen(limit_ms: float | None) -> NDArray[np.int64]:
+        if limit_ms is None:
+            return recommended(odds.loss, odds.noise)
+        limited = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
+        return recommended_drafts(limited, curve)[0]
+
     for each, index in zip(setups, rows_of, strict=True):
         own = slice(index * n, (index + 1) * n)
         answers = {name: values[own] for name, values in predicted.items()}
         answers["recommended"] = np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[own, None]
         answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
         yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
-
-
-def _limited(setup: Setup, limit_ms: float | None) -> Setup:
-    return replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
 
 
 def _needed_gpus(settings: Mapping[str, Any]) -> int:
@@ -148,8 +168,13 @@ def _needed_gpus(settings: Mapping[str, Any]) -> int:
 def _columns(batches: np.ndarray, n_drafts: int, predicted: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The answers of one combination, [nB x nK] each: batch by batch, K changing first."""
     shape = len(batches), n_drafts
-    answers = {name: np.broadcast_to(value, shape).ravel() for name, value in predicted.items()}
+    answers = {name: _shaped(value, shape).ravel() for name, value in predicted.items()}
     return answers | {"batch_size": np.repeat(batches, n_drafts)}
+
+
+def _shaped(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The value at every batch and K. Most have that shape, and numpy takes its time to see it."""
+    return value if np.shape(value) == shape else np.broadcast_to(value, shape)
 
 
 def _as_its_kind(name: str, value: Any) -> Any:
@@ -163,9 +188,9 @@ def _as_its_kind(name: str, value: Any) -> Any:
     return None if isinstance(found, int) and abs(found) > _MAX_INT else found
 
 
-def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
+def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
     """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB, nK]."""
-    odds, columns = draft_odds(curve.draws), np.arange(len(curve.drafts))
+    columns = np.arange(len(curve.drafts))
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
     # What absolute times err by beyond their components is in their bands.
     drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
@@ -411,10 +436,10 @@ def _of_model(scenario: Scenario, model_id: str) -> dict[str, Any]:
 
 
 def _drafted(scenario: Scenario, model_id: str, drafter_id: str) -> dict[str, Any]:
-    """A drafter with the accepted length measured with it; the user's own number stays."""
+    """A drafter with the accepted length measured with it; the scenario's own pair and a user's own number stay."""
     curves = {curve.id: curve for curve in acceptance_curves()}
     acceptance = scenario.acceptance
-    if acceptance in curves:
+    if acceptance in curves and (model_id, drafter_id) != (scenario.model_id, scenario.drafter_id):
         near = [one for one in curves.values() if one.drafter_id == drafter_id]
         own = [one for one in near if one.model_id == model_id]
         acceptance = (own or near or [curves[acceptance]])[0].id

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from advisor import __version__
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH
+from advisor.predict.scenario_fields import FIELDS, MAX_BATCH
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES, read_file, shown_path
 
@@ -189,7 +189,7 @@ def _batches(given: Any) -> tuple[int, ...]:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    swept = [name for name in FIELDS if name not in DOCUMENTS and not FIELDS[name].is_private]
+    swept = [name for name, row in FIELDS.items() if row.flag and not row.is_private]
     for name in names:
         if name == "batch_size":
             raise AdvisorError("batch_size stands beside cases, not in one")

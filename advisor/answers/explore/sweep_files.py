@@ -1,15 +1,12 @@
-"""Sweeps as Parquet files: written part by part by processes or a Ray cluster, and read back, checked."""
+"""Sweeps as Parquet files: written part by part by processes, and read back, checked."""
 
 from __future__ import annotations
 
 import io
 import json
-import logging
 import multiprocessing
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -27,7 +24,7 @@ from advisor.answers.explore.cells import COLUMNS, SETTINGS, sweep_rows
 from advisor.answers.explore.grid import SweepPlan, made_by
 from advisor.predict.scenario_fields import FIELDS, MAX_BATCH, MAX_DRAFT
 from advisor.prediction import AdvisorError, Tier
-from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path, write_whole
+from advisor.profiles import read_file, shown_path, write_whole
 from advisor.text import counted, names_of_today, printable
 
 _PLAN = "plan.json"
@@ -53,24 +50,21 @@ class SweepResult:
     elapsed_s: float
 
 
-def run_sweep(
-    plan: SweepPlan, folder: Path, workers: int = 1, ray_address: str = "", show: Show | None = None
-) -> SweepResult:
+def run_sweep(plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None = None) -> SweepResult:
     """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
 
     folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
     workers : processes on this machine. [-]
-    ray_address : of a Ray cluster, HOST:PORT or `auto`, to use in place of processes; needs the package ray.
     show : called with the share done after every part.
 
-    Raises AdvisorError for a folder that cannot be used, and a cluster that is not reached.
+    Raises AdvisorError for a folder that cannot be used.
     """
     started_s = time.monotonic()
     _open(plan, folder)
     missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
     found = plan.n_parts - len(missing)
     tasks = ((index, plan.part(index)) for index in missing)
-    for done, (index, content) in enumerate(_computed(tasks, plan.batches, workers, ray_address, len(missing)), 1):
+    for done, (index, content) in enumerate(_computed(tasks, plan.batches, min(workers, len(missing))), 1):
         _write(_part(folder, index), content)
         if show is not None:
             show((found + done) / plan.n_parts)
@@ -115,16 +109,12 @@ def _write(path: Path, content: bytes) -> None:
 _Part = tuple[int, Sequence[Mapping[str, Any]]]
 
 
-def _computed(
-    tasks: Iterator[_Part], batches: Sequence[int], workers: int, ray_address: str, n_tasks: int
-) -> Iterator[tuple[int, bytes]]:
-    if ray_address:
-        yield from _on_ray(tasks, batches, ray_address)
-    elif min(workers, n_tasks) <= 1:
+def _computed(tasks: Iterator[_Part], batches: Sequence[int], workers: int) -> Iterator[tuple[int, bytes]]:
+    if workers <= 1:
         for index, combinations in tasks:
             yield index, part_bytes(combinations, batches)
     else:
-        yield from _in_processes(tasks, batches, min(workers, n_tasks))
+        yield from _in_processes(tasks, batches, workers)
 
 
 def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
@@ -166,48 +156,6 @@ def _in_processes(tasks: Iterator[_Part], batches: Sequence[int], workers: int) 
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _on_ray(tasks: Iterator[_Part], batches: Sequence[int], address: str) -> Iterator[tuple[int, bytes]]:
-    ray = _connect(address)
-    compute = ray.remote(part_bytes).options(num_cpus=1, max_retries=3)
-    ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    pending: dict[Any, int] = {}
-
-    def hand_out() -> None:
-        while len(pending) < ahead and (task := next(tasks, None)) is not None:
-            pending[compute.remote(task[1], batches)] = task[0]
-
-    hand_out()
-    while pending:
-        ready, _ = ray.wait(list(pending), num_returns=1)
-        for reference in ready:
-            try:
-                yield pending.pop(reference), ray.get(reference)
-            except ray.exceptions.RayTaskError:  # ours, not the cluster's
-                raise
-            except ray.exceptions.RayError as error:
-                raise AdvisorError(_LOST) from error
-        hand_out()
-
-
-def _connect(address: str) -> Any:
-    """Ray, connected. This package and its profiles travel along, its requirements have to be there."""
-    try:
-        import ray
-    except ImportError as error:
-        raise AdvisorError("--ray needs the package ray; install it here and on the cluster") from error
-    if not ray.is_initialized():
-        try:
-            with tempfile.TemporaryDirectory() as bundle:
-                leave = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(PACKAGE, Path(bundle) / "advisor", ignore=leave)
-                shutil.copytree(PROFILES, Path(bundle) / "profiles", ignore=leave, dirs_exist_ok=True)
-                environment = {"working_dir": bundle, "env_vars": {"OMP_NUM_THREADS": "1"}}
-                ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise AdvisorError(f"no Ray cluster at {address}: {_first(error)}") from error
-    return ray
 
 
 MAX_ROWS = 2_000_000

@@ -14,14 +14,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.catalog.engines import engines
-from advisor.catalog.hf.dialects import NESTED_KEYS, REFUSED, Dialect, Layers, dialect_of
+from advisor.catalog.hf.dialects import NESTED_KEYS, Dialect, LayerKind, Layers, dialects, model_types, refused
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
 from advisor.catalog.hf.layers import (
     PLAIN_WIDTH_KEYS,
     SHARED_COUNT_KEYS,
     SHARED_TOTAL_KEYS,
     FfnKind,
-    LayerKind,
     build_dense,
     build_moe,
     expert_count,
@@ -102,7 +101,7 @@ def architecture_from_config(
     if not published:
         said = (*said, *assumptions(fields, architecture), *unread(fields, architecture))
     architecture = architecture.model_copy(update={"warnings": said})
-    known = dialect_of(fields.text("model_type")) is not None
+    known = fields.text("model_type") in dialects()
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 
 
@@ -177,9 +176,9 @@ def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
 
 def _refuse_model_type(fields: Fields) -> None:
     model_type = fields.text("model_type")
-    if model_type in REFUSED:
+    if model_type in refused():
         fields.refuse(
-            f"model_type {model_type} cannot be imported: {REFUSED[model_type]}; "
+            f"model_type {model_type} cannot be imported: {refused()[model_type]}; "
             "expected a decoder-only language model; choose another model"
         )
     if fields.flag("is_encoder_decoder"):
@@ -188,7 +187,7 @@ def _refuse_model_type(fields: Fields) -> None:
             "also attends to an encoder; choose another model"
         )
     if fields.get("block_configs") is not None:
-        fields.refuse(f"the file has block_configs: {REFUSED['nemotron-nas']}; choose another model")
+        fields.refuse(f"the file has block_configs: {refused()['nemotron-nas']}; choose another model")
 
 
 def _layer_count(fields: Fields) -> int:
@@ -210,7 +209,7 @@ def _layer_count(fields: Fields) -> int:
 def _dialect(fields: Fields, warnings: list[str]) -> Dialect:
     """What the model_type leaves unsaid: plain attention and standard names, with a warning, where it is not known."""
     model_type = fields.text("model_type")
-    dialect = dialect_of(model_type)
+    dialect = dialects().get(model_type)
     if dialect is None:
         warnings.append(
             f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention and standard key "
@@ -371,32 +370,6 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})
 
 
-WIDTH_IS_INTERMEDIATE = frozenset(
-    {
-        "arctic",
-        "cohere2_moe",
-        "dbrx",
-        "gpt_oss",
-        "granitemoe",
-        "granitemoehybrid",
-        "granitemoeshared",
-        "grok1",
-        "jamba",
-        "llama4",
-        "llama4_text",
-        "minimax",
-        "minimax_m2",
-        "mixtral",
-        "olmoe",
-        "phimoe",
-    }
-)
-"""Types whose experts are as wide as `intermediate_size` says: transformers' configuration classes of these types have
-no width of experts of their own."""
-OWN_HEAD_DIM = ("qwen3", "qwen4", "gemma", "glm4", "glm_moe", "gpt_oss", "cohere2", "minimax", "mimo", "hy_v3", "ling")
-"""Beginnings of types whose published files all give head_dim, which then is not hidden_size / heads."""
-DENSE_START = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa", "ernie4_5_moe")
-"""Types whose published models begin with dense layers or have shared experts, by keys of their own."""
 _DENSE_KEYS = ("first_k_dense_replace", "moe_layer_start_index", "mlp_layer_types", "moe_layer_freq")
 _GROUPS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "n_kv_heads", "attn_config", "kv_lora_rank")
 _HEADS = ("head_dim", "attention_head_dim", "kv_channels", "qk_nope_head_dim", "kv_lora_rank")
@@ -413,9 +386,9 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
         return []
     size = f"{gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
     own_width = expert_fields(fields).find("moe_intermediate_size", "expert_ffn_hidden_size")
-    if own_width is None and model_type not in WIDTH_IS_INTERMEDIATE:
+    if own_width is None and model_type not in model_types().width_is_intermediate:
         said.append(f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, {size}")
-    if model_type in DENSE_START:
+    if model_type in model_types().dense_start:
         if fields.find(*_DENSE_KEYS) is None:
             said.append(f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, {size}")
         if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
@@ -430,7 +403,7 @@ def _attention(fields: Fields, architecture: Architecture) -> list[str]:
     if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
         said.append(f"num_key_value_heads is missing: as many as query heads, {cache} of cache per million tokens")
-    if fields.find(*_HEADS) is None and model_type.startswith(OWN_HEAD_DIM):
+    if fields.find(*_HEADS) is None and model_type.startswith(model_types().own_head_dim):
         size = gb(weight_bytes_by_component(architecture)["attention"])
         said.append(f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of attention weights")
     if model_type.startswith("gemma4") and fields.find("global_head_dim") is None:

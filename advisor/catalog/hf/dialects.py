@@ -1,19 +1,22 @@
 """What each model_type leaves unsaid in its configuration, what cannot be imported, and how modules are named.
 
-Sources: the configuration classes of huggingface/transformers v5.23.0 and the checkpoints in profiles/models. Patterns
-of ignore lists are matched by the words they contain, never run as regular expressions: a file may hold any text.
+Patterns of ignore lists are matched by the words they contain, never run as regular expressions: a file may hold any
+text.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from advisor.physics.architecture import MATRICES
 from advisor.prediction import Frozen
+from advisor.profiles import PROFILES, read_profile
 
 SharedRule = Literal["count_or_total", "own_width", "one_implicit", "parallel_mlp", "count_only"]
+LayerKind = Literal["full", "sliding", "linear", "csa", "hca", "none"]
 WindowRule = Literal["all", "when_enabled", "alternate", "every_nth_full"]
 
 
@@ -46,224 +49,55 @@ class Dialect(Frozen):
     """What the import leaves out; shown as a warning."""
 
 
-_PLAIN = Dialect()
-_TIED = Dialect(tie_embeddings=True)
-_NORMED = Dialect(query_key_norm=True)
-_QWEN = Dialect(window="when_enabled", query_key_norm=True)
-_GATED = Dialect(window="when_enabled", output_gate=True, query_key_norm=True)
-_BAILING = Dialect(shared="own_width")
-_TWO_MATRICES = Dialect(ffn_matrices=2)
-_TWO_MATRICES_TIED = Dialect(ffn_matrices=2, tie_embeddings=True)
-_COHERE = Dialect(tie_embeddings=True, window="every_nth_full", full_every=4)
-_PLAIN_TYPES = [
-    "mixtral",
-    "phimoe",
-    "granitemoe",
-    "granitemoe_swa",
-    "granitemoehybrid",
-    "granitemoeshared",
-    "dbrx",
-    "deepseek",
-    "deepseek_v2",
-    "deepseek_v3",
-    "deepseek_v32",
-    "deepseek_v4",
-    "deepseek_v41",
-    "deepseek_v41_text",
-    "deepseek_ref",
-    "deepseek_ocr2_text",
-    "unlimited_ocr_text",
-    "kimi_k2",
-    "kimi_linear",
-    "glm4_moe",
-    "glm4_moe_lite",
-    "glm4v_moe_text",
-    "glm_moe_dsa",
-    "dots1",
-    "mistral4",
-    "mistral_large4_text",
-    "solar_open",
-    "axk1",
-    "axk2",
-    "longcat_flash",
-    "minimax",
-    "minimax_m1",
-    "minimax_text_01",
-    "minimax_m2",
-    "minimax_m3",
-    "minimax_m3_vl",
-    "minimax_m3_vl_text",
-    "jamba",
-    "hy_v3",
-    "inkling_text",
-    "inkling2_text",
-    "laguna",
-    "mellum",
-    "beam",
-    "muse_spark_text",
-    "kolibri1",
-    "flint",
-    "glm5_next",
-    "glm5_next_text",
-    "dots3_note_text",
-    "mimo_v2_flash",
-    "aria_text",
-    "grok1",
-    "llama",
-    "mistral",
-    "ministral",
-    "ministral3",
-    "phi3",
-    "olmo",
-    "granite",
-    "glm",
-    "glm4",
-    "internlm2",
-    "internlm3",
-    "baichuan",
-    "yi",
-    "seed_oss",
-    "smollm3",
-    "mimo",
-    "exaone",
-    "arcee",
-    "ernie4_5",
-    "hunyuan_v1_dense",
-    "helium",
-    "bamba",
-    "deepseek_vl_v2",
-    "bailing_hybrid_text",
-]
-DIALECTS: dict[str, Dialect] = {
-    **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
-    **dict.fromkeys(("step3p5", "step3p7"), Dialect(mtp="dense, windowed")),
-    "gigachat3_5": Dialect(mtp="dense"),
-    "hy_v4": Dialect(output_gate=True),
-    **dict.fromkeys(("olmoe", "flex_olmo", "olmo2", "olmo3"), _NORMED),
-    **dict.fromkeys(
-        ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN
-    ),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"), _GATED),
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _GATED),
-    **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "bailing_hybrid"), _BAILING),
-    **dict.fromkeys(("cohere2", "cohere2_moe"), _COHERE),
-    **dict.fromkeys(("gpt_neox", "phi", "nemotron", "git"), _TWO_MATRICES),
-    **dict.fromkeys(("gpt2", "starcoder2", "falcon", "gpt_bigcode", "biogpt"), _TWO_MATRICES_TIED),
-    "apertus": Dialect(ffn_matrices=2, query_key_norm=True),
-    "bitnet": Dialect(ffn_matrices=3),
-    **dict.fromkeys(("lfm2", "lfm2_moe", "cohere", "ernie4_5_moe", "ernie4_5_vl_moe_text", "ernie4_5_moe_vl"), _TIED),
-    "qwen2": Dialect(window="when_enabled", qkv_bias=True),
-    "qwen2_moe": Dialect(window="when_enabled", qkv_bias=True),
-    "qwen3_vl_moe_text": Dialect(window="when_enabled", tie_embeddings=True, query_key_norm=True),
-    "gpt_oss": Dialect(window="alternate", expert_bias=True),
-    "openai_privacy_filter": Dialect(expert_bias=True),
-    "llama4_text": Dialect(shared="one_implicit"),
-    "gemma": _TIED,
-    "gemma2": Dialect(tie_embeddings=True, window="alternate"),
-    "gemma3_text": Dialect(query_key_norm=True, tie_embeddings=True, window="every_nth_full", full_every=6),
-    **dict.fromkeys(
-        ("gemma4_text", "gemma4_unified_text"),
-        Dialect(shared="parallel_mlp", tie_embeddings=True, window="every_nth_full", full_every=6),
-    ),
-    "opt": Dialect(ffn_matrices=2, tie_embeddings=True, quirk="its learned position embeddings are not counted"),
-    "afmoe": Dialect(output_gate=True, window="every_nth_full", full_every=4),
-    "exaone4": Dialect(window="every_nth_full", full_every=4),
-    "exaone_moe": Dialect(window="every_nth_full", full_every=4),
-    "hunyuan": Dialect(shared="count_only"),
-    "hunyuan_v1_moe": Dialect(shared="count_only", default_shared=1),
-    "nemotron_h": _TWO_MATRICES,
-    "jetmoe": Dialect(
-        tie_embeddings=True, quirk="its attention heads are themselves experts; only the active ones are counted"
-    ),
-    "zaya": Dialect(
-        tie_embeddings=True, quirk="its compressed convolutional attention is imported as plain grouped-query attention"
-    ),
-    "doge": _PLAIN,
-}
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(
-        [
-            "t5",
-            "mt5",
-            "umt5",
-            "longt5",
-            "t5gemma",
-            "bart",
-            "mbart",
-            "pegasus",
-            "blenderbot",
-            "marian",
-            "m2m_100",
-            "nllb-moe",
-            "switch_transformers",
-            "whisper",
-            "seamless_m4t",
-            "bigbird_pegasus",
-            "led",
-            "prophetnet",
-            "encoder-decoder",
-            "fsmt",
-        ],
-        "it is an encoder-decoder, whose decode step also attends to an encoder",
-    ),
-    **dict.fromkeys(
-        ["diffusion_gemma", "diffusion_gemma_text", "llada", "llada_moe", "dream", "sdar", "sdar_moe", "mdlm"],
-        "it is a diffusion language model, which does not decode token by token",
-    ),
-    **dict.fromkeys(
-        [
-            "bert",
-            "roberta",
-            "xlm-roberta",
-            "deberta",
-            "deberta-v2",
-            "distilbert",
-            "electra",
-            "albert",
-            "modernbert",
-            "nomic_bert",
-            "mpnet",
-            *("camembert", "data2vec-text", "ernie", "rembert", "megatron-bert", "xlm-roberta-xl", "xmod", "roc_bert"),
-            *("big_bird", "roformer", "bert-generation", "roberta-prelayernorm"),
-            "vit",
-            "clip",
-            "siglip",
-            "siglip_vision_model",
-            "vitpose_backbone",
-            "dots3_note_vision_encoder",
-            "wav2vec2",
-            "hubert",
-            "dinov2",
-            "swin",
-        ],
-        "it is an encoder, which generates no text",
-    ),
-    **dict.fromkeys(
-        [
-            "mamba",
-            "mamba2",
-            "falcon_mamba",
-            "rwkv",
-            "rwkv5",
-            "rwkv6",
-            "rwkv7",
-            "xlstm",
-            "recurrent_gemma",
-            "zamba",
-            "zamba2",
-            "falcon_h1",
-        ],
-        "its layer structure (no attention, or attention and state-space blocks side by side) is not modelled",
-    ),
-    "nemotron-nas": "every block has its own heads and width (block_configs), which is not modelled",
-}
+class _Types(Dialect):
+    types: tuple[str, ...]
+
+
+class _Refused(Frozen):
+    types: tuple[str, ...]
+    why: str
+
+
+class ModelTypes(Frozen):
+    """profiles/model_types.yaml, which says what each list is."""
+
+    dialects: tuple[_Types, ...]
+    refused: tuple[_Refused, ...]
+    layer_names: dict[LayerKind, tuple[str, ...]]
+    width_is_intermediate: frozenset[str]
+    own_head_dim: tuple[str, ...]
+    dense_start: tuple[str, ...]
+    choice_of_experts: frozenset[str]
+    placement: frozenset[str]
+    of_quantisation: frozenset[str]
+
+
+@functools.cache
+def model_types() -> ModelTypes:
+    """The file, read once. Raises AdvisorError where it is missing or damaged."""
+    return read_profile(PROFILES / "model_types.yaml", ModelTypes)
+
+
+@functools.cache
+def dialects() -> dict[str, Dialect]:
+    """Dialects by model_type."""
+    return {name: one for one in model_types().dialects for name in one.types}
+
+
+@functools.cache
+def layer_names() -> dict[str, LayerKind]:
+    """Kinds of layers by their names in lists of layers."""
+    return {name: kind for kind, names in model_types().layer_names.items() for name in names}
+
+
+@functools.cache
+def refused() -> dict[str, str]:
+    """Reasons why a type cannot be imported, by model_type."""
+    return {name: one.why for one in model_types().refused for name in one.types}
+
+
 NESTED_KEYS = ("text_config", "llm_config", "language_config", "thinker_config")
 """Blocks that hold the language model of a multimodal file."""
-
-
-def dialect_of(model_type: str) -> Dialect | None:
-    """The dialect of a model_type, or None when the type is unknown."""
-    return DIALECTS.get(model_type)
 
 
 Layers = Mapping[str, frozenset[int]]

@@ -17,6 +17,7 @@ MAX_EXPERTS = 1_000_000
 MAX_WIDTH = 10_000_000
 MAX_VOCABULARY = 100_000_000
 MAX_CONTEXT = 10**12
+_CORRECT = "correct the file or download it again"
 
 
 def shown(value: object) -> str:
@@ -42,7 +43,7 @@ class Fields:
         self.read: set[str] = set()
         self._blocks: dict[str, Fields] = {}
 
-    def fail(self, key: str, expected: str, remedy: str = "correct the file or download it again") -> NoReturn:
+    def fail(self, key: str, expected: str, remedy: str = _CORRECT) -> NoReturn:
         """Raise AdvisorError on the value found at `key`."""
         raise AdvisorError(f"{self.where}: {key} is {shown(self.values.get(key))}, expected {expected}; {remedy}")
 
@@ -63,12 +64,7 @@ class Fields:
     def _checked(self, key: str, value: object, minimum: int, maximum: int, item: str = "") -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             expected = f"a whole number from {minimum} to {maximum}"
-            if item:
-                raise AdvisorError(
-                    f"{self.where}: {item} is {shown(value)}, expected {expected}; "
-                    "correct the file or download it again"
-                )
-            self.fail(key, expected)
+            raise AdvisorError(f"{self.where}: {item or key} is {shown(value)}, expected {expected}; {_CORRECT}")
         return value
 
     def optional_count(self, *keys: str, minimum: int = 0, maximum: int = MAX_WIDTH) -> int | None:
@@ -166,10 +162,14 @@ _SIGNATURES = {
 def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, Any]:
     """The top-level object of a JSON text, which messages call `where`. Raises AdvisorError, with line and column."""
     advice = "give the config.json of the model's Hugging Face repository"
+
+    def wrong(problem: str) -> AdvisorError:
+        return AdvisorError(f"{where}: {problem}, expected a JSON text; {advice}")
+
     if isinstance(content, bytes):
         for signature, meaning in _SIGNATURES.items():
             if content.startswith(signature):
-                raise AdvisorError(f"{where}: this is {meaning}, expected a JSON text; {advice}")
+                raise wrong(f"this is {meaning}")
     if len(content) > MAX_FILE_BYTES:
         raise AdvisorError(
             f"{where}: the file has {len(content)} bytes, expected at most {MAX_FILE_BYTES}; "
@@ -178,7 +178,7 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
     try:
         text = content.decode("utf-8-sig") if isinstance(content, bytes) else content.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise AdvisorError(f"{where}: byte {error.start} is not UTF-8 text, expected a JSON text; {advice}") from None
+        raise wrong(f"byte {error.start} is not UTF-8 text") from None
     try:
         values = read_json(text)
     except RepeatedKeyError as error:
@@ -192,7 +192,7 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
             raise AdvisorError(
                 f"{where}: objects or lists are nested too deeply, expected a few levels; {advice}"
             ) from None
-        raise AdvisorError(f"{where}: a number has thousands of digits, expected a JSON text; {advice}") from None
+        raise wrong("a number has thousands of digits") from None
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else f"the single value {shown(values)}"
         raise AdvisorError(f"{where}: the file holds {kind}, expected an object in braces; {advice}")

@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-from advisor.catalog.hf.dialects import Dialect
+from advisor.catalog.hf.dialects import Dialect, LayerKind, layer_names
 from advisor.catalog.hf.fields import MAX_EXPERTS, MAX_LAYERS, MAX_WIDTH, Fields
 from advisor.physics.architecture import DenseFfn, Moe
 from advisor.prediction import AdvisorError
 
-LayerKind = Literal["full", "sliding", "linear", "csa", "hca", "none"]
-_LAYER_NAMES: dict[str, LayerKind] = {
-    **dict.fromkeys(
-        ("full_attention", "attention", "full", "global", "global_attention", "softmax", "sparse", "sparse_attention"),
-        "full",
-    ),
-    **dict.fromkeys(("deepseek_sparse_attention", "dsa", "minimax_m3_sparse", "indexed_attention"), "full"),
-    **dict.fromkeys(("qwen_sparse_attention", "hybrid_indexed"), "full"),
-    **dict.fromkeys(
-        ("sliding_attention", "sliding", "sliding_window_attention", "local", "local_attention", "chunked_attention"),
-        "sliding",
-    ),
-    **dict.fromkeys(
-        ("linear_attention", "linear", "mamba", "mamba2", "lightning", "kda", "gdn", "conv", "recurrent"), "linear"
-    ),
-    "compressed_sparse_attention": "csa",
-    "heavily_compressed_attention": "hca",
-    **dict.fromkeys(("moe", "mlp", "ffn", "none"), "none"),
-}
 _PATTERN_LETTERS: dict[str, LayerKind] = {"M": "linear", "*": "full", "E": "none", "-": "none"}
 
 
@@ -71,10 +52,10 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     if key is not None:
         kinds: list[LayerKind] = []
         for i, name in enumerate(_without_predict_layers(fields, key, n_layers)):
-            kind = _LAYER_NAMES.get(name) if isinstance(name, str) else None
+            kind = layer_names().get(name) if isinstance(name, str) else None
             if kind is None:
                 fields.refuse(
-                    f"{key}[{i}] is {str(name)[:40]!r}, expected one of {', '.join(sorted(_LAYER_NAMES))}; "
+                    f"{key}[{i}] is {str(name)[:40]!r}, expected one of {', '.join(sorted(layer_names()))}; "
                     "write the nearest kind that this list knows"
                 )
             kinds.append(kind)
@@ -113,9 +94,6 @@ def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[obj
 
 def _hybrid_intervals(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     """One attention layer per period, the others linear."""
-    if fields.find("attn_layer_indices"):
-        attention = set(fields.integers("attn_layer_indices", maximum=n_layers - 1))
-        return ["full" if i in attention else "linear" for i in range(n_layers)]
     if fields.find("attn_layer_period"):
         period = fields.count("attn_layer_period", maximum=MAX_LAYERS)
         offset = fields.optional_count("attn_layer_offset", maximum=MAX_LAYERS) or 0

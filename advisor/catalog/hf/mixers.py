@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from advisor.catalog.hf.dialects import Dialect
+from advisor.catalog.hf.dialects import Dialect, LayerKind
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_HEADS, Fields
-from advisor.catalog.hf.layers import LayerKind, is_compressed
+from advisor.catalog.hf.layers import is_compressed
 from advisor.physics.architecture import Mixer
 
 _DEFAULT_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
@@ -293,18 +293,18 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None,
     hyper = 2 * (2 + streams) * streams * streams * hidden
     params, replicated, index_dim = query_down + key_value + split + hyper + hidden, query_down + key_value + hyper, 0
     window = window_of(fields)
-    flops = 2 * 2 * entry
+    raw = Mixer(
+        kind="sliding",
+        count=1,
+        projection_params=params,
+        replicated_params=replicated,
+        kv_elements_per_token=entry,
+        query_heads=heads,
+        flops_per_head_and_key=2 * 2 * entry,
+        window_tokens=window,
+    )
     if kind == "sliding":
-        return Mixer(
-            kind="sliding",
-            count=1,
-            projection_params=params,
-            replicated_params=replicated,
-            kv_elements_per_token=entry,
-            query_heads=heads,
-            flops_per_head_and_key=flops,
-            window_tokens=window,
-        )
+        return raw
     if not ratio:
         ratio = _compression_rate(fields, kind)
     overlap = 2 if kind == "csa" else 1
@@ -314,19 +314,16 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None,
         index_heads = fields.count("index_n_heads", maximum=MAX_HEADS)
         extra += query_rank * index_heads * index_dim + hidden * index_heads
         extra += _compressor(hidden, index_dim, overlap, ratio)
-    return Mixer(
-        kind="sparse" if kind == "csa" else "full",
-        count=1,
-        projection_params=params + extra,
-        replicated_params=replicated + extra,
-        kv_elements_per_token=entry,
-        query_heads=heads,
-        flops_per_head_and_key=flops,
-        window_tokens=fields.count("index_topk") if kind == "csa" else None,
-        local_window_tokens=window,
-        index_elements_per_token=index_dim,
-        compression=float(ratio),
-    )
+    changes = {
+        "kind": "sparse" if kind == "csa" else "full",
+        "projection_params": params + extra,
+        "replicated_params": replicated + extra,
+        "window_tokens": fields.count("index_topk") if kind == "csa" else None,
+        "local_window_tokens": window,
+        "index_elements_per_token": index_dim,
+        "compression": float(ratio),
+    }
+    return raw.model_copy(update=changes)
 
 
 def _compression_rate(fields: Fields, kind: LayerKind) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from advisor.catalog.hf.dialects import model_types
 from advisor.catalog.hf.fields import Fields, shown
 from advisor.catalog.hf.layers import EXPERT_COUNT_KEYS, EXPERT_WIDTH_KEYS, LATENT_WIDTH_KEYS, TOP_K_KEYS, expert_fields
 from advisor.physics.architecture import (
@@ -22,31 +23,7 @@ from advisor.physics.architecture import (
 OF_EXPERTS = re.compile(r"expert|moe|router|routed")
 OF_MTP = re.compile(r"mtp|nextn|dspark|medusa|eagle")
 _TRAINED_WITH = re.compile(r"loss|coef|jitter|dropout|capacity|_eps|softcap|warmup|(?:^|_)lr$|init|balanc")
-_CHOICE_OF_EXPERTS = frozenset(
-    {
-        *("norm_topk_prob", "output_router_logits", "moe_renormalize", "moe_normalize_expert_weights", "moe_norm_min"),
-        *("moe_router_dtype", "router_dtype", "moe_router_use_sigmoid", "moe_router_activation"),
-        *("moe_router_activation_func", "moe_router_score_function", "expert_selection_fn", "score_func"),
-        *("routed_scaling_factor", "router_scaling_factor", "moe_routed_scaling_factor", "moe_router_scaling_factor"),
-        *("moe_router_topk_scaling_factor", "num_expert_group", "num_expert_groups", "moe_n_group", "moe_topk_group"),
-        *("use_moe_router_bias", "moe_router_enable_expert_bias", "use_expert_bias", "router_bias"),
-        *("moe_apply_router_weight_on_input", "shared_expert_combination_strategy", "shared_moe_mode"),
-        *("moe_shared_expert_overlap", "enable_moe_fp32_combine", "latent_moe_use_norm", "zero_expert_type"),
-        *("use_shared_expert_sigmoid", "use_moe", "moe_use_aux_free", "index_share_for_mtp_iteration"),
-    }
-)
-"""Keys that say which experts a token takes and how they are added up, and change no weight worth a line."""
-_PLACEMENT = frozenset(
-    {
-        *("moe_layer_freq", "moe_layers_enum", "moe_layers", "interleave_moe_layer_step", "expert_layer_period"),
-        *("expert_layer_offset", "moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval"),
-        *("moe_layer_num_skipped", "enable_moe_block", "is_moe", "use_mtp"),
-        *("mtp_layer_types", "mtp_mlp_layer_types", "dspark_block_size", "dspark_noise_token_id"),
-        *("dspark_target_layer_ids", "dspark_markov_rank", "dspark_n_routed_experts", "dspark_num_experts_per_tok"),
-        *(*EXPERT_COUNT_KEYS, *TOP_K_KEYS, *EXPERT_WIDTH_KEYS, *LATENT_WIDTH_KEYS),
-    }
-)
-"""Keys that are read where no earlier one settles the matter, and those that `gaps` speaks of."""
+_LAYER_KEYS = frozenset({*EXPERT_COUNT_KEYS, *TOP_K_KEYS, *EXPERT_WIDTH_KEYS, *LATENT_WIDTH_KEYS})
 _AS_COUNTED: Mapping[str, tuple[Any, ...]] = {
     "mtp_transformer_layers": (1,),
     "mtp_layers_block_type": (["attention", "moe"],),
@@ -55,20 +32,6 @@ _AS_COUNTED: Mapping[str, tuple[Any, ...]] = {
 """Values at which a key says what is counted anyway."""
 _GROUP: dict[WeightDtype, int] = {"int4": 128, "nvfp4": 16, "mxfp4": 32}
 """Weights that share a scale, as BYTES_PER_WEIGHT counts them. [-]"""
-_OF_QUANTISATION = frozenset(
-    {
-        *("fmt", "scale_fmt", "producer", "quantization_status", "version", "checkpoint_format", "packing_format"),
-        *("desc_act", "sym", "zero_point", "true_sequential", "static_groups", "damp_percent", "meta", "backend"),
-        *("dataset", "model_name_or_path", "model_seqlen", "tokenizer", "pad_token_id", "batch_size", "iters"),
-        *("nsamples", "seqlen", "autoround_version", "lm_head", "modules_in_block_to_quantize", "exllama_config"),
-        *("use_exllama", "max_input_length", "block_name_to_quantize", "to_quant_block_names", "run_compressed"),
-        *("global_compression_ratio", "sparsity_config", "transform_config", "format", "activation_scheme"),
-        *("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers", "exclude", "config_groups"),
-        *("quantized_layers", "global_quant_config", "layer_quant_config", "layer_type_quant_config", "export"),
-        *("kv_cache_quant_algo", "kv_cache_scheme", "kv_cache_quant_config", "kv_cache_post_rope", "algo_config"),
-        *("quant_algo", "quant_mode", "softmax_quant_spec", "quant_type", "has_zero_point", "pre_quant_scale"),
-    }
-)
 _OF_BITSANDBYTES = re.compile(r"_?(?:bnb_4bit|llm_int8|load_in)_")
 
 
@@ -76,16 +39,16 @@ def unread(fields: Fields, architecture: Architecture) -> list[str]:
     """A sentence for each key of the expert, draft and quantisation blocks that nothing was read from."""
     sizes = weight_bytes_by_component(architecture)
     experts = f"the {gb(sizes['routed'])} of routed experts" if architecture.moe else "experts that are not counted"
-    said = []
+    said, known = [], model_types()
     for source in {id(each): each for each in (fields, expert_fields(fields))}.values():
-        for key, value in _in_doubt(source, _PLACEMENT | _CHOICE_OF_EXPERTS):
+        for key, value in _in_doubt(source, known.placement | known.choice_of_experts | _LAYER_KEYS):
             if OF_MTP.search(key):
                 said.append((key, value, f"the {gb(sizes['mtp'])} of multi-token-prediction modules"))
             elif OF_EXPERTS.search(key):
                 said.append((key, value, experts))
     block = fields.block("quantization_config")
     if block is not None:
-        for key, value in _in_doubt(block, _OF_QUANTISATION):
+        for key, value in _in_doubt(block, known.of_quantisation):
             if not _OF_BITSANDBYTES.match(key) and not _repeats(key, value, architecture):
                 what = f"the {gb(weight_bytes(architecture, include_mtp=True))} of weights"
                 said.append((f"quantization_config.{key}", value, what))
@@ -100,7 +63,7 @@ def _in_doubt(fields: Fields, known: frozenset[str]) -> Iterator[tuple[str, Any]
     for key, value in fields.values.items():
         if key in fields.read or key in known or value in _AS_COUNTED.get(key, ()) or _TRAINED_WITH.search(key):
             continue
-        if value or (isinstance(value, (int, float)) and not isinstance(value, bool) and value):
+        if value:
             yield key, value
 
 

@@ -85,11 +85,6 @@ def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
     return low + solution / scale
 
 
-def _huber_weights(residual: np.ndarray) -> np.ndarray:
-    spread = 1.4826 * np.median(np.abs(residual)) + 1e-9
-    return np.minimum(1.0, HUBER * spread / np.maximum(np.abs(residual), 1e-12))
-
-
 def relative_coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Iteratively re-weighted solution, at least `low`, and its final weights for relative [rows, columns]."""
     least = np.zeros(relative.shape[1]) if low is None else low
@@ -101,7 +96,8 @@ def relative_coefficients(relative: np.ndarray, low: np.ndarray | None = None) -
         new = _solve(relative.T @ weighted, weighted.sum(axis=0), least)
         converged = np.allclose(new, x, rtol=1e-4, atol=0.0)
         x = new
-        weight = _huber_weights(relative @ x - 1.0)
+        size = np.abs(relative @ x - 1.0)
+        weight = np.minimum(1.0, HUBER * (1.4826 * np.median(size) + 1e-9) / np.maximum(size, 1e-12))
         if converged:
             break
     return x, weight
@@ -205,6 +201,11 @@ def _lower_maxima(counts: np.ndarray, amount: int) -> np.ndarray:
     return top - _raise_minima(top - counts, amount, top)
 
 
+def _changed(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
+    """Entries with `amount` more or, below 0, fewer units in all, as even as can be."""
+    return _raise_minima(counts, amount, cap) if amount > 0 else _lower_maxima(counts, -amount) if amount else counts
+
+
 def sample_counts(
     n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, expert_parallel: int = 1
 ) -> np.ndarray:
@@ -240,21 +241,11 @@ def sample_counts(
     # First what the cap of one choice a token cut off, then what rounding lost.
     for amount in (int((rounded - counts.ravel()).sum()), None):
         missing = target - int(counts.sum()) if amount is None else amount
-        if missing == 0:
-            continue
         whole, over = divmod(abs(missing), expert_parallel)
-        shares = whole + (np.arange(expert_parallel) < over)
-        for rank, share in enumerate(shares):
-            counts[rank] = (
-                _raise_minima(counts[rank], int(share), n_tokens)
-                if missing > 0
-                else _lower_maxima(counts[rank], int(share))
-            )
-    remaining = target - int(counts.sum())  # a full or an empty rank passes its share on
-    flat = counts.ravel()
-    if remaining:
-        flat = _raise_minima(flat, remaining, n_tokens) if remaining > 0 else _lower_maxima(flat, -remaining)
-    loads = flat.reshape(expert_parallel, -1)
+        for rank in range(expert_parallel):
+            counts[rank] = _changed(counts[rank], int(np.sign(missing)) * (whole + (rank < over)), n_tokens)
+    # A full or an empty rank passes its share on.
+    loads = _changed(counts.ravel(), target - int(counts.sum()), n_tokens).reshape(expert_parallel, -1)
     # The tables time the busiest rank, and callers read the first one.
     busiest = int(np.argmax(loads.sum(axis=1)))
     loads[[0, busiest]] = loads[[busiest, 0]]

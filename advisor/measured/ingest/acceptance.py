@@ -334,11 +334,10 @@ def rates_from_histogram(rounds: Mapping[int, float], source: str) -> Acceptance
     longest = max(rounds, default=0)
     if not 1 <= longest <= MAX_POSITIONS or any(count < 0 or not math.isfinite(count) for count in rounds.values()):
         raise AdvisorError(f"{source}: expected rounds by accepted drafts 0 to K, K from 1 to {MAX_POSITIONS}")
-    counts = np.array([rounds.get(j, 0.0) for j in range(longest + 1)], dtype=float)
+    counts, share = _shares(rounds)
     total = float(counts.sum())
     if total <= 0:
         raise AdvisorError(f"{source} counts no round; send requests with speculation on")
-    share = _shares(counts)
     accepted = np.arange(longest + 1)
     mean = float((counts * accepted).sum() / total)
     variance = float((counts * (accepted - mean) ** 2).sum() / total)
@@ -352,13 +351,13 @@ def histogram_shares(value: Any) -> list[float] | None:
     rounds = _as_rounds(value)
     if not rounds or max(rounds) < 1 or sum(rounds.values()) <= 0:
         return None
-    counts = np.array([rounds.get(j, 0.0) for j in range(max(rounds) + 1)])
-    return [float(share) for share in _shares(counts)]
+    return [float(share) for share in _shares(rounds)[1]]
 
 
-def _shares(counts: Array) -> Array:
-    """S_i, the share of rounds that accept i drafts or more, from rounds by accepted drafts, [K + 1] -> [K]. [-]"""
-    return np.asarray(counts[::-1].cumsum()[::-1][1:] / counts.sum())
+def _shares(rounds: Mapping[int, float]) -> tuple[Array, Array]:
+    """Rounds by accepted drafts, [K + 1], and S_i, the share of them that accept i drafts or more, [K]. [-]"""
+    counts = np.array([rounds.get(j, 0.0) for j in range(max(rounds) + 1)], dtype=float)
+    return counts, counts[::-1].cumsum()[::-1][1:] / max(counts.sum(), 1e-300)
 
 
 def _as_rounds(value: Any) -> dict[int, float]:

@@ -484,15 +484,15 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
     return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
 
 
-def bare_times(headers: Iterable[str], kind: TableKind) -> list[str]:
+def bare_times(headers: Iterable[str]) -> list[str]:
     """Headers that would be times if they named their unit."""
-    return [one for one in headers if not match_header(one, kind) and match_header(f"{one}_ms", kind)]
+    return [one for one in headers if not match_header(one, "points") and match_header(f"{one}_ms", "points")]
 
 
-def unit_hints(unknown: Iterable[str], kind: TableKind) -> list[str]:
+def unit_hints(unknown: Iterable[str]) -> list[str]:
     """A sentence for each unknown header that would be a time column if it named its unit."""
     return [
         f"column {header!r} was ignored because its unit is unknown; name it {header_key(header)}_ms or "
         f"{header_key(header)}_s, or say --map {TIMES}=ms"
-        for header in bare_times(unknown, kind)
+        for header in bare_times(unknown)
     ]

@@ -241,18 +241,8 @@ LENGTH_TOLERANCE = 0.05
 """Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
 LENGTHS = ("input_tokens", "output_tokens")
 PLACE_COLUMNS = (
-    "hardware_id",
-    "hardware_json",
-    "gpu_count",
-    "tensor_parallel",
-    "expert_parallel",
-    "data_parallel",
-    "decode_context_parallel",
-    "engine",
-    "model_id",
-    "model_config_json",
-    "weight_dtype",
-    "batch_size",
+    *("hardware_id", "hardware_json", "gpu_count", "tensor_parallel", "expert_parallel", "data_parallel"),
+    *("decode_context_parallel", "engine", "model_id", "model_config_json", "weight_dtype", "batch_size"),
 )
 """What a baseline must share with a run; unknown matches only unknown."""
 LOAD_COLUMNS = (

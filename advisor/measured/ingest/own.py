@@ -14,19 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.hardware import hardware_slug, read_own_hardware
+from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import model_ids
-from advisor.measured.ingest.columns import match_hardware, match_model
+from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
 from advisor.measured.ingest.rows import Measured
 from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json
 
-_MATCH: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
-    "hardware_id": match_hardware,
-    "model_id": match_model,
-}
+_MATCH: dict[str, Callable[[str], str | None]] = {"hardware_id": hardware_meant, "model_id": model_meant}
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,6 @@ def own_document(column: str, name: str, text: str, called: Iterable[str] = ()) 
         architecture_from_config(text, name)
     plain = json.dumps(read_json(text.lstrip("\ufeff")), sort_keys=True, separators=(",", ":"))
     return OwnDocument(column, name, plain, tuple(called))
-
-
-def open_names(frame: pd.DataFrame, column: str, known: Iterable[str]) -> list[str]:
-    """Names of a column that no document and no known id explains, in order."""
-    ids = tuple(known)
-    names = frame.loc[lacks_document(frame, column), column].dropna().unique() if column in frame else ()
-    return [name for name in names if name and name not in ids and _MATCH[column](name, ids) is None]
 
 
 def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.DataFrame:
@@ -128,7 +117,8 @@ def with_open_names(
     named = [one for one in documents if one.column == column]
     if len(named) != 1 or column not in out:
         return out, nobody, ""
-    names, (one,) = open_names(out, column, known_ids(column)), named
+    stated = out.loc[lacks_document(out, column), column].dropna().unique()
+    names, (one,) = [name for name in stated if name and _MATCH[column](name) is None], named
     means = empty(out[column])
     if len(names) == 1:
         means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))

@@ -107,7 +107,7 @@ def _bare(sample: Sample, said: bool) -> dict[str, str]:
     if not said and known & set(MEASURED_COLUMNS["points"]) - {"accepted_length"}:
         return {}
     out: dict[str, str] = {}
-    for header in bare_times(headers, "points"):
+    for header in bare_times(headers):
         found = match_header(f"{header}_ms", "points")
         if found and found[0] not in {*known, *out.values()} and headers.count(header) == 1:
             out[header] = found[0]
@@ -166,11 +166,13 @@ def detect(sample: Sample) -> Format:
     reason = why_unusable(sample)
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
-    near = near_miss(sample, FORMATS)
+    near = near_miss(sample)
     if near:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
-    known = ", ".join(dict.fromkeys(re.sub(r" (JSONL?|CSV)\b.*", "", item.name) for item in FORMATS))
-    raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
+    raise AdvisorError(
+        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result file, or a CSV whose "
+        "header names are told by --map theirs=ours (docs/formats.md lists tools and columns)"
+    )
 
 
 def _seen(sample: Sample) -> str:

@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.measured.ingest.cells import Cells, table_header
+from advisor.catalog.hardware import hardware_meant
+from advisor.catalog.models import model_meant
+from advisor.measured.ingest.cells import Cells, bare_times, table_header
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import METRICS, SIDES, likely_pair, own_header, side_by_side, side_of
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
-from advisor.measured.readers.base import Format, RawRows, field_of
+from advisor.measured.readers import FORMATS
+from advisor.measured.readers.base import RawRows, field_of
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -28,25 +31,20 @@ FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
-    "conc": "batch_size",
-    "concurrent": "batch_size",
-    "sequences": "batch_size",
-    "streams": "batch_size",
-    "drafted": "draft_tokens_k",
-    "spec": "draft_tokens_k",
-    "speculative": "draft_tokens_k",
-    "gain": "speedup",
-    "accepted": "accepted_length",
-    "acceptance": "accepted_length",
-    "latency": "request_latency_s",
-    "throughput": "output_tok_per_s",
-    "round": "step_time_s",
-    "iteration": "step_time_s",
-    "chunk": "itl_s",
-    "gap": "itl_s",
-    "speculation": "drafter",
-    "accelerator": "hardware_id",
-    "device": "hardware_id",
+    word: column
+    for column, words in (
+        ("batch_size", "concurrent sequences streams parallel flight sessions clients"),
+        ("draft_tokens_k", "drafted spec speculative gamma lookahead"),
+        ("speedup", "gain"),
+        ("accepted_length", "accepted acceptance"),
+        ("request_latency_s", "latency"),
+        ("output_tok_per_s", "throughput"),
+        ("step_time_s", "round iteration"),
+        ("itl_s", "chunk gap"),
+        ("drafter", "speculation"),
+        ("hardware_id", "device"),
+    )
+    for word in words.split()
 }
 """Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
 
@@ -87,11 +85,18 @@ def own_headers(
     exchange = _exchanged(known, swapped, kind)
     out = []
     for cell, first in zip(header, cells, strict=True):
-        ours = exchange.get(cell) or known[cell] or _guess(cell, kind, taken)
+        ours = exchange.get(cell) or known[cell] or _named_in(first, kind, taken) or _guess(cell, kind, taken)
         taken.add(ours)
         if cell:
             out.append(Header(cell, ours, known[cell], first))
     return tuple(out)
+
+
+def _named_in(cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
+    """The column whose names stand in the first cells, whatever its header says. Empty where neither's do."""
+    meant = {"hardware_id": hardware_meant, "model_id": model_meant} if kind == "points" and cells else {}
+    fits = (name for name, means in meant.items() if all(any(map(str.isalpha, one)) and means(one) for one in cells))
+    return next((name for name in fits if name not in taken), "")
 
 
 def _paired(header: Sequence[str], kind: TableKind) -> dict[str, str | None]:
@@ -391,24 +396,26 @@ def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
 _NEAR = 0.5
 """Share of a format's fields that a file must have to be called a near miss."""
 _SHOWN = 8
+_GUESSED = 64
+"""Columns whose meaning is guessed: a guess compares a name with every one of ours. Own choice. [-]"""
 _SAME = 3
 """Names of one and the same field that are listed."""
 
 
-def near_miss(sample: Sample, formats: Sequence[Format]) -> str | None:
+def near_miss(sample: Sample) -> str | None:
     """One sentence on what an unrecognised file has and lacks. None where it resembles nothing.
 
     For JSON the known format of which it has the largest share of fields, at least half; else, and for tables, the
     columns of our own that it has, and what a row needs beside them.
     """
     if sample.is_json:
-        return _near_format(sample.first, formats) or _near_columns(scalar_paths(sample.first), "field")
+        return _near_format(sample.first) or _near_columns(scalar_paths(sample.first), "field")
     return _near_columns(table_header(sample), "column")
 
 
-def _near_format(record: Mapping[str, Any], formats: Iterable[Format]) -> str | None:
+def _near_format(record: Mapping[str, Any]) -> str | None:
     best: tuple[float, int, str] | None = None
-    for item in formats:
+    for item in FORMATS:
         have = [wanted for wanted in item.wants if present(record, wanted)]
         lacks = [wanted for wanted in item.wants if wanted not in have]
         share = len(have) / len(item.wants) if item.wants else 0.0
@@ -438,13 +445,21 @@ def _found(record: Mapping[str, Any], wanted: str) -> str:
     return next(path for path in wanted.split("|") if field_of(record, path) is not None)
 
 
+EXAMPLE = "--map users=batch_size"
+_SAY = "Say what yours mean with --map theirs=ours"
+
+
 def _near_columns(names: Iterable[str], what: str) -> str | None:
     """What our own table would need, where some names are understood already."""
     names = [name for name in names if name.strip()]
     known = {found[0]: name for name in names if (found := match_header(name, "points"))}
     known |= {own_header(str(ours)) or str(ours): theirs for theirs, ours in _paired(names, "points").items()}
+    taken, others = set(known), [name for name in names if name not in known.values()]
+    likely = {name: ours for name in others[:_GUESSED] if (ours := _guess(name, "points", taken)) != IGNORE}
+    says = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
     if not known:
-        return None
+        seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
+        return f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {says}" if likely else None
     has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])
     measured = MEASURED_COLUMNS["points"]
     lacks = (
@@ -452,19 +467,16 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
     )
     if len(known) < len(lacks) + 3:
         lacks.append(f"at least three {what}s that are understood")
-    untimed = [name for name in names if match_header(f"{name}_ms", "points") and not match_header(name, "points")]
+    untimed = bare_times(names)
     unit = (
         f"; {', '.join(shorten(name)[:40] for name in untimed[:3])} needs a unit, as in {untimed[0]}_ms"
         if untimed
         else ""
     )
-    others = [name for name in names if name not in known.values() and name not in untimed]
+    others = [name for name in others if name not in untimed]
     rest = f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}" if others else ""
     are = "is" if len(known) == 1 else "are"
-    taken = set(known)
-    likely = {name: ours for name in others if (ours := _guess(name, "points", taken)) != IGNORE}
-    says = " ".join(shlex.join(("--map", f"{theirs}={ours}")) for theirs, ours in likely.items())
     return (
         f"of its {what}s {has} {are} understood; it lacks {' and '.join(lacks)}{unit}{rest}."
-        f" Say what yours mean with --map theirs=ours, e.g. {says or '--map users=batch_size'}"
+        f" {_SAY}, e.g. {says or EXAMPLE}"
     )

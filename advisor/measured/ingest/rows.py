@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from advisor.catalog.hardware import hardware_meant
+from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.cells import check_text, strings, to_numbers
 from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import (
     COLUMNS,
     CanonicalColumn,
     TableKind,
-    match_hardware,
-    match_model,
     named_format,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
@@ -264,28 +264,32 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
     return replace(changed, sources=sources)
 
 
-def resolve_names(rows: Measured, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Measured:
+def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
     """Table with plain hardware and model names replaced by the one id each of them means, if any.
 
     Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
-    model's name says fills empty cells, and is said.
+    model's name says fills empty cells, and is said. `own_models` are names of the user's own models, which stay.
     """
-    wanted = (
-        ("hardware_id" if rows.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
-        *((("model_id", match_model, tuple(model_ids)),) if rows.kind == "points" and model_ids else ()),
-    )
-    frame, unknown, sources = rows.frame.copy(deep=False), list(rows.unknown), rows.sources
-    for name, match, ids in wanted:
+    columns: dict[str, Callable[[str], str | None]] = {"hardware": hardware_meant}
+    if rows.kind == "points":
+        columns = {"hardware_id": hardware_meant, "model_id": model_meant}
+    frame, unknown, sources = rows.frame.copy(deep=False), list[UnknownName](), rows.sources
+    for name, meant in columns.items():
         renamed: dict[str, str] = {}
         named = lacks_document(frame, name)
         for text in frame.loc[named, name].dropna().unique():
-            found = text if text in ids else match(text, ids)
+            found = text if text in own_models else meant(text)
+            several = re.fullmatch(r"([1-9][0-9]{0,4})\s*[x×*]\s*(\S.*)", text, re.IGNORECASE)  # 8xH100
+            if found is None and several and name == "hardware_id" and (found := meant(several[2])):
+                bearing = (frame[name] == text) & frame["gpu_count"].isna()
+                frame["gpu_count"] = frame["gpu_count"].mask(bearing, int(several[1]))
             if found is None:
                 unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
             else:
                 renamed[text] = found
         if name == "model_id":
-            sources = _with_named_formats(frame, sources, [text for text in renamed if text not in ids])
+            plain = [text for text in renamed if text not in model_ids() and text not in own_models]
+            sources = _with_named_formats(frame, sources, plain)
         frame[name] = frame[name].mask(pd.Series(named, frame.index), frame[name].replace(renamed))
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 

@@ -31,13 +31,16 @@ class PairMetric:
     per_second: bool = False
 
 
+ANY_RATE = "any_tok_per_s"
+"""Metric of rates that may be of one request or of all: the speedup follows all the same, and no time."""
 METRICS = {
     "tpot_ms": PairMetric("Time per output token, ms", "tpot_s", 1e-3),
     "tpot_s": PairMetric("Time per output token, s", "tpot_s"),
     "step_time_ms": PairMetric("Step or whole-round time, ms", "step_time_s", 1e-3),
     "step_time_s": PairMetric("Step or whole-round time, s", "step_time_s"),
     "output_tok_per_s": PairMetric("Tokens/s, all requests together", "output_tok_per_s"),
-    "output_tok_per_s_per_user": PairMetric("Tokens/s per user (one request)", "tpot_s", per_second=True),
+    "output_tok_per_s_per_user": PairMetric("Tokens/s of one request", "tpot_s", per_second=True),
+    ANY_RATE: PairMetric("Tokens/s, not said of what: speedups alone"),
     "request_latency_s": PairMetric("Whole request, s"),
 }
 """Metrics that are offered where a file leaves its own open."""
@@ -47,64 +50,25 @@ SIDES = {"baseline": "baseline_value", "sd": "sd_value"}
 """How our own headers of a pair begin (`baseline_tpot_ms`, `sd_tpot_ms`), and the columns they fill."""
 _PLAIN = frozenset(
     {
-        "plain",
-        "base",
-        "baseline",
-        "vanilla",
-        "without",
-        "off",
-        "no",
-        "non",
-        "nospec",
-        "nosd",
-        "nomtp",
-        "autoregressive",
-        "k0",
-        "ohne",
-        "unspeculated",
+        *("plain", "base", "baseline", "vanilla", "normal", "nodraft", "without", "off", "no", "non", "nospec"),
+        *("nosd", "nomtp", "autoregressive", "k0", "ohne", "unspeculated"),
     }
 )
 _SPEC = frozenset(
     {
-        "with",
-        "w",
-        "on",
-        "spec",
-        "speculative",
-        "speculation",
-        "speculated",
-        "specdec",
-        "drafted",
-        "sd",
-        "mtp",
-        "eagle",
-        "eagle3",
-        "ngram",
-        "dflash",
+        *("with", "w", "on", "spec", "speculative", "speculation", "speculated", "specdec", "drafted", "sd", "mtp"),
+        *("eagle", "eagle3", "ngram", "dflash"),
     }
 )
 _DRAFTING = frozenset({"draft", "drafts", "drafting", "decoding"})
 """Say nothing more where a header says that it is with or without them; alone, they may be the drafter's own time."""
 _FILLERS = frozenset(
     {
-        "mean",
-        "avg",
-        "average",
-        "time",
-        "per",
-        "value",
-        "of",
-        "the",
-        "in",
-        "token",
-        "tok",
-        "toks",
-        "tokens",
-        "generated",
-        "output",
+        *("mean", "avg", "average", "time", "per", "value", "of", "the", "in", "token", "tok", "toks", "tokens"),
+        *("generated", "output"),
     }
 )
-_RATES = frozenset({"tps", "throughput"})
+_RATES = frozenset({"tps", "throughput", "tput"})
 _TOKENS = frozenset({"tok", "toks", "token", "tokens"})
 _TOKEN_RATE = re.compile(r"(?<!_per)_tok(?:en)?s?_(?:per_)?s(?:ec|econds?)?_")
 """Tokens per second, and not seconds per token."""
@@ -118,7 +82,7 @@ _KINDS = {
     "request": "request_latency",
 }
 _ITL, _TOKEN_TIME = "itl", "token time"
-_ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", "request_latency")
+_ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", ANY_RATE, "request_latency")
 """Of several pairs in one table, the one that tells most comes first."""
 
 
@@ -314,10 +278,11 @@ def _taken_apart(place: int, header: str) -> _Header:
     kind = named or ("tpot" if unit and left & _TOKENS else "")
     if rate:
         per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
-        of_all = left & {"output", "system", "all", "throughput", "generated"}
+        of_all = left & {"output", "system", "all", "generated"}  # `throughput` alone is said of both
         kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
+        kind = kind or (ANY_RATE if left & {"throughput", "tput", "any"} else "")
     rest = left - _FILLERS - set(_KINDS) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
-    rest -= (_RATES | {"user", "seq", "sequence", "all", "system"}) if rate else set()
+    rest -= (_RATES | {"user", "seq", "sequence", "all", "any", "system"}) if rate else set()
     known = (drafter_name(word) for word in sorted(marks))
     drafter = next((name for name in known if name in drafter_ids()), None)
     return _Header(place, side, kind, frozenset(rest), unit, n_draft, drafter, marks == {"sd"})

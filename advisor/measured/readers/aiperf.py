@@ -30,14 +30,16 @@ _TIMES = {
     "time_to_first_token": "ttft_s",
     "request_latency": "request_latency_s",
 }
-_PLAIN = {
-    "output_token_throughput": "output_tok_per_s",
-    "total_token_throughput": "total_tok_per_s",
+_OF_REQUEST = {
     "input_sequence_length": "input_tokens",
     "output_sequence_length": "output_tokens",
     "usage_completion_tokens": "_usage",
     "spec_decode_steps": "_steps",
     "spec_decode_draft_tokens": "_draft_tokens",
+}
+_OF_RUN = {
+    "output_token_throughput": "output_tok_per_s",
+    "total_token_throughput": "total_tok_per_s",
     "total_spec_decode_steps": "_total_steps",
     "total_draft_tokens": "_total_draft_tokens",
 }
@@ -64,7 +66,7 @@ class Metric:
 def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int]) -> RawRows:
     """One row per metric set. Raises AdvisorError on a time in an unknown unit."""
     cells: dict[str, Cells] = {}
-    for source, column in (_TIMES | _PLAIN).items():
+    for source, column in (_TIMES | _OF_RUN | _OF_REQUEST).items():
         found = [row.get(source) for row in rows]
         if any(metric is not None for metric in found):
             cells[column] = Cells([None if metric is None else _value(source, metric) for metric in found], source)
@@ -72,8 +74,7 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     if any(value is not None for value in accepted):
         cells["accepted_length"] = Cells(accepted, _ACCEPTED[0])
     raw = RawRows("points", np.array(lines, dtype=np.int64), cells)
-    raw.warnings = _count_warnings(rows)
-    raw.finish = _finish
+    raw.warnings, raw.finish = _count_warnings(rows), _finish
     return raw
 
 
@@ -192,13 +193,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-JSON = Format(
-    "aiperf_json",
-    "AIPerf or genai-perf JSON",
-    detect_json,
-    read_json,
-    wants=("request_latency.avg|records.request_latency.avg", "request_latency.unit|records.request_latency.unit"),
-)
 # AIPerf profile_export_aiperf.csv and genai-perf CSV: a table of metrics, a table of totals, and GPU telemetry.
 _UNIT = re.compile(r"^(?P<name>.*?)\s*(?:\((?P<unit>[^()]*)\))?\s*$")
 
@@ -243,32 +237,12 @@ def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]
 
 
 def _add_metric(metrics: dict[str, Metric], row: list[str]) -> None:
-    match = _UNIT.match(row[0].strip())
-    if match is None or len(row) < 2:
-        return
-    key, unit = header_key(match["name"]), match["unit"] or ""
-    metrics[key] = Metric(row[1], unit)
+    if (match := _UNIT.match(row[0].strip())) and len(row) > 1:
+        metrics[header_key(match["name"])] = Metric(row[1], match["unit"] or "")
 
 
-CSV = Format(
-    "aiperf_csv",
-    "AIPerf or genai-perf CSV",
-    detect_csv,
-    read_csv,
-)
 # AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of means.
-_WANTED = (
-    "inter_token_latency",
-    "inter_chunk_latency",
-    "time_to_first_token",
-    "request_latency",
-    "input_sequence_length",
-    "output_sequence_length",
-    "usage_completion_tokens",
-    "spec_decode_acceptance_length",
-    "spec_decode_steps",
-    "spec_decode_draft_tokens",
-)
+_WANTED = (*_TIMES, *_OF_REQUEST, "spec_decode_acceptance_length")
 
 
 def detect_records(sample: Sample) -> float:
@@ -305,11 +279,8 @@ def read_records(sample: Sample) -> RawRows:
             continue
         found, problem = _numbers(metrics, units)
         if problem:
-            shown, reason = (
-                shorten(metrics.get(problem)),
-                "not a finite number in the file's unit, or a time that is not above 0",
-            )
-            rejects.append(Reject(line, problem, shown, reason))
+            reason = "not a finite number in the file's unit, or a time that is not above 0"
+            rejects.append(Reject(line, problem, shorten(metrics.get(problem)), reason))
             continue
         n_used += 1
         for name, numbers in found.items():
@@ -345,10 +316,23 @@ def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[st
     return found, ""
 
 
-RECORDS = Format(
-    "aiperf_records",
-    "AIPerf per-request JSONL",
-    detect_records,
-    read_records,
-    wants=("metrics.request_latency.value|request_latency.value", "metrics.request_latency.unit|request_latency.unit"),
+FORMATS = (
+    Format(
+        "aiperf_json",
+        "AIPerf or genai-perf JSON",
+        detect_json,
+        read_json,
+        wants=("request_latency.avg|records.request_latency.avg", "request_latency.unit|records.request_latency.unit"),
+    ),
+    Format("aiperf_csv", "AIPerf or genai-perf CSV", detect_csv, read_csv),
+    Format(
+        "aiperf_records",
+        "AIPerf per-request JSONL",
+        detect_records,
+        read_records,
+        wants=(
+            "metrics.request_latency.value|request_latency.value",
+            "metrics.request_latency.unit|request_latency.unit",
+        ),
+    ),
 )

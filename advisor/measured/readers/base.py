@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from advisor.catalog.engines import engine_called
-from advisor.catalog.models import model_ids
+from advisor.catalog.models import model_meant
 from advisor.measured.ingest.cells import Cells, FileTable, Mapped, check_text, comma_is_decimal, strings, to_numbers
 from advisor.measured.ingest.columns import (
     COLUMNS,
@@ -23,7 +23,6 @@ from advisor.measured.ingest.columns import (
     cache_dtype,
     drafter_name,
     engine_name,
-    match_model,
     routing_name,
     weight_dtype,
 )
@@ -35,7 +34,7 @@ from advisor.text import counted, number_of
 
 TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
-_TEMPORARY_COLUMN = CanonicalColumn("value", "number", "", "", low=-1e15, high=1e15)
+_TEMPORARY_COLUMN = CanonicalColumn(name="value", type="number", meaning="", low=-1e15, high=1e15)
 NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
     "weight_dtype": weight_dtype,
@@ -108,6 +107,11 @@ class FieldMap:
     column: str
     sources: tuple[str, ...]
     scale: float = 1.0
+
+
+def field_maps(scale: float = 1.0, /, **sources: str) -> tuple[FieldMap, ...]:
+    """A map for each column from its fields, `a|b` where it has several."""
+    return tuple(FieldMap(column, tuple(paths.split("|")), scale) for column, paths in sources.items())
 
 
 def field_of(record: Any, path: str) -> Any:
@@ -326,7 +330,7 @@ def model_cells(records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]) ->
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
 def _is_known(text: str) -> bool:
-    return match_model(text, model_ids()) is not None
+    return model_meant(text) is not None
 
 
 def serving_engine(record: Mapping[str, Any]) -> str | None:
@@ -447,14 +451,17 @@ def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str
     return closed_loads(limits, rates)
 
 
-def failures(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The warning that requests of some runs failed, [0..1]: their times and rates are those of the others."""
-    found = [(number_of(record.get("failed")) or 0.0, number_of(record.get("completed")) or 0.0) for record in records]
+def failures(records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed") -> list[str]:
+    """The warning that requests of some runs failed, [0..1]: their times and rates are those of the others.
+
+    failed, done : fields that count them.
+    """
+    found = [(number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0) for record in records]
     if not (some := [pair for pair in found if pair[0] > 0]):
         return []
-    failed, done = map(sum, zip(*some, strict=True))
+    n, n_done = map(sum, zip(*some, strict=True))
     return [
-        f"{failed:,.0f} of {failed + done:,.0f} requests failed in {counted(len(some), 'run')}: times and rates are of "
+        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(some), 'run')}: times and rates are of "
         "those that did not, at a smaller batch than was asked for"
     ]
 

@@ -15,10 +15,10 @@ from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
-    FieldMap,
     Format,
     RawRows,
     by_position,
+    field_maps,
     field_of,
     finish_serve,
     from_records,
@@ -27,14 +27,10 @@ from advisor.measured.readers.base import (
 from advisor.text import counted, number_of
 
 _MAPS = (
-    FieldMap("output_tok_per_s", ("aggregate_tps",)),
-    FieldMap("itl_s", ("chunk_inter_token_latency_avg",)),
-    FieldMap("ttft_s", ("ttft_avg",)),
-    FieldMap("output_tokens", ("output_seq_len_avg",)),
-    FieldMap("accepted_length", ("server_spec_accept_length",)),
-    FieldMap("_drafts", ("server_spec_drafts",)),
-    FieldMap("_draft_tokens", ("server_spec_draft_tokens",)),
-    FieldMap("_accepted", ("server_spec_accepted_tokens",)),
+    *field_maps(output_tok_per_s="aggregate_tps", itl_s="chunk_inter_token_latency_avg", ttft_s="ttft_avg"),
+    *field_maps(output_tokens="output_seq_len_avg", accepted_length="server_spec_accept_length"),
+    *field_maps(_drafts="server_spec_drafts", _draft_tokens="server_spec_draft_tokens"),
+    *field_maps(_accepted="server_spec_accepted_tokens"),
 )
 _UNMEASURED = frozenset(name for item in _MAPS if item.column != "output_tok_per_s" for name in item.sources)
 """Fields whose 0 is the tool's word for what it did not measure."""
@@ -135,10 +131,4 @@ def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"hardware_id": names.pop()} if len(names) == 1 else {}
 
 
-MATRIX = Format(
-    "decode_matrix",
-    "llm-inference-bench decode matrix",
-    detect,
-    read,
-    wants=("metadata", "results"),
-)
+FORMATS = (Format("decode_matrix", "llm-inference-bench decode matrix", detect, read, wants=("metadata", "results")),)

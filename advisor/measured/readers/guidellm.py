@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.columns import match_header
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_JSON_RECORDS, MAX_LINE_BYTES, Sample
-from advisor.measured.readers.base import FieldMap, Format, RawRows, field_of, from_records, with_header
+from advisor.measured.readers.base import MS, Format, RawRows, field_maps, field_of, from_records, with_header
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
 # guidellm benchmarks.json (0.3 and later): one row per benchmark of the run.
-_MS = 1e-3
 _MAPS = (
-    FieldMap("tpot_s", ("metrics.inter_token_latency_ms.successful.mean",), _MS),
-    FieldMap("ttft_s", ("metrics.time_to_first_token_ms.successful.mean",), _MS),
-    FieldMap("request_latency_s", ("metrics.request_latency.successful.mean",)),
-    FieldMap("output_tok_per_s", ("metrics.output_tokens_per_second.successful.mean",)),
-    FieldMap("total_tok_per_s", ("metrics.tokens_per_second.successful.mean",)),
-    FieldMap("input_tokens", ("metrics.prompt_token_count.successful.mean",)),
-    FieldMap("output_tokens", ("metrics.output_token_count.successful.mean",)),
+    *field_maps(MS, tpot_s="metrics.inter_token_latency_ms.successful.mean"),
+    *field_maps(MS, ttft_s="metrics.time_to_first_token_ms.successful.mean"),
+    *field_maps(request_latency_s="metrics.request_latency.successful.mean"),
+    *field_maps(output_tok_per_s="metrics.output_tokens_per_second.successful.mean"),
+    *field_maps(total_tok_per_s="metrics.tokens_per_second.successful.mean"),
+    *field_maps(input_tokens="metrics.prompt_token_count.successful.mean"),
+    *field_maps(output_tokens="metrics.output_token_count.successful.mean"),
 )
 TPOT_NOTE = "tpot_s is guidellm's inter-token latency; its own time per output token includes the prefill"
 CHUNK_NOTE = "itl_s is inter-token latency x tokens per streamed iteration"
@@ -53,7 +53,7 @@ def read_json(sample: Sample) -> RawRows:
     per_iteration = [field_of(record, "metrics.iter_tokens_per_iteration.successful.mean") for record in records]
     latency = [field_of(record, "metrics.inter_token_latency_ms.successful.mean") for record in records]
     cells["itl_s"] = Cells(
-        [chunk_latency(a, b) for a, b in zip(latency, per_iteration, strict=True)], "iter_tokens_per_iteration", _MS
+        [chunk_latency(a, b) for a, b in zip(latency, per_iteration, strict=True)], "iter_tokens_per_iteration", MS
     )
     batches = [batch_of_strategy(_strategy(record)) for record in records]
     cells["batch_size"] = Cells([size for size, _ in batches], "strategy")
@@ -67,22 +67,19 @@ def read_json(sample: Sample) -> RawRows:
     return raw
 
 
+_LABELLED = ("hardware_id", "engine", "tensor_parallel", "draft_tokens_k", "drafter")
+
+
 def prefill_of_labels(labels: Any) -> dict[str, Any]:
     """Guesses for missing fields from the labels a user gave the run."""
     if not isinstance(labels, dict):
         return {}
-    names = {
-        "gpu": "hardware_id",
-        "hardware": "hardware_id",
-        "hardware_id": "hardware_id",
-        "engine": "engine",
-        "tp": "tensor_parallel",
-        "k": "draft_tokens_k",
-        "spec_k": "draft_tokens_k",
-        "draft_tokens_k": "draft_tokens_k",
-        "drafter": "drafter",
+    named = ((match_header(str(key), "points"), value) for key, value in labels.items())
+    return {
+        match[0]: value
+        for match, value in named
+        if match and match[0] in _LABELLED and isinstance(value, str | int | float)
     }
-    return {names[key]: value for key, value in labels.items() if key in names and isinstance(value, str | int | float)}
 
 
 def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
@@ -125,19 +122,13 @@ def _strategy(record: dict[str, Any]) -> str:
     return ""
 
 
-GUIDELLM_JSON = Format(
-    "guidellm_json",
-    "guidellm JSON",
-    detect_json,
-    read_json,
-)
 # guidellm benchmarks.csv: three header rows (group, field, statistic), one row per benchmark.
 Key = tuple[str, str, str]
 _ITL: Key = ("Inter Token Latency", "Successful ms", "Mean")
 _ITERATION: Key = ("Token Streaming", "Successful Iter Tokens/Iter", "Mean")
 _COLUMNS: dict[str, tuple[Key, float]] = {
-    "tpot_s": (_ITL, _MS),
-    "ttft_s": (("Time to First Token", "Successful ms", "Mean"), _MS),
+    "tpot_s": (_ITL, MS),
+    "ttft_s": (("Time to First Token", "Successful ms", "Mean"), MS),
     "request_latency_s": (("Request Latency", "Successful Sec", "Mean"), 1.0),
     "output_tok_per_s": (("Token Throughput", "Successful Output Tokens/Sec", "Mean"), 1.0),
     "total_tok_per_s": (("Token Throughput", "Successful Total Tokens/Sec", "Mean"), 1.0),
@@ -163,7 +154,7 @@ def read_csv(sample: Sample) -> RawRows:
         name: Cells(column(key), " | ".join(key), scale) for name, (key, scale) in _COLUMNS.items() if key in index
     }
     chunks = [chunk_latency(a, b) for a, b in zip(column(_ITL), column(_ITERATION), strict=True)]
-    cells["itl_s"] = Cells(chunks, " | ".join(_ITERATION), _MS)
+    cells["itl_s"] = Cells(chunks, " | ".join(_ITERATION), MS)
     strategies = column(("Benchmark", "Strategy", ""))
     batches = [batch_of_strategy(kind or "") for kind in strategies]
     cells["batch_size"] = Cells([size for size, _ in batches], "Benchmark | Strategy")
@@ -217,9 +208,7 @@ def _model_of_backend(cell: Any) -> str | None:
     return model if isinstance(model, str) else None
 
 
-GUIDELLM_CSV = Format(
-    "guidellm_csv",
-    "guidellm CSV",
-    with_header(0.95, "Benchmark", "Inter Token Latency"),
-    read_csv,
+FORMATS = (
+    Format("guidellm_json", "guidellm JSON", detect_json, read_json),
+    Format("guidellm_csv", "guidellm CSV", with_header(0.95, "Benchmark", "Inter Token Latency"), read_csv),
 )

@@ -11,10 +11,11 @@ import pandas as pd
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
-    FieldMap,
+    MS,
     Format,
     RawRows,
     failures,
+    field_maps,
     field_of,
     finish_serve,
     floats,
@@ -32,18 +33,14 @@ from advisor.text import YES, says
 _REQUESTS = "request_metrics"
 _LATENCY = f"{_REQUESTS}.latency"
 _AGGREGATE_MAPS = (
-    FieldMap("batch_size", ("conc",)),
-    FieldMap("input_tokens", ("isl", f"{_REQUESTS}.tokens.input.mean", "mean_input_tokens")),
-    FieldMap("output_tokens", ("osl", f"{_REQUESTS}.tokens.output_actual.mean", "mean_output_tokens_actual")),
-    FieldMap("tpot_s", ("mean_tpot", f"{_LATENCY}.tpot.mean", "median_tpot")),
-    FieldMap("ttft_s", ("mean_ttft", f"{_LATENCY}.ttft.mean", "median_ttft")),
-    FieldMap("request_latency_s", ("mean_e2el", f"{_LATENCY}.e2el.mean", "median_e2el")),
-    FieldMap("date", ("date",)),
-    FieldMap("_pp", ("pp",)),
-    FieldMap("_pcp", ("pcp_size",)),
-    FieldMap("_output_rate", ("output_tput_per_gpu", f"{_REQUESTS}.throughput.per_gpu.output_tput_tps")),
-    FieldMap("_rate", ("tput_per_gpu", f"{_REQUESTS}.throughput.per_gpu.total_tput_tps")),
-    FieldMap("_whole_output_rate", (f"{_REQUESTS}.throughput.output.tokens_per_second", "output_tput_tps")),
+    *field_maps(batch_size="conc", input_tokens=f"isl|{_REQUESTS}.tokens.input.mean|mean_input_tokens"),
+    *field_maps(output_tokens=f"osl|{_REQUESTS}.tokens.output_actual.mean|mean_output_tokens_actual"),
+    *field_maps(tpot_s=f"mean_tpot|{_LATENCY}.tpot.mean|median_tpot"),
+    *field_maps(ttft_s=f"mean_ttft|{_LATENCY}.ttft.mean|median_ttft"),
+    *field_maps(request_latency_s=f"mean_e2el|{_LATENCY}.e2el.mean|median_e2el", date="date", _pp="pp"),
+    *field_maps(_pcp="pcp_size", _output_rate=f"output_tput_per_gpu|{_REQUESTS}.throughput.per_gpu.output_tput_tps"),
+    *field_maps(_rate=f"tput_per_gpu|{_REQUESTS}.throughput.per_gpu.total_tput_tps"),
+    *field_maps(_whole_output_rate=f"{_REQUESTS}.throughput.output.tokens_per_second|output_tput_tps"),
 )
 _MODEL = ("model", "infmax_model_prefix")
 _OFF = frozenset({"", "none", "off", "false", "0"})
@@ -160,26 +157,13 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]
 
 
-AGGREGATE = Format.of_fields(
-    "inferencex",
-    "InferenceX aggregate JSON (single runs, agentic replays, vLLM's performance CI)",
-    0.95,
-    read_aggregate,
-    ("hw|device", "conc", "framework", f"output_tput_per_gpu|{_REQUESTS}|tput_per_gpu"),
-)
 # Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the client's view apart.
 _TURN_MAPS = (
-    FieldMap("batch_size", ("concurrency",)),
-    FieldMap("gpu_count", ("server.n_gpu",)),
-    FieldMap("input_tokens", ("isl.mean",)),
-    FieldMap("output_tokens", ("osl.mean",)),
-    FieldMap("output_tok_per_s", ("output_throughput_tok_per_s",)),
-    FieldMap("total_tok_per_s", ("total_token_throughput_tok_per_s",)),
-    FieldMap("tpot_s", ("tpot_ms.mean", "server.tpot_steady_ms"), 1e-3),
-    FieldMap("itl_s", ("itl_ms.mean",), 1e-3),
-    FieldMap("ttft_s", ("ttft_ms.mean", "server.ttft_ms.mean"), 1e-3),
-    FieldMap("request_latency_s", ("e2e_ms.mean", "server.e2e_ms.mean"), 1e-3),
-    FieldMap("_steady_rate", ("server.output_tput_per_gpu_steady",)),
+    *field_maps(batch_size="concurrency", gpu_count="server.n_gpu", input_tokens="isl.mean", output_tokens="osl.mean"),
+    *field_maps(output_tok_per_s="output_throughput_tok_per_s", total_tok_per_s="total_token_throughput_tok_per_s"),
+    *field_maps(MS, tpot_s="tpot_ms.mean|server.tpot_steady_ms", itl_s="itl_ms.mean"),
+    *field_maps(MS, ttft_s="ttft_ms.mean|server.ttft_ms.mean", request_latency_s="e2e_ms.mean|server.e2e_ms.mean"),
+    *field_maps(_steady_rate="server.output_tput_per_gpu_steady"),
 )
 
 
@@ -207,27 +191,11 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
     return [*said, "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a wide spread"]
 
 
-TURNS = Format(
-    "inferencex_multiturn",
-    "InferenceX multi-turn JSON",
-    detect_turns,
-    read_turns,
-    wants=("concurrency", "completed_turns|client.completed_turns", "tpot_ms.mean|server.tpot_steady_ms"),
-)
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.
 _LOCAL_MAPS = (
-    FieldMap("hardware_id", ("hw",)),
-    FieldMap("engine", ("framework",)),
-    FieldMap("weight_dtype", ("precision",)),
-    FieldMap("batch_size", ("conc",)),
-    FieldMap("input_tokens", ("isl",)),
-    FieldMap("output_tokens", ("osl",)),
-    FieldMap("tensor_parallel", ("tp",)),
-    FieldMap("expert_parallel", ("ep",)),
-    FieldMap("gpu_count", ("gpu.n_gpus", "tp")),
-    FieldMap("date", ("ts",)),
-    FieldMap("output_tok_per_s", ("metrics.output_token_throughput",)),
-    FieldMap("total_tok_per_s", ("metrics.total_token_throughput",)),
+    *field_maps(hardware_id="hw", engine="framework", weight_dtype="precision", batch_size="conc", input_tokens="isl"),
+    *field_maps(output_tokens="osl", tensor_parallel="tp", expert_parallel="ep", gpu_count="gpu.n_gpus|tp", date="ts"),
+    *field_maps(output_tok_per_s="metrics.output_token_throughput", total_tok_per_s="metrics.total_token_throughput"),
     *time_maps(within="metrics."),
 )
 
@@ -240,24 +208,17 @@ def read_local(sample: Sample) -> RawRows:
     return raw
 
 
-LOCAL = Format.of_fields(
-    "together_runner", "together_runner JSON", 0.96, read_local, ("hw", "conc", "framework", "isl", "osl", "metrics")
-)
 # Runs that keep the client's arguments under benchmark_args, as results of ATOM and its contests are handed in.
 _ARGUMENTS = "benchmark_args"
 _LATENCIES = {name for names in time_fields().values() for name in names}
 _MEASURED = frozenset({"output_throughput", "total_token_throughput", *_LATENCIES})
 _ARGUED_MAPS = (
-    FieldMap("dataset", (f"{_ARGUMENTS}.dataset_name",)),
-    FieldMap("_asked_input", (f"{_ARGUMENTS}.random_input_len",)),
-    FieldMap("_asked_output", (f"{_ARGUMENTS}.random_output_len",)),
-    FieldMap("output_tok_per_s", ("output_throughput", "output_token_throughput")),
-    FieldMap("total_tok_per_s", ("total_token_throughput",)),
-    FieldMap("accepted_length", ("accept_length",)),
-    FieldMap("_completed", ("successful_requests", "completed")),
-    FieldMap("_total_input", ("total_input_tokens",)),
-    FieldMap("_total_output", ("total_generated_tokens", "total_output_tokens")),
-    FieldMap("_rate", ("tput_per_gpu",)),
+    *field_maps(dataset=f"{_ARGUMENTS}.dataset_name", _asked_input=f"{_ARGUMENTS}.random_input_len"),
+    *field_maps(_asked_output=f"{_ARGUMENTS}.random_output_len"),
+    *field_maps(output_tok_per_s="output_throughput|output_token_throughput", total_tok_per_s="total_token_throughput"),
+    *field_maps(accepted_length="accept_length", _completed="successful_requests|completed"),
+    *field_maps(_total_input="total_input_tokens", _total_output="total_generated_tokens|total_output_tokens"),
+    *field_maps(_rate="tput_per_gpu"),
     *time_maps(),
 )
 
@@ -274,12 +235,7 @@ def read_argued(sample: Sample) -> RawRows:
     raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued, models)
     raw.notes += medians_note(records)
     raw.cells |= loads_of(records, f"{_ARGUMENTS}.")
-    raw.warnings += failures(
-        [
-            {"failed": record.get("failed_requests"), "completed": field_of(record, "successful_requests")}
-            for record in records
-        ]
-    )
+    raw.warnings += failures(records, "failed_requests", "successful_requests")
     return raw
 
 
@@ -295,10 +251,29 @@ def _finish_argued(frame: pd.DataFrame) -> list[str]:
     return notes
 
 
-ARGUED = Format(
-    "atom_results",
-    "ATOM results JSON",
-    detect_argued,
-    read_argued,
-    wants=(_ARGUMENTS, "|".join(sorted(_MEASURED))),
+FORMATS = (
+    Format.of_fields(
+        "inferencex",
+        "InferenceX aggregate JSON (single runs, agentic replays, vLLM's performance CI)",
+        0.95,
+        read_aggregate,
+        ("hw|device", "conc", "framework", f"output_tput_per_gpu|{_REQUESTS}|tput_per_gpu"),
+    ),
+    Format(
+        "inferencex_multiturn",
+        "InferenceX multi-turn JSON",
+        detect_turns,
+        read_turns,
+        wants=("concurrency", "completed_turns|client.completed_turns", "tpot_ms.mean|server.tpot_steady_ms"),
+    ),
+    Format.of_fields(
+        "together_runner",
+        "together_runner JSON",
+        0.96,
+        read_local,
+        ("hw", "conc", "framework", "isl", "osl", "metrics"),
+    ),
+    Format(
+        "atom_results", "ATOM results JSON", detect_argued, read_argued, wants=(_ARGUMENTS, "|".join(sorted(_MEASURED)))
+    ),
 )

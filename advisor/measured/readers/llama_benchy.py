@@ -119,15 +119,6 @@ def read_json(sample: Sample) -> RawRows:
     return _raw(sample, runs, rejects, left_out)
 
 
-JSON = Format(
-    "llama_benchy_json",
-    "llama-benchy JSON",
-    detect_json,
-    read_json,
-    wants=_FIELDS,
-)
-
-
 # The table: `| model | test | t/s (total) | t/s (req) | peak t/s | ...`, printed, saved or pasted.
 def detect_table(sample: Sample) -> float:
     """0.9 for text with its table's header in the first 256 KiB."""
@@ -161,14 +152,6 @@ def read_printed(sample: Sample) -> RawRows:
         else:
             names = []
     return _raw(sample, *_runs_of_tests(tests, "t/s", "t/s (req)", "t/s (total)", "e2e_ttft (ms)"))
-
-
-PRINTED = Format(
-    "llama_benchy",
-    "llama-benchy's printed table",
-    detect_table,
-    read_printed,
-)
 
 
 def _runs_of_tests(
@@ -227,9 +210,13 @@ def read_csv(sample: Sample) -> RawRows:
     return _raw(sample, runs, [*table.rejects, *rejects], left_out)
 
 
-CSV = Format(
-    "llama_benchy_csv",
-    "llama-benchy CSV",
-    with_header(0.95, "model", "test_name", "t_s_mean", "t_s_req_mean", "ttfr_mean"),
-    read_csv,
+FORMATS = (
+    Format("llama_benchy_json", "llama-benchy JSON", detect_json, read_json, wants=_FIELDS),
+    Format("llama_benchy", "llama-benchy's printed table", detect_table, read_printed),
+    Format(
+        "llama_benchy_csv",
+        "llama-benchy CSV",
+        with_header(0.95, "model", "test_name", "t_s_mean", "t_s_req_mean", "ttfr_mean"),
+        read_csv,
+    ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from advisor.measured.ingest.cells import (
     BARE_LATENCY,
@@ -34,7 +35,7 @@ from advisor.measured.readers.base import (
     with_header,
 )
 from advisor.prediction import AdvisorError
-from advisor.text import counted
+from advisor.text import counted, number_of
 
 # Our own table (CSV or parquet): the downloadable template, filled in.
 _MIN_COLUMNS = 3
@@ -66,7 +67,7 @@ def read_template(sample: Sample) -> RawRows:
     """Every row of the table. Unknown columns are named in a warning and ignored."""
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name)
-    warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
+    warnings = [*mapped.warnings, *unit_hints(mapped.unknown)]
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
     unknown = [name for name in mapped.unknown if name not in remarks]
     if unknown:
@@ -98,40 +99,54 @@ def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -
 # data.csv of `advisor profile --engine`: our own columns, and how each cell went.
 _STEPS_NEEDED = ("status", "step_time_s", "touched_law", "tokens_in_step", "control_ratio", "n_repeats")
 """Columns that only a measured engine's table has."""
+_FASTEST = (0.6, 1.0)
+"""Fastest tenth of a cell's steps over their median: 0.70 to 0.99 in 336 steady cells. Other times were changed. [-]"""
+_CHANGED_SHARE = 0.25
+"""Share of such rows above which no row is taken (`point_checks.WRONG_SHARE`). [-]"""
 
 
 def read_engine_steps(sample: Sample) -> RawRows:
-    """Rows whose status is ok. The others are refused with the reason that they state."""
+    """Rows whose status is ok. The others are refused with the reason that they state.
+
+    Raises AdvisorError where many step times are no longer those that the engine's program wrote.
+    """
     raw = read_template(sample)
     table = load_table(sample, "points")
     status = _words(table, "status")
-    kept = status == "ok"
+    ok, rescaled = status == "ok", _rescaled(table)
+    kept = ok & ~rescaled
     raw.rejects += [
         Reject(int(table.lines[row]), "status", shorten(status[row]), f"not to be fitted: {_word(table, 'notes', row)}")
-        for row in np.flatnonzero(~kept)
+        for row in np.flatnonzero(~ok)
+    ]
+    raw.rejects += [
+        Reject(
+            int(table.lines[row]), "step_time_s", "", "not to be fitted: time_p10_s is no fastest tenth of steady steps"
+        )
+        for row in np.flatnonzero(ok & rescaled)
     ]
     mask = pa.array(kept)
     cells = {name: Cells(cell.values.filter(mask), cell.source, cell.scale) for name, cell in raw.cells.items()}
+    if (ok & rescaled).any():  # somebody changed the record: its rows are typed ones
+        cells.pop("tokens_in_step")
+    if (ok & rescaled).sum() > _CHANGED_SHARE * ok.sum():
+        raise AdvisorError(
+            f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with their time_p10_s, the "
+            "fastest tenth; give the run's data.csv as it was written"
+        )
     raw.cells, raw.lines = cells, table.lines[kept]
     raw.warnings = [text for text in raw.warnings if not text.endswith("not known and ignored: status")]
     raw.notes.append("steps of a real engine with made-up weights; docs/profiling.md says what its columns are")
     return raw
 
 
-ENGINE_STEPS = Format(
-    "engine_steps",
-    "steps of `advisor profile --engine` (data.csv)",
-    with_header(0.98, *_STEPS_NEEDED),
-    read_engine_steps,
-)
-
-
-TEMPLATE = Format(
-    "canonical_csv",
-    "CSV in our columns",
-    detect_template,
-    read_template,
-)
+def _rescaled(table: FileTable) -> NDArray[np.bool_]:
+    """Rows whose step time is not the median of steps with that fastest tenth."""
+    if "time_p10_s" not in table.header:
+        return np.zeros(len(table.lines), bool)
+    cells = (_words(table, name) for name in ("time_p10_s", "step_time_s"))
+    fastest, step = (np.array([number_of(cell) or np.nan for cell in column]) for column in cells)
+    return np.asarray((fastest / step < _FASTEST[0]) | (fastest / step > _FASTEST[1]))
 
 
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.
@@ -165,7 +180,7 @@ def read_records(sample: Sample) -> RawRows:
             )
         maps[column] = FieldMap(column, (name,), factor)
     unknown = [name for name in names if match_header(name, "points") is None and name not in taken]
-    warnings = unit_hints(tuple(unknown), "points")
+    warnings = unit_hints(unknown)
     if unknown:
         shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
         warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
@@ -178,12 +193,6 @@ def read_records(sample: Sample) -> RawRows:
     return raw
 
 
-RECORDS = Format(
-    "canonical_json",
-    "our own columns as JSON",
-    detect_records,
-    read_records,
-)
 # data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
 _NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
 """Columns that only the profiler writes."""
@@ -255,12 +264,6 @@ def _word(table: FileTable, name: str, row: int | np.integer) -> str:
     return shorten(_column(table, name)[int(row)].as_py() or "no reason given")
 
 
-SWEEP = Format(
-    "profiler_sweep",
-    "a sweep of `advisor profile` (data.csv)",
-    with_header(0.98, *_NEEDED),
-    read_sweep,
-)
 # Measured MoE kernel tables, one row per timed shape (CSV or parquet): framework, version, device, ..., latency.
 _SHAPE = {"num_tokens", "hidden_size", "topk", "num_experts"}
 _MS = 1e-3
@@ -294,12 +297,6 @@ def read_table(sample: Sample) -> RawRows:
     return raw
 
 
-TABLE = Format(
-    "kernel_table",
-    "a measured MoE kernel table",
-    detect_table,
-    read_table,
-)
 # Log of vLLM's or SGLang's benchmark_moe without --tune: kernel times by batch size. The shape is not printed.
 _BATCH = re.compile(r"Batch size:\s*([0-9]{1,9})\b")
 _TIME = re.compile(r"Kernel time:\s*(\S{1,40})\s*us\b")
@@ -357,9 +354,19 @@ def _untimed(pending: tuple[int, str]) -> Reject:
     return Reject(pending[0], "Batch size", pending[1], "no kernel time follows this batch size")
 
 
-LOG = Format(
-    "benchmark_moe",
-    "a benchmark_moe log",
-    detect_log,
-    read_log,
+TEMPLATE = Format("canonical_csv", "CSV in our columns", detect_template, read_template)
+RECORDS = Format("canonical_json", "our own columns as JSON", detect_records, read_records)
+FORMATS = (TEMPLATE, RECORDS)
+KERNELS = (
+    Format("kernel_table", "a measured MoE kernel table", detect_table, read_table),
+    Format("benchmark_moe", "a benchmark_moe log", detect_log, read_log),
+)
+PROFILED = (
+    Format("profiler_sweep", "a sweep of `advisor profile` (data.csv)", with_header(0.98, *_NEEDED), read_sweep),
+    Format(
+        "engine_steps",
+        "steps of `advisor profile --engine` (data.csv)",
+        with_header(0.98, *_STEPS_NEEDED),
+        read_engine_steps,
+    ),
 )

@@ -13,9 +13,9 @@ from advisor.catalog.engines import engines
 from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import (
-    FieldMap,
     Format,
     RawRows,
+    field_maps,
     field_of,
     finish_serve,
     floats,
@@ -28,22 +28,14 @@ from advisor.measured.readers.base import (
 
 # SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
 _SERVING_MAPS = (
-    FieldMap("engine_version", ("server_info.version",)),
-    FieldMap("tensor_parallel", ("server_info.tp_size",)),
-    FieldMap("expert_parallel", ("server_info.ep_size",)),
-    FieldMap("data_parallel", ("server_info.dp_size",)),
-    FieldMap("decode_context_parallel", ("server_info.dcp_size",)),
-    FieldMap("kv_dtype", ("server_info.kv_cache_dtype",)),
-    FieldMap("weight_dtype", ("server_info.quantization",)),
-    FieldMap("dataset", ("dataset_name",)),
+    *field_maps(engine_version="server_info.version", tensor_parallel="server_info.tp_size"),
+    *field_maps(expert_parallel="server_info.ep_size", data_parallel="server_info.dp_size"),
+    *field_maps(decode_context_parallel="server_info.dcp_size", kv_dtype="server_info.kv_cache_dtype"),
+    *field_maps(weight_dtype="server_info.quantization", dataset="dataset_name"),
     *time_maps(),
-    FieldMap("output_tok_per_s", ("output_throughput",)),
-    FieldMap("total_tok_per_s", ("total_throughput",)),
-    FieldMap("_completed", ("completed",)),
-    FieldMap("_total_input", ("total_input_tokens",)),
-    FieldMap("_total_output", ("total_output_tokens",)),
-    FieldMap("_asked_input", ("random_input_len",)),
-    FieldMap("_asked_output", ("random_output_len",)),
+    *field_maps(output_tok_per_s="output_throughput", total_tok_per_s="total_throughput", _completed="completed"),
+    *field_maps(_total_input="total_input_tokens", _total_output="total_output_tokens"),
+    *field_maps(_asked_input="random_input_len", _asked_output="random_output_len"),
 )
 _MODEL = (
     *("server_info.model_path", "server_info.tokenizer_path", "server_info.served_model_name"),
@@ -146,31 +138,12 @@ def _engine(backend: Any) -> str | None:
     return next((engine.id for engine in engines() if backend.startswith(engine.backend)), backend)
 
 
-# vLLM's file shares these names, so one of SGLang's own is needed.
-SERVING = Format.of_fields(
-    "sglang_serving",
-    "SGLang bench_serving JSONL",
-    0.95,
-    read_serving,
-    (
-        "backend",
-        "completed",
-        "duration",
-        "output_throughput",
-        "total_output_tokens",
-        "random_range_ratio|server_info|sharegpt_output_len|total_output_tokens_retokenized",
-    ),
-)
 # SGLang bench_one_batch and bench_one_batch_server JSONL: one static batch per line.
 _ONE_BATCH_MAPS = (
-    FieldMap("point_id", ("run_name",)),
-    FieldMap("batch_size", ("batch_size",)),
-    FieldMap("input_tokens", ("input_len",)),
-    FieldMap("output_tokens", ("output_len",)),
-    FieldMap("step_time_s", ("median_decode_latency",)),
-    FieldMap("request_latency_s", ("latency", "total_latency")),
-    FieldMap("ttft_s", ("last_ttft", "prefill_latency")),
-    FieldMap("output_tok_per_s", ("median_decode_throughput", "steady_state_output_throughput", "output_throughput")),
+    *field_maps(point_id="run_name", batch_size="batch_size", input_tokens="input_len", output_tokens="output_len"),
+    *field_maps(step_time_s="median_decode_latency", request_latency_s="latency|total_latency"),
+    *field_maps(ttft_s="last_ttft|prefill_latency"),
+    *field_maps(output_tok_per_s="median_decode_throughput|steady_state_output_throughput|output_throughput"),
 )
 
 
@@ -207,19 +180,9 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
     return []
 
 
-ONE_BATCH = Format.of_fields(
-    "sglang_one_batch",
-    "SGLang bench_one_batch (and _server) JSONL",
-    0.9,
-    read_one_batch,
-    ("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
-)
 # SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
 _SPECULATIVE_MAPS = (
-    FieldMap("batch_size", ("batch_size",)),
-    FieldMap("draft_tokens_k", ("steps",)),
-    FieldMap("step_time_s", ("step_time",)),
-    FieldMap("_speed", ("speed",)),
+    *field_maps(batch_size="batch_size", draft_tokens_k="steps", step_time_s="step_time", _speed="speed"),
 )
 
 
@@ -250,19 +213,10 @@ def _finish_speculative(frame: pd.DataFrame) -> list[str]:
     return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
 
 
-SPECULATIVE = Format.of_fields(
-    "sglang_speculative",
-    "SGLang bench_speculative JSONL",
-    0.95,
-    read_speculative,
-    ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"),
-)
 # SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3 (one document).
 _SPECFORGE_MAPS = (
-    FieldMap("batch_size", ("batch_size",)),
-    FieldMap("draft_tokens_k", ("steps",)),
-    FieldMap("dataset", ("benchmark",)),
-    FieldMap("output_tok_per_s", ("throughput", "metrics.output_throughput")),
+    *field_maps(batch_size="batch_size", draft_tokens_k="steps", dataset="benchmark"),
+    *field_maps(output_tok_per_s="throughput|metrics.output_throughput"),
 )
 _SHAPE = frozenset({"batch_size", "steps", "topk", "num_draft_tokens"})
 _SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "throughput", "completion_tokens", "benchmark")
@@ -311,10 +265,41 @@ def read_specforge(sample: Sample) -> RawRows:
     return raw
 
 
-SPECFORGE = Format(
-    "specforge",
-    "SpecForge bench_model_speedup JSONL or bench_eagle3 JSON",
-    detect_specforge,
-    read_specforge,
-    wants=_SPECFORGE_FIELDS,
+FORMATS = (
+    # vLLM's file shares these names, so one of SGLang's own is needed.
+    Format.of_fields(
+        "sglang_serving",
+        "SGLang bench_serving JSONL",
+        0.95,
+        read_serving,
+        (
+            "backend",
+            "completed",
+            "duration",
+            "output_throughput",
+            "total_output_tokens",
+            "random_range_ratio|server_info|sharegpt_output_len|total_output_tokens_retokenized",
+        ),
+    ),
+    Format.of_fields(
+        "sglang_one_batch",
+        "SGLang bench_one_batch (and _server) JSONL",
+        0.9,
+        read_one_batch,
+        ("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
+    ),
+    Format.of_fields(
+        "sglang_speculative",
+        "SGLang bench_speculative JSONL",
+        0.95,
+        read_speculative,
+        ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"),
+    ),
+    Format(
+        "specforge",
+        "SpecForge bench_model_speedup JSONL or bench_eagle3 JSON",
+        detect_specforge,
+        read_specforge,
+        wants=_SPECFORGE_FIELDS,
+    ),
 )

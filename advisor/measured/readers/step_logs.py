@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from advisor.measured.ingest.columns import MAX_DRAFT_TOKENS
 from advisor.measured.ingest.result import Reject
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import FieldMap, Format, RawRows, from_records, model_cells
+from advisor.measured.readers.base import MS, FieldMap, Format, RawRows, field_maps, from_records, model_cells
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
 _LONGEST_LINE = 20_000
-MAX_DRAFT = 128
-"""Longest draft that a row may have (docs/formats.md). [tokens]"""
 Key = tuple[Any, ...]
 """The batch, and what else tells rows apart."""
 Step = tuple[float, ...]
@@ -146,7 +145,7 @@ def _why_not(step: re.Match[str], sequences: int, tokens: int, ms: float) -> str
         return "idle"
     if int(step["prompts"]) or int(step["prompt_tokens"]):
         return "with prompts"
-    if tokens % sequences or not sequences <= tokens <= (MAX_DRAFT + 1) * sequences:
+    if tokens % sequences or not sequences <= tokens <= (MAX_DRAFT_TOKENS + 1) * sequences:
         return "whose sequences differ in K"
     return ""
 
@@ -169,14 +168,12 @@ _VLLM = _Server(
     note="step times are medians of the engine's own log; drafts accepted are not in these lines",
     remedy="",
     maps=(
-        FieldMap("batch_size", ("batch",)),
-        FieldMap("draft_tokens_k", ("k",)),
-        FieldMap("step_time_s", ("ms",), 1e-3),
-        FieldMap("engine_version", ("version",)),
-        FieldMap("tensor_parallel", ("tensor_parallel_size",)),
-        FieldMap("data_parallel", ("data_parallel_size",)),
-        FieldMap("drafter", ("drafter", "method")),
-        FieldMap("notes", ("notes",)),
+        *field_maps(batch_size="batch", draft_tokens_k="k"),
+        *field_maps(MS, step_time_s="ms"),
+        *field_maps(
+            engine_version="version", tensor_parallel="tensor_parallel_size", data_parallel="data_parallel_size"
+        ),
+        *field_maps(drafter="drafter|method", notes="notes"),
     ),
     lines=_vllm_steps,
     named=lambda key: f"B = {key[0]}, K = {key[1]}",
@@ -251,20 +248,19 @@ _SGLANG = _Server(
     note="step times are batch x accepted length over the rate that the server's log gives",
     remedy=", or start the server with --decode-log-interval 1",
     maps=(
-        FieldMap("batch_size", ("batch",)),
+        *field_maps(batch_size="batch"),
         *(FieldMap(name, (name,)) for name in ("draft_tokens_k", "draft_structure", "drafter")),
-        FieldMap("step_time_s", ("step_s",)),
-        FieldMap("accepted_length", ("accepted",)),
-        FieldMap("accepted_length_same_run", ("same_run",)),
-        FieldMap("context_tokens", ("context",)),
-        FieldMap("captured", ("captured",)),
-        FieldMap("tensor_parallel", ("tp_size",)),
-        FieldMap("data_parallel", ("dp_size",)),
-        FieldMap("notes", ("notes",)),
+        *field_maps(step_time_s="step_s", accepted_length="accepted", accepted_length_same_run="same_run"),
+        *field_maps(context_tokens="context", captured="captured", tensor_parallel="tp_size", data_parallel="dp_size"),
+        *field_maps(notes="notes"),
     ),
     lines=_sglang_lines,
     named=lambda key: f"B = {key[0]}",
     row=_sglang_row,
 )
-VLLM_STEPS = Format("vllm_steps", "a vLLM server's log of its steps", _with_line(_ITERATION), _VLLM.read)
-SGLANG_STEPS = Format("sglang_steps", "an SGLang server's log", _with_line(_DECODE), _SGLANG.read)
+
+
+FORMATS = (
+    Format("vllm_steps", "a vLLM server's log of its steps", _with_line(_ITERATION), _VLLM.read),
+    Format("sglang_steps", "an SGLang server's log", _with_line(_DECODE), _SGLANG.read),
+)

@@ -14,9 +14,9 @@ import pandas as pd
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
-    FieldMap,
     Format,
     RawRows,
+    field_maps,
     field_of,
     fill_k,
     floats,
@@ -75,23 +75,11 @@ _JSON_PATHS = {
     "accepted": "decoding_stats.num_accepted_draft_tokens_percentiles.average",
 }
 _MAPS = (
-    FieldMap("hardware_id", ("gpu",)),
-    FieldMap("engine_version", ("version",)),
-    FieldMap("weight_dtype", ("quantization",)),
-    FieldMap("tensor_parallel", ("tp",)),
-    FieldMap("expert_parallel", ("ep",)),
-    FieldMap("batch_size", ("concurrent",)),
-    FieldMap("input_tokens", ("input",)),
-    FieldMap("output_tokens", ("output",)),
-    FieldMap("output_tok_per_s", ("output_rate",)),
-    FieldMap("total_tok_per_s", ("total_rate",)),
-    FieldMap("request_latency_s", ("latency_ms",), MS),
-    FieldMap("ttft_s", ("ttft_ms",), MS),
-    FieldMap("tpot_s", ("tpot_ms",), MS),
-    FieldMap("drafter", ("mode",)),
-    FieldMap("_pp", ("pp",)),
-    FieldMap("_drafted", ("drafted",)),
-    FieldMap("_accepted", ("accepted",)),
+    *field_maps(hardware_id="gpu", engine_version="version", weight_dtype="quantization", tensor_parallel="tp"),
+    *field_maps(expert_parallel="ep", batch_size="concurrent", input_tokens="input", output_tokens="output"),
+    *field_maps(output_tok_per_s="output_rate", total_tok_per_s="total_rate"),
+    *field_maps(MS, request_latency_s="latency_ms", ttft_s="ttft_ms", tpot_s="tpot_ms"),
+    *field_maps(drafter="mode", _pp="pp", _drafted="drafted", _accepted="accepted"),
 )
 _LINE = re.compile(r"[\s>]*(?P<label>[\w\[\]()/. -]+?)\s*:\s*(?P<value>\S.*?)\s*")
 _MACHINE = re.compile(r"[\s>]*(?P<name>[^,:]{3,80}), memory [0-9.]+ GB, .*")
@@ -171,14 +159,6 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     return said
 
 
-LOG = Format(
-    "trtllm_bench",
-    "trtllm-bench log",
-    detect_log,
-    read_log,
-)
-
-
 def detect_json(sample: Sample) -> float:
     """0.95 for the report's objects with its own name of the rate."""
     rate = field_of(sample.first, "performance.system_output_throughput_tok_s")
@@ -195,10 +175,13 @@ def read_json(sample: Sample) -> RawRows:
     return _described(RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records)
 
 
-REPORT = Format(
-    "trtllm_report",
-    "trtllm-bench --report_json",
-    detect_json,
-    read_json,
-    wants=("performance.system_output_throughput_tok_s", "world_info.tp_size", "request_info.avg_output_length"),
+FORMATS = (
+    Format("trtllm_bench", "trtllm-bench log", detect_log, read_log),
+    Format(
+        "trtllm_report",
+        "trtllm-bench --report_json",
+        detect_json,
+        read_json,
+        wants=("performance.system_output_throughput_tok_s", "world_info.tp_size", "request_info.avg_output_length"),
+    ),
 )

@@ -18,6 +18,7 @@ from advisor.measured.readers.base import (
     by_position,
     closed_loads,
     failures,
+    field_maps,
     finish_serve,
     from_records,
     from_table,
@@ -41,38 +42,30 @@ def _spellings(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for name in names for form in (name, name.replace("_", "-"))))
 
 
+def _spelled(**sources: str) -> tuple[FieldMap, ...]:
+    """A map for each column from its fields in either spelling."""
+    return tuple(FieldMap(column, _spellings(*paths.split("|"))) for column, paths in sources.items())
+
+
 _MODEL = (*_spellings("model_id", "model"), "tokenizer_id", "served_model_name")
 _SERVE_MAPS: tuple[FieldMap, ...] = (
     FieldMap("model_id", _MODEL),
     *time_maps(),
-    FieldMap("output_tok_per_s", ("output_throughput",)),
-    FieldMap("total_tok_per_s", ("total_token_throughput", "total_throughput")),
-    FieldMap("accepted_length", ("spec_decode_acceptance_length", "accept_length")),
-    FieldMap("hardware_id", _spellings("hardware_id", "hardware", "gpu", "device", "gpu_name")),
-    FieldMap("gpu_count", _spellings("gpu_count", "num_gpus", "n_gpus", "gpus")),
-    FieldMap("tensor_parallel", _spellings("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")),
-    FieldMap("expert_parallel", _spellings("expert_parallel_size", "ep_size", "ep")),
-    FieldMap("data_parallel", _spellings("data_parallel_size", "data_parallel", "dp_size", "dp")),
-    FieldMap("decode_context_parallel", _spellings("decode_context_parallel_size", "dcp_size", "dcp")),
-    FieldMap("kv_dtype", _spellings("kv_cache_dtype", "kv_dtype")),
-    FieldMap("n_experts", _spellings("num_experts", "n_experts")),
-    FieldMap("n_active", _spellings("topk", "top_k", "n_active")),
-    FieldMap("weight_dtype", _spellings("weight_dtype", "quantization")),  # `dtype` is the activations' type
-    FieldMap("engine_version", _spellings("engine_version", "vllm_version")),
-    FieldMap("dataset", _spellings("dataset", "dataset_name")),
-    FieldMap("drafter", _spellings("drafter", "spec_method", "speculative_config.method")),
-    FieldMap(
-        "draft_tokens_k",
-        _spellings("draft_tokens_k", "spec_k", "num_speculative_tokens", "speculative_config.num_speculative_tokens"),
-    ),
-    FieldMap("_drafts", ("spec_decode_num_drafts",)),
-    FieldMap("_draft_tokens", ("spec_decode_draft_tokens",)),
-    FieldMap("_accepted", ("spec_decode_accepted_tokens",)),
-    FieldMap("_completed", ("completed",)),
-    FieldMap("_total_input", ("total_input_tokens",)),
-    FieldMap("_total_output", ("total_output_tokens",)),
-    FieldMap("_asked_input", _spellings("random_input_len")),
-    FieldMap("_asked_output", _spellings("random_output_len")),
+    *field_maps(output_tok_per_s="output_throughput", total_tok_per_s="total_token_throughput|total_throughput"),
+    *field_maps(accepted_length="spec_decode_acceptance_length|accept_length"),
+    *_spelled(hardware_id="hardware_id|hardware|gpu|device|gpu_name", gpu_count="gpu_count|num_gpus|n_gpus|gpus"),
+    *_spelled(tensor_parallel="tensor_parallel_size|tensor_parallel|tp_size|tp"),
+    *_spelled(expert_parallel="expert_parallel_size|ep_size|ep"),
+    *_spelled(data_parallel="data_parallel_size|data_parallel|dp_size|dp"),
+    *_spelled(decode_context_parallel="decode_context_parallel_size|dcp_size|dcp", kv_dtype="kv_cache_dtype|kv_dtype"),
+    *_spelled(n_experts="num_experts|n_experts", n_active="topk|top_k|n_active"),
+    *_spelled(weight_dtype="weight_dtype|quantization", engine_version="engine_version|vllm_version"),
+    *_spelled(dataset="dataset|dataset_name", drafter="drafter|spec_method|speculative_config.method"),
+    *_spelled(draft_tokens_k="draft_tokens_k|spec_k|num_speculative_tokens|speculative_config.num_speculative_tokens"),
+    *field_maps(_drafts="spec_decode_num_drafts", _draft_tokens="spec_decode_draft_tokens"),
+    *field_maps(_accepted="spec_decode_accepted_tokens", _completed="completed", _total_input="total_input_tokens"),
+    *field_maps(_total_output="total_output_tokens"),
+    *_spelled(_asked_input="random_input_len", _asked_output="random_output_len"),
 )
 # `vllm bench serve --save-result`: one JSON object, one per line, or a list of them.
 _MEASURED = ("output_throughput", "total_token_throughput", "request_throughput")
@@ -104,15 +97,6 @@ def read_serve(sample: Sample) -> RawRows:
     return raw
 
 
-SERVE = Format(
-    "vllm_serve",
-    "vLLM bench serve JSON",
-    detect_serve,
-    read_serve,
-    wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
-)
-
-
 # `vllm bench sweep serve` summary.csv: one row per run, overrides as columns named as typed.
 def read_sweep(sample: Sample) -> RawRows:
     """One row per run."""
@@ -135,20 +119,10 @@ def read_sweep(sample: Sample) -> RawRows:
     return raw
 
 
-SWEEP = Format(
-    "vllm_sweep",
-    "vLLM bench sweep summary.csv",
-    # Above our own template, which shares some names.
-    with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
-    read_sweep,
-)
 # `vllm bench latency --output-json`: the time of one whole batch; lengths and batch are not in it.
 _LATENCY_MAPS = (
-    FieldMap("model_id", ("model_id", "model")),
-    FieldMap("request_latency_s", ("avg_latency",)),
-    FieldMap("batch_size", ("batch_size",)),
-    FieldMap("input_tokens", ("input_len",)),
-    FieldMap("output_tokens", ("output_len",)),
+    *field_maps(model_id="model_id|model", request_latency_s="avg_latency", batch_size="batch_size"),
+    *field_maps(input_tokens="input_len", output_tokens="output_len"),
 )
 
 
@@ -159,15 +133,10 @@ def read_latency(sample: Sample) -> RawRows:
     return raw
 
 
-LATENCY = Format.of_fields(
-    "vllm_latency", "vLLM bench latency JSON", 0.9, read_latency, ("avg_latency", "latencies", "percentiles")
-)
 # `vllm bench throughput --output-json`: offline throughput, prompt and generated tokens together.
 _THROUGHPUT_MAPS = (
-    FieldMap("model_id", ("model_id", "model")),
-    FieldMap("total_tok_per_s", ("tokens_per_second",)),
-    FieldMap("input_tokens", ("input_len",)),
-    FieldMap("output_tokens", ("output_len",)),
+    *field_maps(model_id="model_id|model", total_tok_per_s="tokens_per_second", input_tokens="input_len"),
+    *field_maps(output_tokens="output_len"),
 )
 
 
@@ -178,22 +147,11 @@ def read_throughput(sample: Sample) -> RawRows:
     return raw
 
 
-THROUGHPUT = Format.of_fields(
-    "vllm_throughput",
-    "vLLM bench throughput JSON",
-    0.9,
-    read_throughput,
-    ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"),
-)
 # `vllm bench forward --output-json`: one forward pass of a stated batch, so T_verify(B, K) itself.
 _FORWARD_MAPS = (
-    FieldMap("batch_size", ("batch_size",)),
-    FieldMap("draft_tokens_k", ("k",)),
-    FieldMap("context_tokens", ("context",)),
-    FieldMap("verify_time_s", ("median_us",), 1e-6),
-    FieldMap("point_id", ("case",)),
-    FieldMap("notes", ("notes",)),
-    FieldMap("batch_kind", ("batch_kind",)),
+    *field_maps(batch_size="batch_size", draft_tokens_k="k", context_tokens="context"),
+    *field_maps(1e-6, verify_time_s="median_us"),
+    *field_maps(point_id="case", notes="notes", batch_kind="batch_kind"),
 )
 _PER_RANK = ("plain_per_rank", "verify_per_rank")
 """Names that our own check commands give cases whose requests are one data-parallel rank's."""
@@ -244,14 +202,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
     if any(rank.get("finite") is False for rank in ranks):
         return None, "case", "the tool marked the output of this case as not finite"
     if any(rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank for rank in ranks):
-        return (
-            None,
-            "timing_scope",
-            (
-                "timed with its drafter, so it is neither a forward pass of the target nor a round as served; run it "
-                "again with --exclude-drafter"
-            ),
-        )
+        reason = "timed with its drafter, so it is neither a forward pass of the target nor a round as served; "
+        return None, "timing_scope", f"{reason}run it again with --exclude-drafter"
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
     queries = {_whole(item.get("query_len")) for item in requests}
     if None in drafts or None in queries:
@@ -284,13 +236,6 @@ def _whole(value: Any) -> int | None:
     return int(value) if np.isfinite(value) and value == int(value) and value >= 0 else None
 
 
-FORWARD = Format(
-    "vllm_forward",
-    "vLLM bench forward JSON",
-    detect_forward,
-    read_forward,
-    wants=("case", "requests", "median_us"),
-)
 _TITLE = "Serving Benchmark Result"
 _LINE = re.compile(r"^[\s>|*`]*(?P<label>[A-Za-z][\w .()/%&,-]*?)\s*:\s*(?P<value>[^\s|`]+(?: set)?)[\s|`]*$")
 """`label: value`, also behind the marks of a quotation, a list or a table."""
@@ -304,15 +249,15 @@ _LABELS = {
     "request rate configured (rps)": "request_rate",
     "maximum request concurrency": "max_concurrency",
     "max request concurrency": "max_concurrency",
-    "total input tokens": "_total_input",
-    "total generated tokens": "_total_output",
+    "total input tokens": "total_input_tokens",
+    "total generated tokens": "total_output_tokens",
     "output token throughput (tok/s)": "output_throughput",
     "total token throughput (tok/s)": "total_token_throughput",
     "accept length": "accept_length",
     "acceptance length": "accept_length",
-    "drafts": "_drafts",
-    "draft tokens": "_draft_tokens",
-    "accepted tokens": "_accepted",
+    "drafts": "spec_decode_num_drafts",
+    "draft tokens": "spec_decode_draft_tokens",
+    "accepted tokens": "spec_decode_accepted_tokens",
     "backend": "backend",
 }
 _LOAD = frozenset({"max_concurrency", "request_rate"})
@@ -324,18 +269,6 @@ _ARGUMENT = re.compile(
     r"=(?:'([^']*)'|([\w.]+))"
 )
 """Of the arguments that the tools print before they start (`Namespace(...)`), the ones that say something here."""
-_MAPS = (
-    FieldMap("dataset", ("dataset_name",)),
-    FieldMap("output_tok_per_s", ("output_throughput",)),
-    FieldMap("total_tok_per_s", ("total_token_throughput",)),
-    FieldMap("accepted_length", ("accept_length",)),
-    FieldMap("_asked_input", ("random_input_len",)),
-    FieldMap("_asked_output", ("random_output_len",)),
-    FieldMap("_completed", ("completed",)),
-    *(FieldMap(name, (name,)) for name in ("_total_input", "_total_output")),
-    *(FieldMap(name, (name,)) for name in ("_drafts", "_draft_tokens", "_accepted")),
-    *time_maps(),
-)
 
 
 def detect(sample: Sample) -> float:
@@ -360,7 +293,7 @@ def read(sample: Sample) -> RawRows:
             f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole block, with lines such "
             "as `Mean TPOT (ms): 8.31`"
         )
-    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), finish=finish_serve)
+    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _SERVE_MAPS), finish=finish_serve)
     raw.cells["model_id"], said = model_cells(records, ("model", "tokenizer", "served_model_name"))
     raw.notes += [*said, *medians_note(records), "the block is rounded to two decimals; the result file is more exact"]
     positions = [record.get("_by_position") for record in records]
@@ -426,15 +359,39 @@ def _take(record: dict[str, Any], label: str, value: str) -> None:
 
 def _engine(record: dict[str, Any]) -> str | None:
     """SGLang's client names its backend. Draft counters are scraped from vLLM's server alone."""
-    if "_drafts" in record:
+    if "spec_decode_num_drafts" in record:
         return "vllm"
     backend = str(record.get("backend", ""))
     return "sglang" if backend.startswith("sglang") else "vllm" if backend == "vllm" else None
 
 
-BLOCK = Format(
-    "serving_console",
-    "the console block of a serving benchmark",
-    detect,
-    read,
+FORMATS = (
+    Format(
+        "vllm_serve",
+        "vLLM bench serve JSON",
+        detect_serve,
+        read_serve,
+        wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
+    ),
+    Format.of_fields(
+        "vllm_latency", "vLLM bench latency JSON", 0.9, read_latency, ("avg_latency", "latencies", "percentiles")
+    ),
+    Format.of_fields(
+        "vllm_throughput",
+        "vLLM bench throughput JSON",
+        0.9,
+        read_throughput,
+        ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"),
+    ),
+    # Above our own template, which shares some names.
+    Format(
+        "vllm_sweep",
+        "vLLM bench sweep summary.csv",
+        with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
+        read_sweep,
+    ),
+    Format(
+        "vllm_forward", "vLLM bench forward JSON", detect_forward, read_forward, wants=("case", "requests", "median_us")
+    ),
+    Format("serving_console", "the console block of a serving benchmark", detect, read),
 )

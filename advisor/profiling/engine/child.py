@@ -24,18 +24,20 @@ from advisor.profiling.engine.routing import NAME, Strategy
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 WARM_STEPS = 2
 """Steps after the first tokens that are not timed. [-]"""
+MEMORY_SHARE = 0.9
+"""Part of a GPU's memory that the engines of a run take together. [-]"""
 
 
 class Engine:
     """vLLM in this process, driven step by step."""
 
-    def __init__(self, plan: Plan, folder: Path, strategy: Strategy | None) -> None:
+    def __init__(self, plan: Plan, folder: Path, strategy: Strategy | None, layers: int = 0) -> None:
         import vllm
 
         self.plan, self.strategy = plan, strategy
         longest = max(plan.contexts) + (WARM_STEPS + plan.steps + 4) * (max(plan.drafts) + 1)
         arguments: dict[str, Any] = {
-            "model": plan.checkpoint or str(folder / "model"),
+            "model": plan.checkpoint or str(folder / f"model{layers or ''}"),
             "load_format": "auto" if plan.checkpoint else "dummy",
             "skip_tokenizer_init": True,
             "enable_prefix_caching": False,
@@ -44,12 +46,14 @@ class Engine:
             "seed": plan.seed,
             "disable_log_stats": True,
         }
+        if layers:
+            arguments["gpu_memory_utilization"] = MEMORY_SHARE / len(plan.engines)
         on_processor = _reach(vllm, "platforms.current_platform.is_cpu")
         if strategy is not None and on_processor and on_processor():
             arguments["enforce_eager"] = (
                 True  # compiled there, a step cannot go through Python, where experts are dealt
             )
-        config = speculative_config(plan, str(folder / "head"))
+        config = speculative_config(plan, str(folder / f"head{layers or ''}"))
         if config is not None:
             arguments["speculative_config"] = config
         self.llm = vllm.LLM(**(arguments | plan.engine_args))
@@ -218,8 +222,9 @@ def main(arguments: list[str]) -> int:
             os.fsync(stream.fileno())
 
         began = time.monotonic()
-        engine = Engine(plan, path.parent, install(plan))
-        say(started=engine.facts() | {"start_s": round(time.monotonic() - began, 3)})
+        strategy = install(plan)
+        engines = {layers: Engine(plan, path.parent, strategy, layers) for layers in plan.engines}
+        say(started=engines[plan.engines[-1]].facts() | {"start_s": round(time.monotonic() - began, 3)})
         while time.time() < deadline and (left := plan.left(lines)):
             for work in left:
                 if time.time() >= deadline:
@@ -227,13 +232,14 @@ def main(arguments: list[str]) -> int:
                 cell = [work.cell.batch, work.cell.n_draft, work.cell.context]
                 say(begin=work.id, cell=cell)
                 try:
-                    say(id=work.id, cell=cell, control=work.control >= 0, **engine.measure(work))
+                    measured = engines[work.layers].measure(work)
+                    say(id=work.id, cell=cell, control=work.control >= 0, layers=work.layers, **measured)
                 except Exception as error:
                     why = f"{type(error).__name__}: {error}".split("\n")[0][:300]
                     memory = isinstance(error, MemoryError) or "out of memory" in why.lower()
                     say(failed="out_of_memory" if memory else "error", cell=cell, why=why)
                     return LOST
-        say(ended=engine.facts())
+        say(ended=engines[plan.engines[-1]].facts())
     return 0
 
 

@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import os
+import shlex
 import statistics
 import sys
 import time
@@ -16,11 +17,12 @@ from typing import Any
 
 from advisor.profiling.device import ProfilingError, StopOnSignal
 from advisor.profiling.engine.machine import hardware
-from advisor.profiling.engine.plan import DRAFTERS, ENGINES, LAYER_COUNTS, STEP_S, Plan, layer_block, n_layers
+from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan
 from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
 
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
+_PROGRAM = "python -m advisor"
 ConfigOf = Callable[[str], tuple[str, dict[str, Any], str]]
 """(name, config.json's content, model of the rows) of what --model names."""
 
@@ -32,16 +34,16 @@ def parser() -> argparse.ArgumentParser:
         description="Time an engine's steps with a model's config and made-up weights. Columns: docs/profiling.md.",
     )
     parse.add_argument("--engine", choices=ENGINES, required=True, help="engine to measure")
-    parse.add_argument("--engine-python", default=sys.executable, metavar="PATH", help="the Python that has the engine")
+    parse.add_argument("--engine-python", metavar="PATH", help="the Python that has the engine")
     parse.add_argument("--model", required=True, help="config.json or its folder; with the advisor also an id")
-    parse.add_argument("--layers", type=int, help="first layers of the model alone, where the whole does not fit")
+    parse.add_argument("--layers", metavar="A,B", help="two depths in place of the whole model, where it does not fit")
     parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER [default: random]")
-    parse.add_argument("--batches", default="1,4,16,32", help="sequences decoding together [default: %(default)s]")
+    parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together [default: %(default)s]")
     parse.add_argument("--k", default="0,1,3", help="draft lengths; 0 is the plain step [default: %(default)s]")
     parse.add_argument("--context", default="32", help="prompt tokens of each sequence [default: %(default)s]")
     parse.add_argument("--routing", default="uniform", help="uniform (default), natural, or what `trace` prints")
     parse.add_argument("--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)")
-    parse.add_argument("--repeats", type=int, default=3, help="repeats of each cell [default: %(default)s]")
+    parse.add_argument("--repeats", type=int, help="repeats of each cell [default: 3; with --layers 5]")
     parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
     parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
@@ -61,13 +63,20 @@ def parser() -> argparse.ArgumentParser:
     return parse
 
 
-def main(argv: Sequence[str], config_of: ConfigOf | None = None) -> int:
-    """Run the command. Returns 0 complete, 2 bad input, 3 not complete."""
-    options = parser().parse_args(list(argv))
+def main(
+    argv: Sequence[str], config_of: ConfigOf | None = None, python: str = sys.executable, program: str = _PROGRAM
+) -> int:
+    """Run the command. Returns 0 complete, 2 bad input, 3 not complete. program: what printed commands begin with."""
+    parse = parser()
+    parse.set_defaults(engine_python=python)
+    options = parse.parse_args(list(argv))
+    options.program, options.typed = program, list(argv)
     try:
         plan = plan_of(options, config_of or config_file)
         if options.plan:
-            return _show(plan, options.budget_s, as_json=options.json)
+            facts = {"hash": plan.hash, "estimate_s": plan.estimate_s, "cells": [asdict(cell) for cell in plan.cells]}
+            print(json.dumps(facts) if options.json else _price(plan, options.budget_s))
+            return 0
         if options.output is None:
             raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
         if not options.budget_s > 0:
@@ -97,10 +106,6 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
 def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     """The plan that the options describe. Raises ProfilingError for what it cannot be."""
     name, config, model_id = config_of(options.model)
-    whole = 0
-    if options.layers is not None:
-        name, model_id, whole = f"{name}-{options.layers}-layers", "config.json", n_layers(config)
-        config = shallower(config, options.layers)
     arguments: dict[str, Any] = {"enforce_eager": True} if options.eager else {}
     for text in options.engine_arg:
         key, mark, value = text.partition("=")
@@ -118,7 +123,7 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         batches=_numbers("--batches", options.batches),
         drafts=drafts,
         contexts=_numbers("--context", options.context),
-        repeats=options.repeats,
+        repeats=(5 if options.layers else 3) if options.repeats is None else options.repeats,
         steps=options.steps,
         routing=options.routing,
         accepted_length=_accepted(options.accepted_length, max(drafts)),
@@ -127,20 +132,8 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         model_id=model_id,
         hardware="hardware.json" if not options.hardware or options.hardware.endswith(".json") else options.hardware,
         seed=options.seed,
-        whole_layers=whole,
+        depths=_numbers("--layers", options.layers) if options.layers else (),
     )
-
-
-def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
-    """The config.json of the model's first layers. Raises ProfilingError where it has no more than that."""
-    part, whole = layer_block(config)[0], n_layers(config)
-    if not 1 <= depth < whole:
-        has = f"this model has {whole}" if whole else f"its config has none of {', '.join(LAYER_COUNTS)}"
-        raise ProfilingError(f"--layers {depth}: {has}; give from 1 to fewer than all")
-    block = dict(config[part] if part else config)
-    block |= {key: depth for key in LAYER_COUNTS if isinstance(block.get(key), int)}
-    block |= {key: value[:depth] for key, value in block.items() if isinstance(value, list) and len(value) == whole}
-    return {**config, part: block} if part else block
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
@@ -163,20 +156,11 @@ def _accepted(text: str | None, most: int) -> float | None:
     return length
 
 
-def _show(plan: Plan, budget_s: float, *, as_json: bool) -> int:
-    facts = {"hash": plan.hash, "estimate_s": plan.estimate_s, "cells": [asdict(cell) for cell in plan.cells]}
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        print(_price(plan, budget_s))
-    return 0
-
-
 def _price(plan: Plan, budget_s: float) -> str:
     """The grid and its price in words."""
     cells = f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps"
     price = f"about {plan.estimate_s / 60:.0f} min where a step takes {STEP_S:g} s, at most {budget_s / 60:.0f}"
-    depth = f"; the {plan.depth_note}: rows stand for that depth alone" if plan.depth_note else ""
+    depth = f"; rows on the {plan.depth_note}" if plan.depths else ""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     busy = f"; load {load:.1f} on {cores} cores: other work will disturb a processor's times" if load > cores else ""
     return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
@@ -185,16 +169,21 @@ def _price(plan: Plan, budget_s: float) -> str:
 def _hardware(options: argparse.Namespace) -> str:
     """The accelerator's JSON: as given, as an earlier start of the run left it, or this processor's, measured now."""
     kept = options.output / "hardware.json"
-    path = Path(options.hardware) if options.hardware else kept
-    return _text(path) if options.hardware or kept.exists() else hardware(options.engine_python)
+    if not options.hardware and not kept.exists():
+        return hardware(options.engine_python)
+    path = Path(options.hardware or kept)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
 
 
-def _next(plan: Plan, outcome: Outcome) -> list[str]:
+def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> list[str]:
     """The commands that put a run to use, or what stands in the way of it."""
-    out = outcome.out_dir
+    out = shlex.quote(outcome.out_dir)
     if outcome.counts.get("ok", 0) < LEAST_ROWS:
         if outcome.counts.get("noisy"):
-            next_step = "other work disturbed the rest; measure again on a quiet machine, to another --output"
+            next_step = "other work disturbed the rest; --resume on a quiet machine measures them again"
         elif outcome.counts.keys() - {"ok", "skipped"}:
             next_step = "the engine's reasons stand above and in engine.log; --drafter random asks least of it"
         else:
@@ -205,22 +194,31 @@ def _next(plan: Plan, outcome: Outcome) -> list[str]:
     drafter = plan.drafter if plan.drafter in ("eagle3", "mtp") else "ngram"
     grid = f"--batches {','.join(map(str, plan.batches))} --k {','.join(map(str, plan.drafts))}"
     length = f"--drafter {drafter} --accepted-length 2@{max(plan.drafts)}" if max(plan.drafts) else "--drafter none"
-    rows = _timed(Path(out), plan.contexts[0])
+    with (Path(outcome.out_dir) / "data.csv").open(encoding="utf-8", newline="") as file:
+        ours = [row for row in csv.DictReader(file) if row["point_id"].endswith(f"-c{plan.contexts[0]}")]
+    rows = [row for row in ours if row["step_time_s"]]
     # The rows' own context: a curve at another one would stand beside steps that read another cache.
     context = f"--context {round(statistics.median(float(row['context_tokens']) for row in rows))}"
+    again = [*_without(typed, "--drafter", "--output"), "--drafter", "eagle3", "--output", f"{outcome.out_dir}-eagle3"]
+    head = f"what an EAGLE-3 head costs on top: {program} profile {shlex.join(again)}"
     return [
         *_table(plan, rows),
-        f"beside the model (2: your accepted length): python -m advisor curve {of} {on} --routing uniform {context} "
+        *([head] if plan.drafter == "random" and max(plan.drafts) else []),
+        f"beside the model (2: your accepted length): {program} curve {of} {on} --routing {plan.routing} {context} "
         f"{length} {grid} --measured {out}/data.csv",
-        f"what it changes, written where rows left out gain: python -m advisor fit {out}/data.csv --output {out}/refit",
+        f"what it changes, written where rows left out gain: {program} fit {out}/data.csv --output {out}/refit",
     ]
 
 
-def _timed(folder: Path, context: int) -> list[dict[str, str]]:
-    """The rows of a run at one context of its plan that have a step time."""
-    with (folder / "data.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["point_id"].endswith(f"-c{context}")]
-    return [row for row in rows if row["step_time_s"]]
+def _without(typed: Sequence[str], *names: str) -> list[str]:
+    """Words of a command line without some options and their values, and without --resume."""
+    words, kept = iter(typed), []
+    for word in words:
+        if word in names:
+            next(words)
+        elif word != "--resume" and word.split("=")[0] not in names:
+            kept.append(word)
+    return kept
 
 
 def _table(plan: Plan, rows: list[dict[str, str]]) -> list[str]:
@@ -231,7 +229,7 @@ def _table(plan: Plan, rows: list[dict[str, str]]) -> list[str]:
         plain = steps.get((batch, 0))
         cells = [_cell(steps.get((batch, k)), plain if k else None) for k in plan.drafts]
         lines.append(" ".join([f"{batch:5d}", *(f"{cell:>16}" for cell in cells)]))
-    free = "; random drafts cost nothing, a real drafter's time comes on top" if plan.drafter == "random" else ""
+    free = "; random drafts cost nothing" if plan.drafter == "random" else ""
     return [f"measured steps [ms] (tokens a round from which K gains; ~ noisy{free}):", *lines]
 
 
@@ -241,13 +239,6 @@ def _cell(row: dict[str, str] | None, plain: dict[str, str] | None) -> str:
     step_s = float(row["step_time_s"])
     ratio = f" ({step_s / float(plain['step_time_s']):.2f})" if plain else ""
     return f"{'~' if row['status'] != 'ok' else ''}{step_s * 1e3:.2f}{ratio}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
 
 
 def _measure(plan: Plan, options: argparse.Namespace) -> int:
@@ -277,5 +268,5 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(f"{outcome.status}: {counts} in {outcome.elapsed_s:.0f} s, {outcome.out_dir}")
         for reason in outcome.reasons:
             print(f"  {reason}")
-        print(*_next(plan, outcome), sep="\n")
+        print(*_next(plan, outcome, options.program, options.typed), sep="\n")
     return 0 if outcome.status == "complete" else 3

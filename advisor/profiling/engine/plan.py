@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ EXTRA_ROUNDS = 2
 """Rounds added at the end for noisy cells alone. [-]"""
 LOST = 75
 """Exit status after a failed cell: the engine's state is unknown, a new process may go on. (sysexits: EX_TEMPFAIL)"""
-START_S, STEP_S = 60.0, 0.1
+START_S, STEP_S = 20.0, 0.05
 """Prior of an engine's start and of one step, for the estimate alone: times on two cores of a server. [s]"""
 CONTROLS = 3
 """Times the control cell is measured in each round: first, in the middle, last. [-]"""
@@ -48,17 +48,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Work:
-    """One repeat of one cell. `round` tells repeats apart; `control` is its place among the round's controls, or -1."""
+    """One repeat of one cell. `round` tells repeats apart; `control` is its place among the round's controls, or -1.
+
+    layers: first layers of the model that it runs; 0: all. [-]
+    """
 
     cell: Cell
     round: int
     control: int = -1
+    layers: int = 0
 
     @property
     def id(self) -> str:
         """Name of the repeat in the file of finished ones."""
         kind = "" if self.control < 0 else f":control{self.control}"
-        return f"r{self.round}:b{self.cell.batch}:k{self.cell.n_draft}:c{self.cell.context}{kind}"
+        depth = f":l{self.layers}" if self.layers else ""
+        return f"r{self.round}:b{self.cell.batch}:k{self.cell.n_draft}:c{self.cell.context}{depth}{kind}"
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,8 @@ class Plan:
     hardware: str = ""
     """Accelerator of the rows: an id, or `hardware.json` for the document that lies beside them."""
     seed: int = 0
-    whole_layers: int = 0
-    """Layers of the model whose first ones `model` holds; 0: it holds all. [-]"""
+    depths: tuple[int, ...] = ()
+    """Two numbers of the model's first layers that are measured side by side for the whole; none: it itself. [-]"""
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -109,37 +114,54 @@ class Plan:
 
     @property
     def depth_note(self) -> str:
-        """Words of a row that holds the model's first layers alone. "" of a whole model."""
-        return f"first {n_layers(self.model)} of {self.whole_layers} layers" if self.whole_layers else ""
+        """Words of a row that two depths were carried to. "" of a model that was measured whole."""
+        depths = " and ".join(map(str, self.depths))
+        return f"line through the first {depths} of {n_layers(self.model)} layers" if depths else ""
+
+    @property
+    def engines(self) -> tuple[int, ...]:
+        """Depths of the engines that a run holds. 0 is the whole model. [-]"""
+        return self.depths or (0,)
+
+    def at_depth(self, layers: int) -> Plan:
+        """The plan of the model's first layers alone. This one for 0 layers."""
+        return replace(self, model=shallower(self.model, layers), depths=()) if layers else self
 
     @property
     def estimate_s(self) -> float:
         """Price of the run by the priors above. [s]"""
-        return START_S + STEP_S * (self.steps + 4) * self.repeats * (len(self.cells) + CONTROLS)
+        repeats = self.repeats * (len(self.cells) * len(self.engines) + CONTROLS)
+        return START_S * len(self.engines) + STEP_S * (self.steps + 4) * repeats
 
     def round(self, number: int, cells: Iterable[Cell], usable: Iterable[Cell] | None = None) -> list[Work]:
-        """One repeat of each cell in random order, a control cell of those usable beside them."""
+        """One repeat of each cell in random order, a control cell of those usable beside them.
+
+        The depths of a cell run one after the other.
+        """
         order = sorted(cells)
         if not order:
             return []
         control = control_of(order if usable is None else usable)
         np.random.default_rng([self.seed, number]).shuffle(order)
-        work = [Work(cell, number) for cell in order]
+        depths = self.engines[:: -1 if number % 2 else 1]
+        work = [Work(cell, number, layers=layers) for cell in order for layers in depths]
         for place, index in reversed(list(enumerate((0, len(order) // 2, len(order))))):
-            work.insert(index, Work(control, number, place))
+            work.insert(index * len(depths), Work(control, number, place, self.engines[-1]))
         return work
 
     def left(self, lines: Iterable[Mapping[str, Any]]) -> list[Work]:
         """The repeats of the next round that are not done. All cells have one repeat before any has two.
 
-        Cells that failed are not tried again. After the last round, noisy cells get EXTRA_ROUNDS more.
+        Cells that failed are not tried again. After the last round, noisy cells get EXTRA_ROUNDS more. They begin
+        again with each resume of a run that had nothing else left (lines with `again`).
         """
         lines = list(lines)
+        extra = EXTRA_ROUNDS + self.repeats * sum("again" in line for line in lines)
         done = {line["id"] for line in lines if "times" in line}
         failed = {tuple(line["cell"]) for line in lines if "failed" in line}
         cells = [cell for cell in self.cells if (cell.batch, cell.n_draft, cell.context) not in failed]
         usable = list(cells)
-        for number in range(self.repeats + EXTRA_ROUNDS):
+        for number in range(self.repeats + extra):
             if number >= self.repeats:
                 rows = [cell_facts(self, cell, lines) for cell in cells]
                 cells = [cell for cell, facts in zip(cells, rows, strict=True) if facts.get("status") == "noisy"]
@@ -160,6 +182,15 @@ def n_layers(config: Mapping[str, Any]) -> int:
     """Layers of a config.json. 0 where it does not say. [-]"""
     part, count = layer_block(config)
     return int((config[part] if part else config)[count]) if count else 0
+
+
+def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The config.json of the model's first layers."""
+    part, whole = layer_block(config)[0], n_layers(config)
+    block = dict(config[part] if part else config)
+    block |= {key: depth for key in LAYER_COUNTS if isinstance(block.get(key), int)}
+    block |= {key: value[:depth] for key, value in block.items() if isinstance(value, list) and len(value) == whole}
+    return {**config, part: block} if part else block
 
 
 def control_of(cells: Iterable[Cell]) -> Cell:
@@ -186,6 +217,12 @@ def _problem(plan: Plan) -> str:
     ):
         if not values or min(values) < least:
             return f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, e.g. {least},{least + 1}"
+    whole = n_layers(plan.model)
+    if plan.depths and not (len(plan.depths) == 2 and 0 < plan.depths[0] < plan.depths[1] < whole):
+        has = f"this model has {whole}" if whole else f"its config has none of {', '.join(LAYER_COUNTS)}"
+        return f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, e.g. 2,4"
+    if plan.depths and plan.checkpoint:
+        return "--layers goes with made-up weights alone: leave out --routing natural"
     if plan.repeats < 1 or plan.steps < 1:
         return f"--repeats {plan.repeats} and --steps {plan.steps} must be at least 1"
     if not isinstance(plan.model.get("hidden_size", plan.model.get("text_config")), int | dict):
@@ -228,10 +265,11 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     `control_ratio` is the median of the controls on either side of its repeats over the lower quartile of all controls:
     what disturbs a machine makes it slower, hardly ever faster.
     """
-    lines = list(lines)
+    lines = _at_whole(plan, lines)
     key = [cell.batch, cell.n_draft, cell.context]
     failed = next((line for line in lines if "failed" in line and line["cell"] == key), None)
     repeats = [line for line in lines if "times" in line and line["cell"] == key and not line["control"]]
+    repeats = _pooled(lines, repeats, plan)
     if not repeats:
         return {"status": failed["failed"], "notes": failed["why"]} if failed else {"status": "skipped", "notes": LEFT}
     medians = np.array([np.median(line["times"]) for line in repeats])
@@ -258,14 +296,56 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     return facts | _status(plan, cell, facts)
 
 
+def _at_whole(plan: Plan, lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Lines as of the whole model: each repeat's two depths, run side by side, carried along the line through them."""
+    if not plan.depths:
+        return list(lines)
+    few, many = plan.depths
+    far = (n_layers(plan.model) - few) / (many - few)
+    found: list[Mapping[str, Any]] = []
+    halves: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for line in lines:
+        if "times" not in line or line["control"]:
+            found.append(line)
+            continue
+        pair = halves.setdefault(line["id"].rpartition(":")[0], {})
+        pair[line["layers"]] = line
+        if len(pair) == len(plan.depths):
+            found.append({**line, **_carried(pair[few], pair[many], far)})
+    return found
+
+
+def _carried(one: Mapping[str, Any], other: Mapping[str, Any], far: float) -> dict[str, Any]:
+    """A repeat `far` times as deep below the first of two as the other is: its times lie on the line through theirs."""
+    times, others = (np.sort(line["times"]) for line in (one, other))
+    return {
+        "times": [float(time) for time in times + far * (others - times)],
+        "prefill_s": one["prefill_s"] + far * (other["prefill_s"] - one["prefill_s"]),
+        "touched": [*one["touched"], *other["touched"]],
+    } | {name: (one[name] + other[name]) / 2 for name in ("tokens", "accepted", "context")}
+
+
+def _pooled(lines: list[Mapping[str, Any]], repeats: list[Mapping[str, Any]], plan: Plan) -> list[Mapping[str, Any]]:
+    """All repeats. After a resume without those whose controls were noisy, where as many are left as the plan has.
+
+    To keep the repeats that agree would call a cell steady that is not.
+    """
+    if len(repeats) <= plan.repeats + EXTRA_ROUNDS:
+        return repeats
+    beside = [_controls(lines, {line["id"]}) for line in repeats]
+    calm = [np.median(near) <= (1 + NOISE_LIMIT) * np.quantile(every, 0.25) for near, every in beside]
+    kept = [line for line, is_calm in zip(repeats, calm, strict=True) if is_calm]
+    return kept if len(kept) >= plan.repeats else repeats
+
+
 def _spread(medians: np.ndarray, times_s: list[float]) -> float:
-    """Range of the repeats' medians over their median; of five, the middle three count, so that one can mend. [-]
+    """Range of the repeats' medians over their median; of five or more without the outer ones, so that they mend. [-]
 
     Of a single repeat: the range of the middle half of its steps.
     """
     if len(medians) == 1:
         return float(np.diff(np.quantile(times_s, (0.25, 0.75)))[0] / medians[0])
-    edge = max(0, (len(medians) - 3) // 2)
+    edge = (len(medians) - 1) // 4
     return float(np.ptp(np.sort(medians)[edge : len(medians) - edge]) / np.median(medians))
 
 
@@ -298,6 +378,7 @@ def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
         if abs(touched / law - 1) > UNION_LIMIT:
             return {"status": "routing", "notes": f"{touched:.1f} experts touched, {law:.1f} by the law"}
     ratio = facts["control_ratio"]
-    if facts["spread"] > NOISE_LIMIT or (ratio is not None and abs(ratio - 1) > NOISE_LIMIT):
+    steady = facts["step_time_s"] > 0 and facts["spread"] <= NOISE_LIMIT  # a line may fall below 0
+    if not steady or (ratio is not None and abs(ratio - 1) > NOISE_LIMIT):
         return {"status": "noisy", "notes": f"repeats {100 * facts['spread']:.0f} % apart, control x{ratio or 1:.2f}"}
     return {"status": "ok", "notes": ""}

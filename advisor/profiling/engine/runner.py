@@ -7,12 +7,11 @@ the data.csv and meta.yaml that `advisor ingest` and the store read.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 import platform
 import signal
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -20,10 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.device import ProfilingError
+from advisor.profiling.device import ProfilingError, own_path
 from advisor.profiling.engine.drafting import head_config, model_config
 from advisor.profiling.engine.plan import LOST, Plan, cell_facts
-from advisor.profiling.results import to_yaml, write_atomically
+from advisor.profiling.results import rows_text, to_yaml, write_atomically
 
 COLUMNS = (
     *("point_id", "status", "hardware_id", "gpu_count", "tensor_parallel", "engine", "engine_version"),
@@ -85,13 +84,14 @@ class Folder:
         self._prepare()
 
     def _prepare(self) -> None:
-        config = json.dumps(model_config(self.plan), indent=1)
-        head = json.dumps(head_config(self.plan), indent=1) if self.plan.drafter == "eagle3" else ""
+        plans = {f"{layers or ''}": self.plan.at_depth(layers) for layers in self.plan.engines}
+        configs = {f"model{depth}": model_config(plan) for depth, plan in plans.items()}
+        if self.plan.drafter == "eagle3":
+            configs |= {f"head{depth}": head_config(plan) for depth, plan in plans.items()}
         try:
-            for name, text in (("model", config), ("head", head)):
-                if text:
-                    (self.path / name).mkdir(parents=True, exist_ok=True)
-                    write_atomically(self.path / name / "config.json", text)
+            for name, config in configs.items():
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+                write_atomically(self.path / name / "config.json", json.dumps(config, indent=1))
             write_atomically(self.path / "config.json", json.dumps(self.plan.model, indent=1))
             write_atomically(
                 self.path / "plan.json", json.dumps({"hash": self.plan.hash, **asdict(self.plan)}, indent=1)
@@ -144,6 +144,8 @@ def run(
     folder = Folder(Path(out_dir), plan, resume=resume)
     for name, text in (beside or {}).items():
         write_atomically(folder.path / name, text)
+    if resume and not plan.left(folder.lines()):
+        folder.add(again=True)
     reasons: list[str] = []
     fruitless = 0
     for _ in range(STARTS):
@@ -178,9 +180,7 @@ def require_engine(python: str, engine: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[3])
-    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {"VLLM_CPU_KVCACHE_SPACE": "1"} | dict(os.environ) | {"PYTHONPATH": paths}
+    return {"VLLM_CPU_KVCACHE_SPACE": "1", **os.environ, **own_path()}
 
 
 def _one_engine(
@@ -205,8 +205,8 @@ def _one_engine(
             while child.poll() is None:
                 size = folder.lines_path.stat().st_size if folder.lines_path.exists() else 0
                 if size != seen:
-                    seen, heard, lines = size, time.time(), folder.lines()
-                    _tell(plan, lines, on_progress, time.time() - began)
+                    seen, heard, known, lines = size, time.time(), len(lines), folder.lines()
+                    on_progress(_progress(plan, lines, lines[known:], time.time() - began))
                 started = any("started" in line for line in lines[said:])
                 quiet_s, limit_s = time.time() - heard, limits_s[1 if started else 0]
                 if should_stop():
@@ -235,12 +235,24 @@ def end(child: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
     child.wait()
 
 
-def _tell(plan: Plan, lines: list[dict[str, Any]], on_progress: Callable[[Progress], None], elapsed_s: float) -> None:
+def _progress(plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]], elapsed_s: float) -> Progress:
+    """Repeats done and in hand. Those of noisy cells are added to the plan's, which is said."""
     done = sum("times" in line for line in lines)
     last = lines[-1] if lines else {}
-    message = "engine started" if "started" in last else str(last.get("begin") or last.get("id") or last.get("why", ""))
+    message = str(last.get("begin") or last.get("id") or last.get("why", ""))
+    for started in (line["started"] for line in new if "started" in line):
+        eager = started.get("eager") and started.get("device") == "cpu" and "enforce_eager" not in plan.engine_args
+        message = "engine started" + ("; eager: this engine has no graphs on a processor" if eager else "")
     total = sum(len(plan.round(number, plan.cells)) for number in range(plan.repeats))
-    on_progress(Progress(done, max(done, total), message, elapsed_s))
+    if done >= total:
+        left = plan.left(lines)
+        noisy = {one.cell for one in left if one.control < 0}
+        total = done + len(left)
+        message += f"; repeating noisy cells: {len(noisy)}" if noisy else ""
+    if 0 < done < total:  # by the steps measured so far, with those that are not timed
+        repeat_s = statistics.mean(one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one)
+        message += f"; about {repeat_s * (total - done):.0f} s left"
+    return Progress(done, max(done, total), message, elapsed_s)
 
 
 def _blame(folder: Folder, since: int, ended: str) -> None:
@@ -282,17 +294,6 @@ def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def table_text(rows: list[dict[str, Any]]) -> str:
-    """Rows as CSV text with the fixed columns."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        cells = {name: int(value) if isinstance(value, bool) else value for name, value in row.items()}
-        writer.writerow({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in cells.items()})
-    return buffer.getvalue()
-
-
 def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outcome:
     """Write data.csv and meta.yaml from the lines."""
     lines = folder.lines()
@@ -307,7 +308,7 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
         reasons.append(f"{len(left)} repeats of the round in hand are left; --resume measures them")
     measured = sum("step_time_s" in row for row in rows)
     status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
-    write_atomically(folder.path / "data.csv", table_text(rows))
+    write_atomically(folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6))
     elapsed_s = time.time() - began
     said = {"status": status, "reasons": reasons, "rows": len(rows), "rows_by_status": counts, "elapsed_s": elapsed_s}
     write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines) | said))

@@ -15,7 +15,7 @@ from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
 from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
-from advisor.show.words.design import DIALS, dial_value, held_value, loss_text
+from advisor.show.words.design import HELD, dial_value, held_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
 DIAL_INSET = 70
@@ -63,8 +63,9 @@ def dial_chart(dial: Dial) -> Chart:
     _add_quality(figure, dial, x, names)
     _add_loss(figure, dial, x, names)
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
-    scale, form = {"ratio": (100, "{:.2g}%"), "width": (1, "{:,.0f}")}.get(dial.name, (1, "{:.2g}"))
-    figure.update_xaxes(tickvals=ticks, ticktext=[form.format(scale * dial.position[i]) for i in ticks], tickangle=0)
+    form = "{:,.0f}" if dial.name == "width" else "{:.2g}"
+    labels = [names[i].replace(" of ", "/") if dial.name == "ratio" else form.format(dial.position[i]) for i in ticks]
+    figure.update_xaxes(tickvals=ticks, ticktext=labels, tickangle=0)
     table = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
     table |= {"quality_low": dial.quality_low, "quality_high": dial.quality_high}
     return Chart(figure, _dial_alt(dial), pd.DataFrame(table))
@@ -119,7 +120,7 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
 
 
 def _dial_alt(dial: Dial) -> str:
-    what = DIALS[dial.name]
+    what = HELD[dial.name]
     if dial.best is None:
         return f"By {what}: nothing keeps every limit."
     own = dial.loss[dial.own]

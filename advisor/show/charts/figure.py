@@ -24,7 +24,6 @@ CELL_TEXT = "#1A1A1A"
 BATCH = "Batch (sequences)"
 _LEGEND_LETTER_PX = 5.5
 """Mean width of a letter at the legend's 11 px, rounded up."""
-DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,9 @@ def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **
 
     words : text in each cell. pointer : what plotly takes for the text under the pointer.
     """
-    far = gain_reach(speedup)
+    # Farthest speedup from 1 on the map: where its colours end.
+    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
     add_cells(figure, speedup, (1.0 - far, 1.0 + far), list(GAIN_SCALE), words, **pointer)
-
-
-def gain_reach(speedup: NDArray[np.float64]) -> float:
-    """Farthest speedup from 1 on a map, NaN left out: where its colours end. [-]"""
-    return max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
 
 
 def add_cells(
@@ -135,9 +130,9 @@ def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: st
 
 
 def add_band(
-    figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, color: str, opacity: float = 0.36
+    figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, opacity: float = 0.36
 ) -> None:
-    """The area between two curves, in a light tint of `color`. Without a name it stays out of the legend."""
+    """The area between two curves, in a light tint of blue. Without a name it stays out of the legend."""
     x, low, high = (np.asarray(values) for values in (x, low, high))
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]),
@@ -145,7 +140,7 @@ def add_band(
         name=name,
         mode="none",
         fill="toself",
-        fillcolor=color,
+        fillcolor=BLUE,
         opacity=opacity,
         hoverinfo="skip",
         showlegend=bool(name),

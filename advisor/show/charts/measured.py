@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
@@ -13,7 +12,6 @@ from advisor.answers.expert_ranks import RanksAnswer
 from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.physics.routing_trace import UnionRow
-from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BATCH,
     BLUE,
@@ -48,8 +46,6 @@ _TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
 _Z_80 = 1.2816
 """Standard deviations on either side that hold 80%. [-]"""
-_DRAWN_DECIMALS = 4
-"""A drawing is part of a file, whose bytes must be the same on every machine."""
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
@@ -58,7 +54,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
     figure = new_figure(f"{title}<br>before and after: {what}", BATCH, title)
     if curves.quantity == "speedup":
-        add_band(figure, curves.batches, curves.after_low, curves.after_high, "Likely range after", BLUE)
+        add_band(figure, curves.batches, curves.after_low, curves.after_high, "Likely range after")
     add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
     add_line(figure, curves.batches, curves.after * scale, "after", BLUE)
     for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
@@ -92,7 +88,7 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     """
     figure = new_figure("Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
-    add_band(figure, k, lengths["low"], lengths["high"], "Likely range", BLUE)
+    add_band(figure, k, lengths["low"], lengths["high"], "Likely range")
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
     known = lengths[lengths["measured"]]
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
@@ -298,36 +294,17 @@ def ratio_chart(fit: SweepFit) -> Chart:
     return Chart(figure, alt, ratios)
 
 
-@dataclass(frozen=True, eq=False)
-class RankLine:
-    """One layout's line in the chart."""
-
-    name: str
-    ratio: Array
-    """Rows that the fullest rank serves over the mean rank's, by K. [-]"""
-    color: str
-    dash: str
-    """As plotly calls it: `dash` where the rank is assumed, `dot` with copies, which often lie on the balanced line."""
-
-
-def rank_lines(answer: RanksAnswer) -> tuple[RankLine, ...]:
-    """The lines of all layouts, for screen and for paper."""
-    colors = cycle(_COUNTED)
-    lines = []
-    for arm in answer.arms:
-        color, dash = (next(colors), "dot" if arm.redundant else "solid") if arm.found else (NEUTRAL, "dash")
-        lines.append(RankLine(arm.name, np.round(arm.pairs_ratio, _DRAWN_DECIMALS), color, dash))
-    return tuple(lines)
-
-
 def rank_chart(answer: RanksAnswer) -> Chart:
     """Rows that the fullest rank serves over the mean rank's, by K: assumed, in order, and balanced."""
     drafts = answer.in_order.curve.drafts
     figure = new_figure("Rows of the fullest rank<br>over the mean rank's", "Draft tokens K", "Ratio")
     table = pd.DataFrame({"n_draft": drafts})
-    for line in rank_lines(answer):
-        add_line(figure, drafts, line.ratio, line.name, line.color, dash=line.dash)
-        table[line.name.replace(", ", "_").replace(" ", "_")] = line.ratio
+    colors = cycle(_COUNTED)
+    for arm in answer.arms:
+        # Dashed where the rank is assumed, dotted with copies, which often lie on the balanced line.
+        color, dash = (next(colors), "dot" if arm.redundant else "solid") if arm.found else (NEUTRAL, "dash")
+        add_line(figure, drafts, arm.pairs_ratio, arm.name, color, dash=dash)
+        table[arm.name.replace(", ", "_").replace(" ", "_")] = arm.pairs_ratio
     if len(drafts) == 1:  # a line of one point is not drawn
         figure.update_traces(mode="markers")
     fit_legend(figure)

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from advisor.answers.advice import Advice
 from advisor.answers.own_gap import OwnVerdict
+from advisor.catalog.adjustment import change_text
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BATCH,
@@ -26,7 +27,7 @@ from advisor.show.charts.figure import (
     marker,
     new_figure,
 )
-from advisor.show.words.own_gap import PARTS, signed, verdict_title
+from advisor.show.words.own_gap import PARTS, verdict_title
 
 _SAME_LENGTH = 0.01
 _PARTS_PX = 44
@@ -47,7 +48,7 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     figure = new_figure(f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430)
     table = {"batch_size": batches, "model": values}
     if gains:
-        add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", BLUE, 0.18)
+        add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", 0.18)
         figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
     add_line(figure, batches, values, _named("model, {} accepted", found.model_length, found), BLUE)
     if gains and found.own_length is not None and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH:
@@ -67,7 +68,7 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     log_axis(figure, batches)
     figure.update_yaxes(ticksuffix="×" if gains else "")
     rows = f"{len(found.points)} points at K = {found.n_draft}"
-    alt = f"{verdict_title(found)}: {rows} lie {signed(found.gap)} from the model on average."
+    alt = f"{verdict_title(found)}: {rows} lie {change_text(found.gap)} from the model on average."
     points = found.points.assign(measured=found.points["measured"] * scale, predicted=found.points["predicted"] * scale)
     return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
 
@@ -101,7 +102,7 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
         names,
         change,
         colors,
-        text=[signed(ratio) for ratio in ratios],
+        text=[change_text(ratio) for ratio in ratios],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: times %{customdata:.2f}<extra></extra>",
@@ -111,8 +112,10 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
     figure.update_xaxes(range=[-far, far], visible=False)
     figure.update_yaxes(showgrid=False)
     figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
-    said = ", ".join(f"{name.lower()} {signed(ratio)}" for name, ratio in zip(names[:-1], ratios[:-1], strict=True))
-    alt = f"The gap of {signed(found.gap)} is the product of {said}."
+    said = ", ".join(
+        f"{name.lower()} {change_text(ratio)}" for name, ratio in zip(names[:-1], ratios[:-1], strict=True)
+    )
+    alt = f"The gap of {change_text(found.gap)} is the product of {said}."
     return Chart(figure, alt, pd.DataFrame({"part": names, "factor": ratios}))
 
 
@@ -137,6 +140,6 @@ def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
     log_axis(figure, curve.batches)
     figure.update_yaxes(type="log")
     off = np.exp(np.mean(np.log(steps["measured_s"] / steps["predicted_s"])))
-    alt = f"Your {len(steps)} steps and rounds take {signed(off)} against the model on average."
+    alt = f"Your {len(steps)} steps and rounds take {change_text(off)} against the model on average."
     both = pd.concat([pd.DataFrame(table), steps], ignore_index=True)
     return Chart(figure, alt, both)

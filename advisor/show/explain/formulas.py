@@ -352,7 +352,9 @@ def network_constants(setup: Setup, network: Network, drafting: bool = False) ->
 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A constant fitted on speedups, or the host's time, with the factor of its 80 % range in its source."""
-    value, unit = float(getattr(setup.costs, field)), "s" if field.endswith("_s") else "1"
+    per_round = setup.costs.round_host_s(setup.placement.gpus)
+    value = per_round if field == "host_per_round_s" else float(getattr(setup.costs, field))
+    unit = "s" if field.endswith("_s") else "1"
     key = next(component.factor for component in OVERHEADS if field in component.priced_by)
     shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):

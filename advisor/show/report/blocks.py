@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from advisor.show.table import Table, capital
 from advisor.text import printable, typeset
 
-FigureKey = Literal["speedup", "components", "regions", "ranks", "sweep"]
+FigureKey = Literal["speedup", "components"]
 _LENGTH = 4000
 """Longest text printed, in characters."""
 
@@ -48,11 +48,10 @@ class Code:
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A chart by its key, its finding in words, and what it draws."""
+    """A chart of the report's answer by its key, and its finding in words."""
 
     key: FigureKey
     alt: str
-    data: Any = field(repr=False, compare=False)
 
 
 Block = Paragraph | Listing | TableBlock | Code | FigureBlock

@@ -16,7 +16,7 @@ from advisor import __version__
 from advisor.answers.advice import Advice, advice_on
 from advisor.answers.by_batch import KByContext
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (
     CheckCommand,
     check_commands,
@@ -47,8 +47,6 @@ from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
 from advisor.text import printable
 
-DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
-
 
 def engine_setups(
     advice: Advice, served_model: str | None = None, draft_model: str | None = None, contexts: KByContext | None = None
@@ -60,7 +58,7 @@ def engine_setups(
     needs a draft checkpoint that no profile knows.
     """
     if why := unlaunched_text(advice):
-        return tuple(EngineSetup(engine=engine.id, problem=why) for engine in export_engines())
+        return tuple(EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines())
     served = printable(served_model or _served_model(advice))
     return tuple(engine_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 
@@ -177,7 +175,7 @@ LIMITS = (
 )
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
-_PACKAGES = ("numpy", "pydantic", "plotly", "matplotlib", "typst", "aiconfigurator-core")
+_PACKAGES = ("numpy", "pydantic", "matplotlib", "typst", "aiconfigurator-core")
 _SIX_DIGITS = np.vectorize(digits, otypes=[float])
 
 

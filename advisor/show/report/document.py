@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -15,30 +15,12 @@ from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 from advisor.show.words.diagnosis import DiagnosisFinding
 
 
-class _Shape(Frozen):
-    n_experts: int
-    n_active: int
-    n_shared: float
-    expert_width: int
-    total_params: float
-    active_params: float
-
-
 class _Speedup(Frozen):
     n_draft: int
     speedup: float
     speedup_low: float
     speedup_high: float
     tier: Tier
-
-
-class _SpeedupOrNone(Frozen):
-    n_draft: int | None
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
-    tier: Tier | None
-    settings: dict[str, str]
 
 
 class Setting(Frozen):
@@ -158,7 +140,7 @@ class UsedConstant(Frozen):
     date: dt.date
 
 
-class DesignChoice(_Shape):
+class DesignChoice(Frozen):
     """The best design at equal quality for one goal.
 
     Its gain is over the scenario's own design, above 1 better.
@@ -166,6 +148,12 @@ class DesignChoice(_Shape):
 
     goal: str
     design: str
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    total_params: float
+    active_params: float
     shared_share: float
     n_draft: int
     speedup: float
@@ -234,7 +222,7 @@ class DiagnosisSection(Frozen):
     verdict: str
     sentence: str
     findings: tuple[DiagnosisFinding, ...]
-    gaps: tuple[str, ...]
+    more: str
     not_judged: tuple[str, ...]
 
 
@@ -257,77 +245,6 @@ class SpendSection(Frozen):
     plain: SpendArm
     recommended: SpendArm
     joules_ratio: Prediction | None
-
-
-class ContextCell(Frozen):
-    """One context and batch: the recommended K, and the K above 0 of least expected loss (`drafting_k`)."""
-
-    context_tokens: int
-    batch_size: int
-    fits: bool
-    n_draft: int
-    speedup: float
-    low: float
-    high: float
-    p_gain: float
-    drafting_k: int
-    drafting_speedup: float
-    tpot_s: float
-    attention_share: float
-    verify_ratio: float
-    draft_share: float
-    tier: Tier
-
-
-class OverContext(Frozen):
-    """The scenario over batch and context, prefill not charged."""
-
-    says: tuple[str, ...]
-    cells: tuple[ContextCell, ...]
-
-
-class RankedModel(Frozen):
-    """One model at its best placement and K at this load."""
-
-    model: str
-    placement: str
-    rank: int
-    rank_low: int
-    rank_high: int
-    p_first: float
-    p_limit: float
-    gpus: int
-    drafter: str
-    accepted: str
-    acceptance_text: str
-    drafts: tuple[int, ...]
-    speedup: Prediction
-    tpot_s: Prediction
-    tokens_per_s_per_gpu: Prediction
-    usd_per_million: Prediction | None
-    joules_per_token: Prediction | None
-    memory_share: float
-    total_params: float
-    active_params: float
-    tier: Tier
-
-
-class MissedModel(Frozen):
-    """A model that is not ranked, and why."""
-
-    model: str
-    reason: str
-    """In general words: does not fit in memory, misses the limit on time."""
-    detail: str
-
-
-class ModelsSection(Frozen):
-    """Other models at this load on this machine, best first."""
-
-    verdict: str
-    notes: tuple[str, ...]
-    models: tuple[RankedModel, ...]
-    missed: tuple[MissedModel, ...] = ()
 
 
 class ReportDocument(Frozen):
@@ -368,205 +285,14 @@ class ReportDocument(Frozen):
     next_steps: tuple[TriedChange, ...] | None
     """None: not looked up. Empty: nothing tried helps beyond noise."""
     spend: SpendSection | None = None
-    over_context: OverContext | None = None
-    other_models: ModelsSection | None = None
     diagnosis: DiagnosisSection | None = None
-    design_regions: RegionsSection | None = None
-    expert_ranks: RanksSection | None = None
-    sweep: SweepSection | None = None
-    """None of these seven: not looked up, not asked for, or no file was given for it."""
+    over_context: dict[str, Any] | None = None
+    other_models: dict[str, Any] | None = None
+    design_regions: dict[str, Any] | None = None
+    expert_ranks: dict[str, Any] | None = None
+    sweep: dict[str, Any] | None = None
+    """The last five as documents of their own. None of the seven: not asked for or looked up."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]
     versions: dict[str, str]
-
-
-class DesignRegion(_Shape):
-    """One design and the cells it holds, losses as shares of the objective against each cell's own best."""
-
-    region: str
-    design: str
-    core_cells: int
-    edge_cells: int
-    holds: str
-    mean_loss: float
-    worst_loss_outside: float | None
-    worst_loss_low: float | None
-    worst_loss_high: float | None
-    worst_at: str
-
-
-class RegionCell(Frozen):
-    """One accelerator at one batch, with the design that holds it and how that stands.
-
-    Null where no design serves it.
-    """
-
-    accelerator: str
-    gpus: int
-    batch_size: int
-    region: str
-    kind: Literal["core", "edge", "none"]
-    why_not: str
-    n_draft: int | None
-    speedup: float | None
-    tpot_ms: float | None
-    loss: float | None
-    loss_low: float | None
-    loss_high: float | None
-    loss_expected: float | None
-    chance_of_tie: float | None
-    gain: float | None
-    gain_low: float | None
-    gain_high: float | None
-    tier: Tier | None
-    extrapolated: bool | None
-    own_best: str | None
-    own_best_tpot_ms: float | None
-
-
-class RegionsSection(Frozen):
-    """The design to train over batch and accelerator, in as few designs as serve within noise."""
-
-    verdict: str
-    objective: str
-    tie: float
-    core_chance: float
-    regions: tuple[DesignRegion, ...]
-    cells: tuple[RegionCell, ...]
-    notes: tuple[str, ...]
-
-
-class RankLayout(Frozen):
-    """One layout of experts over the ranks and what it costs, along the section's draft lengths.
-
-    The layout `assumed` is the formula that predictions take where nothing is counted.
-    """
-
-    layout: str
-    redundant: int
-    slowest_reads: tuple[float, ...]
-    fullest_rows_over_mean: tuple[float, ...]
-    plain_step_s: float
-    round_s: tuple[float, ...]
-    speedup: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    tier: tuple[Tier, ...]
-    tpot_s: tuple[float, ...]
-    n_draft: int
-    extra_bytes_per_gpu: float
-    fits: bool
-
-
-class RankExchange(Frozen):
-    """Bytes that one way of exchanging tokens moves, along the section's draft lengths."""
-
-    transport: str
-    travels: str
-    flags: str
-    dispatch_bytes: tuple[float, ...]
-    combine_bytes: tuple[float, ...]
-    step_bytes: tuple[float, ...]
-    bytes_per_emitted_token: tuple[float, ...]
-
-
-class RanksSection(Frozen):
-    """Experts on the scenario's expert-parallel ranks, counted instead of assumed."""
-
-    verdict: str
-    ranks: int
-    origin: Literal["trace", "loads", "preset"]
-    because: str
-    routing: str | None
-    """The routing that a trace gives and the section is predicted with; None: the scenario's own."""
-    drafts: tuple[int, ...]
-    experts_touched: tuple[float, ...]
-    layouts: tuple[RankLayout, ...]
-    exchange: tuple[RankExchange, ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-class SweptSetting(Frozen):
-    """Setting that takes several values, as texts in their order."""
-
-    setting: str
-    values: tuple[str, ...]
-
-
-class SweepPays(_SpeedupOrNone):
-    """Largest batch at which drafting pays for one model and accelerator.
-
-    Null from pays_up_to on where it does nowhere.
-    """
-
-    model_id: str
-    hardware_id: str
-    fits: bool
-    pays_up_to: int | None
-    p_gain: float | None
-
-
-class SweepFastest(_SpeedupOrNone):
-    """The row of most tokens per second and GPU of one model within the limit.
-
-    Null where none keeps it; least_tpot_ms is then the best there is.
-    """
-
-    model_id: str
-    hardware_id: str | None
-    batch_size: int | None
-    tokens_per_s_per_gpu: float | None
-    tokens_per_s_per_gpu_low: float | None
-    tokens_per_s_per_gpu_high: float | None
-    tpot_ms: float | None
-    tpot_low_ms: float | None
-    tpot_high_ms: float | None
-    least_tpot_ms: float | None
-
-
-class SweepOneK(Frozen):
-    """Loss of one K at every point that fits and has it, against the best K of each simulated case.
-
-    The tier is the lowest among the points.
-    """
-
-    n_draft: int
-    loss: float
-    worst: float
-    points: int
-    tier: Tier
-
-
-class SweepCell(_Speedup):
-    """One cell of the map, at its recommended K."""
-
-    x: str
-    y: str
-    fits: bool
-    p_gain: float
-
-
-class SweepCells(Frozen):
-    """The map over two settings, the others fixed."""
-
-    says: str
-    x: str
-    y: str
-    cells: tuple[SweepCell, ...]
-
-
-class SweepSection(Frozen):
-    """A grid of scenarios and three questions to it."""
-
-    says: tuple[str, ...]
-    release: str | None
-    constants: str | None
-    """Release and constants that it was computed by; null where its files do not say."""
-    max_tpot_ms: float | None
-    varied: tuple[SweptSetting, ...]
-    pays: tuple[SweepPays, ...]
-    fastest: tuple[SweepFastest, ...]
-    one_k: tuple[SweepOneK, ...]
-    map: SweepCells | None

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import hashlib
-import json
+import datetime as dt
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
 import jinja2
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from advisor.answers.advice import answer_values, component_times
 from advisor.answers.by_batch import context_values
@@ -23,12 +18,8 @@ from advisor.answers.round_costs import range_values
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.maps import design_regions_chart, sweep_chart
-from advisor.show.charts.measured import rank_chart
-from advisor.show.charts.speedup import speedup_chart
-from advisor.show.charts.why import components_chart
 from advisor.show.explain.steps import step_text
-from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, TableBlock
+from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
 from advisor.show.report.document import DiagnosisSection, ReportDocument, UsedConstant
 from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
@@ -36,9 +27,8 @@ from advisor.show.report.sections import (
     cited_works,
     context_texts,
     design_table,
-    models_values,
+    printed,
     ranks_values,
-    regions_values,
     shown_steps,
     sweep_values,
     tried,
@@ -47,115 +37,30 @@ from advisor.show.report.sections import (
 from advisor.show.table import Table
 from advisor.show.words.constants import NAMED
 from advisor.show.words.diagnosis import DiagnosisView
+from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.load import map_document, spend_document
 from advisor.show.words.next_steps import CHANGES
+from advisor.show.words.regions import region_document
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_DRAW = """
-(async () => {
-  const [size, text] = document.getElementById("plotly").textContent.split(" ");
-  const bytes = new Uint8Array(text.length / 5 * 4);
-  for (let i = 0, at = 0; i < text.length; i += 5) {
-    let group = 0;
-    for (let j = i; j < i + 5; j++) {
-      const code = text.charCodeAt(j);
-      group = group * 85 + (code === 118 ? 60 : code === 119 ? 38 : code) - 33;
-    }
-    for (let shift = 24; shift >= 0; shift -= 8) bytes[at++] = group >>> shift;
-  }
-  const unpacked = new Blob([bytes.subarray(0, size)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const script = document.createElement("script");
-  script.textContent = await new Response(unpacked).text();
-  document.head.append(script);
-  for (const data of document.querySelectorAll('script[type="application/json"]')) {
-    const figure = JSON.parse(data.textContent);
-    Plotly.newPlot(data.dataset.target, figure.data, figure.layout, {displaylogo: false, responsive: true});
-  }
-})();
-"""
-"""The page's own script: unpacks plotly.js (`_packed_plotly`), then draws each figure from the JSON beside it."""
 
 
 def to_html(report: Report) -> str:
-    """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
+    """The whole report. Text is escaped by the template; nothing in it is loaded, and nothing runs."""
+    from advisor.show.report.drawings import drawing
+
     body = sections(report)
     figures = {
-        # On white. No text of a user's is drawn: plotly reads markup.
-        block.key: script_json(_DRAWN[block.key](block.data).update_layout(template="plotly_white").to_json())
+        block.key: base64.b64encode(drawing(report, block.key).encode()).decode()
         for section in body
         for block in section.blocks
         if isinstance(block, FigureBlock)
     }
-    return _template().render(
-        report=report,
-        key_figures=key_figures(report),
-        sections=body,
-        figures=figures,
-        plotly=_packed_plotly(),
-        draw=_DRAW,
-        policy=_policy(),
-    )
-
-
-def _speedup(report: Report) -> go.Figure:
-    advice, curve = report.advice, report.drawn_curve
-    others = [int(k) for k in curve.drafts if k not in (0, advice.curve_k)]
-    figure = speedup_chart(
-        curve,
-        advice.curve_k,
-        report.scenario.batch_size,
-        band_level=advice.band_level,
-        sweet_spot_batch=int(advice.sweet_spot_batch),
-        compare=others,
-        largest_batch=advice.setup.memory.largest_batch,
-    )
-    names = {f"K = {k}" for k in others}
-    return figure.for_each_trace(lambda trace: trace.update(visible="legendonly") if trace.name in names else trace)
-
-
-_DRAWN: dict[FigureKey, Callable[[Any], go.Figure]] = {
-    "speedup": _speedup,
-    "components": lambda report: components_chart(
-        component_times(report.advice), n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size
-    ),
-    "ranks": lambda answer: rank_chart(answer).figure,
-    "regions": lambda region_map: design_regions_chart(region_map).figure,
-    "sweep": lambda sweep_map: sweep_chart(sweep_map).figure,
-}
-"""How the data of a figure block become a chart."""
-
-
-def script_json(text: str | None) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(json.loads(text or "{}"), sort_keys=True).replace("<", "\\u003c")
-
-
-@lru_cache(maxsize=1)
-def _packed_plotly() -> str:
-    """plotly.js by gzip (4.8 MB are 1.5): bytes, and their text in base 85 with v, w and !!!!! for <, & and z."""
-    packed = gzip.compress(get_plotlyjs().encode(), mtime=0)
-    text = base64.a85encode(packed + bytes(-len(packed) % 4)).decode()
-    return f"{len(packed)} " + text.translate({ord("z"): "!!!!!", ord("<"): "v", ord("&"): "w"})
-
-
-@lru_cache(maxsize=1)
-def _policy() -> str:
-    """Content security policy: nothing is loaded, and of all scripts exactly these two run."""
-    digests = (hashlib.sha256(script.encode()).digest() for script in (get_plotlyjs(), _DRAW))
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    rules = (
-        "default-src 'none'",
-        f"script-src {hashes}",
-        "style-src 'unsafe-inline'",
-        "img-src data: blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(rules)
+    return _template().render(report=report, key_figures=key_figures(report), sections=body, figures=figures)
 
 
 @lru_cache(maxsize=1)
@@ -167,6 +72,16 @@ def _template() -> jinja2.Template:
     environment.filters["unbroken"] = unbroken_ranges
     text = files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
     return environment.from_string(text)
+
+
+def to_pdf(report: Report, *, brief: bool) -> bytes:
+    """The whole report on paper, or its one page."""
+    from advisor.show.report.brief import brief_sections, brief_title
+    from advisor.show.report.paper import typeset_pdf
+
+    if brief:
+        return typeset_pdf(report, brief_sections(report), brief_title(report))
+    return typeset_pdf(report, sections(report), report.verdict)
 
 
 def to_markdown(report: Report) -> str:
@@ -230,19 +145,14 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
 
     `brief` sets a PDF on one page. Raises AdvisorError for an unknown format.
     """
-    if form == "pdf":
+    if form in ("pdf", "html"):
         try:
-            from advisor.show.report.brief import brief_sections
-            from advisor.show.report.paper import typeset_pdf
+            return to_pdf(report, brief=brief) if form == "pdf" else to_html(report).encode()
         except ModuleNotFoundError as error:
             raise AdvisorError(
-                f"a PDF needs the package {error.name}, which is not installed; install requirements.txt, or choose "
-                "html or md"
+                f"{form.upper()} needs the package {error.name}, which is not installed; install requirements.txt, or "
+                "choose md"
             ) from error
-
-        return typeset_pdf(report, brief_sections(report) if brief else sections(report))
-    if form == "html":
-        return to_html(report).encode()
     if form == "md":
         return to_markdown(report).encode()
     if form == "json":
@@ -253,9 +163,10 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
 
 
-def file_name(scenario: Scenario, form: Format) -> str:
-    """A name for the file, from the scenario's hash: nothing of a user's stands in it."""
-    return f"advice-{scenario.hash}.{form}"
+def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
+    """A name for the file: model, accelerator, date and hash. Nothing of a user's own stands in it."""
+    named = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
+    return f"advice-{named}{date}-{scenario.hash}.{form}"
 
 
 def document_of(report: Report) -> ReportDocument:
@@ -281,13 +192,12 @@ def document_of(report: Report) -> ReportDocument:
         "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
         "spend": if_any(spend_document, report.spend),
         "over_context": if_any(
-            lambda found: {"says": context_texts(report.scenario, found), "cells": map_document(found)["cells"]},
-            report.over_context,
+            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)}, report.over_context
         ),
-        "other_models": if_any(models_values, report.board),
-        "expert_ranks": if_any(ranks_values, report.ranks),
-        "design_regions": if_any(regions_values, report.regions),
-        "sweep": if_any(sweep_values, report.swept),
+        "other_models": printed(if_any(board_document, report.board)),
+        "expert_ranks": printed(if_any(ranks_values, report.ranks)),
+        "design_regions": printed(if_any(region_document, report.regions)),
+        "sweep": printed(if_any(sweep_values, report.swept)),
         "diagnosis": if_any(_diagnosis, report.diagnosis),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}

@@ -145,16 +145,21 @@ def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    gain = f" {gain_text(answer.speedup.low, answer.p_gain, report.advice.gain_factor)}" if answer.n_draft else ""
+    record = report.advice.gain_factor, report.advice.counting
+    gain = gain_text(answer.speedup.low, answer.p_gain, *record) if answer.n_draft else ""
     loss = (
         f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
         f"{answer.p_best:.0%}; its expected loss against the best K in each is {answer.regret:.1%}, the least "
-        f"within the noise. {answer.equals}{gain}"
-    ).rstrip()
+        "within the noise."
+    )
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
-    blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), drafts]
+    blocks: list[Block] = [
+        Paragraph(f"{why} {tier}"),
+        Paragraph(" ".join(filter(None, (loss, answer.equals, gain, fits)))),
+        drafts,
+    ]
     if report.validation:
         blocks.append(Paragraph(nearest_check(*next(iter(report.validation.items())))))
     if report.warnings:
@@ -176,7 +181,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
     rows = [row for row in curve_rows(advice.curve) if row["n_draft"] == advice.curve_k]
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)
-    return (Paragraph(finding), FigureBlock("speedup", finding, report), table_block(Table(_CURVE, rows), caption))
+    return (Paragraph(finding), FigureBlock("speedup", finding), table_block(Table(_CURVE, rows), caption))
 
 
 _CURVE: tuple[Column[dict[str, Any]], ...] = (
@@ -201,7 +206,7 @@ def _components(report: Report) -> tuple[Block, ...]:
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    return Paragraph(finding), FigureBlock("components", finding, report), table_block(Table(columns, parts))
+    return Paragraph(finding), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -26,25 +26,13 @@ from advisor.answers.explore.questions import (
     where_drafting_pays,
 )
 from advisor.predict.scenario import Scenario
-from advisor.prediction import Frozen
-from advisor.show.charts.maps import design_regions_chart, sweep_chart
-from advisor.show.charts.measured import rank_chart
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
-from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, paragraph, said, table_block
+from advisor.show.report.blocks import Block, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
-from advisor.show.report.document import (
-    RankedModel,
-    RegionCell,
-    RegionsSection,
-    SweepCell,
-    SweepFastest,
-    SweepOneK,
-    SweepPays,
-)
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.design import band_text
-from advisor.show.words.diagnosis import WANTED, DiagnosisView
+from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.expert_ranks import (
     document,
     exchange_table,
@@ -56,7 +44,6 @@ from advisor.show.words.expert_ranks import (
     warnings,
 )
 from advisor.show.words.leaderboard import by_size, missed_texts, own_place, quality_text, table
-from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.leaderboard import notes as board_notes
 from advisor.show.words.leaderboard import verdict as board_verdict
 from advisor.show.words.load import (
@@ -73,7 +60,6 @@ from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.regions import (
     held_where,
     map_cells_table,
-    region_document,
     region_notes,
     region_table,
     region_verdict,
@@ -107,8 +93,9 @@ _SHOWN = 40
 """Rows of a table on paper; JSON has all. [-]"""
 _MAP_COLUMNS = 10
 """Columns of a table that fit a page. [-]"""
+_CELL = ("n_draft", "speedup", "speedup_low", "speedup_high", "tier", "fits", "p_gain")
+"""Figures of a map's cell in JSON."""
 _SHOWN_RUNS = 4
-_SHOWN_WANTS = 8
 _SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
 """Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
 _LOAD_SHOWN = 12
@@ -119,7 +106,7 @@ _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token
 
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
-    """Verdict and origin, then layouts, the picture, rows by K and exchange."""
+    """Verdict and origin, then layouts, rows by K and exchange."""
     kind, band = answer.traffic.kind, "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
     moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
@@ -135,7 +122,6 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
             f"counts; copies are extra weights on each GPU. {of_counts}",
         ),
         table_block(layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"),
-        FigureBlock("ranks", said(rank_chart(answer).alt), answer),
         table_block(
             rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"
         ),
@@ -164,20 +150,20 @@ def _sentence(text: str) -> str:
 
 def ranks_values(answer: RanksAnswer) -> dict[str, Any]:
     """The section as the JSON report carries it."""
-    values = {name: _printed(value) for name, value in document(answer).items()}
-    return values | {"verdict": said(verdict(answer))}
+    return {"verdict": verdict(answer), **document(answer)}
 
 
-def _printed(value: Any) -> Any:
-    """Texts of a document as they are printed, all else as it is."""
+def printed(value: Any) -> Any:
+    """A document with every text in it as it is printed, all else as it is."""
     if isinstance(value, str):
         return said(value)
-    is_texts = isinstance(value, tuple) and all(isinstance(text, str) for text in value)
-    return tuple(map(said, value)) if is_texts else value
+    if isinstance(value, dict):
+        return {name: printed(item) for name, item in value.items()}
+    return [printed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
-    """The map as a figure and as a table of cells, then its regions."""
+    """The map as a table of cells, then its regions."""
     verdict = paragraph(region_verdict(region_map))
     notes = Listing(tuple(said(note) for note in region_notes(region_map)))
     if not region_map.regions:
@@ -188,28 +174,14 @@ def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
     )
     return (
         verdict,
-        FigureBlock("regions", said(design_regions_chart(region_map).alt), region_map),
         table_block(map_cells_table(region_map), caption),
         table_block(region_table(region_map).on_paper()),
         Listing((*held_by, *notes.items)),
     )
 
 
-def fields_of(model: type[Frozen], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with the columns that the report's document has, and no others."""
-    return [{name: row[name] for name in model.model_fields} for row in rows]
-
-
-def regions_values(region_map: RegionMap) -> dict[str, Any]:
-    """The section as the JSON report carries it."""
-    values = region_document(region_map)
-    return {name: _printed(values[name]) for name in RegionsSection.model_fields} | {
-        "cells": fields_of(RegionCell, values["cells"])
-    }
-
-
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
-    """Blocks of the section: what was swept, each question with its table, the map as figure and table."""
+    """Blocks of the section: what was swept, each question with its table, the map as a table."""
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
     return (
@@ -230,11 +202,10 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
 def _map(sweep_map: SweepMap | None) -> tuple[Block, ...]:
     if sweep_map is None:
         return ()
-    figure = FigureBlock("sweep", said(sweep_chart(sweep_map).alt), sweep_map)
-    cells = map_table(sweep_map)
-    fits = len(cells.columns) <= _MAP_COLUMNS
-    table = _sweep_table(cells, "A dash: not in the grid, or does not fit.") if fits else ()
-    return paragraph(map_text(sweep_map)), figure, *table
+    cells, text = map_table(sweep_map), map_text(sweep_map)
+    if len(cells.columns) > _MAP_COLUMNS:
+        return (paragraph(f"{text} It is wider than a page; the JSON report has every cell."),)
+    return paragraph(text), *_sweep_table(cells, "A dash: not in the grid, or does not fit.")
 
 
 def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
@@ -251,31 +222,28 @@ def sweep_values(view: SweepView) -> dict[str, Any]:
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
     sentences = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
     return {
-        "says": [said(text) for text in (*sentences, *view.sweep.notes)],
+        "says": [*sentences, *view.sweep.notes],
         "release": view.sweep.maker.get("release"),
         "constants": view.sweep.maker.get("constants"),
         "max_tpot_ms": view.max_tpot_ms,
         "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
-        "pays": [_row(row, SweepPays.model_fields) for row in pays.to_dict("records")],
-        "fastest": [_row(row, SweepFastest.model_fields) for row in fastest.to_dict("records")],
-        "one_k": [_row(row, SweepOneK.model_fields) for row in one_k_for_all(frame).to_dict("records")],
+        "pays": [_row(row) for row in pays.to_dict("records")],
+        "fastest": [_row(row) for row in fastest.to_dict("records")],
+        "one_k": one_k_for_all(frame).to_dict("records"),
         "map": None if view.map is None else _cells(view.map),
     }
 
 
-def _row(row: Mapping[Any, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Named figures of a row, None where it has none, and its further settings as texts."""
-    values = {name: None if pd.isna(row[name]) else row[name] for name in names if name != "settings"}
-    if "settings" not in names:
-        return values
-    further = [name for name in row if name in SETTINGS and name not in names]
+def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Figures of a row, None where it has none, and its further settings as texts."""
+    further = [name for name in row if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")]
+    values = {name: None if pd.isna(cell) else cell for name, cell in row.items() if name not in (*further, "row")}
     return values | {"settings": {name: setting_text(name, row[name]) for name in further if not pd.isna(row["row"])}}
 
 
 def _cells(sweep_map: SweepMap) -> dict[str, Any]:
-    names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
-    cells = [{"x": x, "y": y} | {name: one[name] for name in names} for x, y, one in map_cells(sweep_map)]
-    return {"says": said(map_text(sweep_map)), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
+    cells = [{"x": x, "y": y} | {name: one[name] for name in _CELL} for x, y, one in map_cells(sweep_map)]
+    return {"says": map_text(sweep_map), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
 
 def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
@@ -290,13 +258,11 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
             f"Published case: {finding.source}.",
         ]
         blocks += [Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."), Listing(tuple(lines))]
+    if view.remedy is not None:
+        blocks.append(table_block(view.remedy.table, view.remedy.said))
     for run in view.comparisons[:_SHOWN_RUNS]:
         blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
-    blocks.append(Listing(view.gaps[:_SHOWN_RUNS]))
-    if view.wanted:
-        sentence = f"{len(view.clean)} rules were checked and found nothing; {len(view.not_judged)} lack data."
-        blocks += [Paragraph(sentence), table_block(Table(WANTED, view.wanted[:_SHOWN_WANTS]))]
-    return tuple(blocks)
+    return (*blocks, Paragraph(view.more)) if view.more else tuple(blocks)
 
 
 def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:
@@ -436,14 +402,3 @@ def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
         blocks.append(table_block(ranked.only(*_PLACEMENT), caption))
         blocks.append(table_block(ranked.only(*_MERITS), "The same models, with likely ranges."))
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
-
-
-def models_values(leaderboard: Leaderboard) -> dict[str, Any]:
-    """The section as the JSON report carries it."""
-    ranked = board_document(leaderboard)
-    return {
-        "verdict": ranked["verdict"],
-        "notes": ranked["notes"],
-        "models": fields_of(RankedModel, ranked["models"]),
-        "missed": [{"model": one.name, "reason": one.reason, "detail": one.detail} for one in leaderboard.missed],
-    }

@@ -10,6 +10,7 @@ from itertools import groupby
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import DraftRow
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
@@ -21,6 +22,7 @@ from advisor.answers.summary import (
     one_k_text,
     own_runs_text,
     place_text,
+    published_text,
     refitted_times_text,
     tier_words,
     unlaunched_text,
@@ -29,12 +31,12 @@ from advisor.catalog.engines import export_engines, load_engine
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
 from advisor.show.words.schedule import DRAFTS
-from advisor.text import wrapped
+from advisor.text import counted, wrapped
 
 LINES, WIDTH = 30, 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
-_SHORTEN = ((99, 99), (99, 2), (7, 2), (5, 2), (5, 1), (4, 1), (3, 1))
+_SHORTEN = ((99, 99), (99, 2), (7, 2), (5, 2), (5, 1), (4, 1), (3, 1), (2, 1))
 """Rows of K and warnings that are kept, tried in this order until the answer is short enough."""
 
 
@@ -46,13 +48,13 @@ class ShortAnswer:
     table: Table[DraftRow]
     tail: list[str]
     left_out: str
-    """K that the table leaves out, as `K = 1, 6-8`; empty where it has all."""
+    """K and warnings that it leaves out, as `K = 1, 6-8, 2 more warnings`; empty where it has all."""
 
 
-def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> ShortAnswer:
+def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH, after: Sequence[str] = ()) -> ShortAnswer:
     """The answer in at most LINES lines of `width` characters, as far as its launch command allows.
 
-    options : of the command line, which give the scenario; for `export`.
+    options : of the command line, which give the scenario; for `export`. after : lines that end it.
     """
     head = [line for text in _verdict(advice) for line in wrapped(text, width)]
     below = [line for text in _reasons(advice) for line in wrapped(text, width)]
@@ -64,13 +66,16 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
         # What is said of the user's own data comes first: it was given to be used.
         warnings = sorted(advice.warnings, key=lambda text: not text.startswith("Your"))[:n_warnings]
         left = len(advice.warnings) - len(warnings)
-        said = [f"warning: {text}" for text in warnings] + ([f"{left} more: -v"] if left else [])
+        said = [f"warning: {text}" for text in warnings]
         tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]
-        if len(head) + len(table.rows) + 3 + len(tail) <= LINES:  # a blank line, the heading, the line on -v
+        if (
+            len(head) + len(table.rows) + 3 + len(tail) + len(after) <= LINES
+        ):  # a blank line, the heading, the line on -v
             break
     kept = {row.n_draft for row in table.rows}
-    left_out = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
-    return ShortAnswer([*head, ""], table, tail, left_out and f"K = {left_out}")
+    drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
+    left_out = [f"K = {drafts}"] * bool(drafts) + [counted(left, "more warning")] * bool(left)
+    return ShortAnswer([*head, ""], table, tail, ", ".join(left_out))
 
 
 def runs_text(numbers: Sequence[int]) -> str:
@@ -86,7 +91,7 @@ def _verdict(advice: Advice) -> list[str]:
     if fit is not None:
         wider = "" if fit.scenario is None else f" It fits on {fit.scenario.n_gpus} GPUs."
         return [what, f"{fit.title}. {fit.because}{wider or f' {fit.remedy}'}"]
-    return [what, headline(advice, n_draft), likely_text(advice, n_draft)]
+    return [what, headline(advice, n_draft), likely_text(advice, n_draft), published_text(advice)]
 
 
 def _reasons(advice: Advice) -> list[str]:
@@ -105,7 +110,7 @@ def _reasons(advice: Advice) -> list[str]:
         else refitted_times_text(adjustment)
     )
     pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 else ""  # several ranges end where memory does
-    own = own_runs_text(advice).partition(", which took")[0].rstrip(".")
+    own = own_runs_text(advice)
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *(
@@ -131,7 +136,7 @@ def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]
-    asked = {"draft_model": "DRAFT-MODEL"} if needs_draft_model(setup, scenario.engine) else {}
+    asked = {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(setup, scenario.engine) else {}
     if scenario.model_config_json is not None:
         asked["served_model"] = "SERVED-MODEL"
     try:

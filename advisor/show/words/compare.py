@@ -44,7 +44,9 @@ def setting_lines(setup: Setup) -> dict[str, str]:
 
 def model_name(setup: Setup) -> str:
     """The model by its own name, else by its id."""
-    return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
+    name = setup.architecture.name or setup.scenario.model_id
+    other = setup.scenario.served_checkpoint
+    return printable(name if other is None else f"{other.rpartition('/')[2]} (as {name})", MAX_NAME)
 
 
 def _loaded(setup: Setup, field: str) -> str | None:

@@ -46,8 +46,6 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
     return rows
 
 
-DIALS = {"ratio": "k/N", "shared": "shared : routed", "width": "expert width"}
-"""Names of the dials."""
 _TOLD = (
     "headline",
     *("clear", "recommended", "one_law", "infeasible", "top", "binding", "binding_text"),
@@ -94,9 +92,10 @@ def below_headline(answer: DesignAnswer) -> str:
     band = f"{gain.low:.2f}–{gain.high:.2f}"
     low, high = best.quality_range
     guess = f"Best guess: {short_words(space, best)}, {gain.value:.2f}× ({band})"
+    modelled = " (by fitted kernels; Serve: measured)" if space.measured_gap else ""
     return (
         f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
-        f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f} · quality "
+        f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}{modelled} · quality "
         f"{_quality(low).rstrip('%')}–{_quality(high)} by three scaling laws · {best.total_params / 1e9:,.0f} B, "
         f"today {own.total_params / 1e9:,.0f}"
     )
@@ -135,6 +134,8 @@ def held_value(dial: Dial, at: SupportsIndex) -> str:
     return f"{dial.position[at]:,.3g}" if dial.name == "shared" else f"{dial.position[at]:,.0f}"
 
 
+HELD = {"ratio": "k/N", "shared": "shared experts", "width": "expert width"}
+"""What each dial holds."""
 _MOST_VALUES = 9
 
 
@@ -147,10 +148,7 @@ def losses_text(dial: Dial) -> str:
         f"{held_value(dial, at)} {loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
         for at in shown
     )
-    return f"{_HELD[dial.name]}: {', '.join(values)}"
-
-
-_HELD = {"ratio": "k/N", "shared": "shared experts", "width": "expert width"}
+    return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
 def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line]:
@@ -160,7 +158,7 @@ def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        ("Speed", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        ("Speed, today = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
         ("Quality, lowest law", lambda one: _quality(one.quality[0])),
         ("Quality, highest law", lambda one: _quality(one.quality[1])),
         ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from functools import partial
+from operator import attrgetter
+from statistics import median
 from typing import Any
 
-from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.diagnose import Diagnosis, Finding, amount
+from advisor.answers.diagnosis.diagnose import (
+    FEW_ACCEPTED,
+    Diagnosis,
+    Finding,
+    amount,
+    of_drafts_alone,
+    predicted_text,
+    unforeseen,
+)
 from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison
+from advisor.predict.scenario import Scenario
 from advisor.show.table import Column, Table
-from advisor.text import counted, printable, with_prefix
+from advisor.text import MAX_TEXT, counted, printable, with_prefix
 
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
@@ -23,7 +33,7 @@ def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
         "clean": [rule.id for _, rule in found.clean],
         "not_judged": [{"rule": one.rule.id, "needs": list(one.lacks)} for one in found.not_judged],
         "comparisons": [{"run": place, **_comparison(one)} for place, one in found.comparisons],
-        "gaps": list(found.gaps),
+        "more": found.more,
         "not_compared": list(found.not_compared),
         "read": list(found.read),
         "not_read": list(found.not_read),
@@ -50,22 +60,18 @@ def _finding(one: Finding) -> dict[str, Any]:
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:
-    rows = [{**vars(row), "inside": row.inside} for row in one.rows]
-    parts = [{"label": part.label, "plain_s": part.plain_s, "round_s": part.round_s} for part in one.parts]
     return {
         "n_draft": one.n_draft,
         "batch_size": one.batch_size,
         "place": one.place,
         "recommended": vars(one.recommended),
         "by_k": [
-            {"n_draft": row.n_draft, "speedup": row.speedup, "low": row.speedup_low, "high": row.speedup_high}
-            for row in one.by_k
+            {"n_draft": k.n_draft, "speedup": k.speedup, "low": k.speedup_low, "high": k.speedup_high} for k in one.by_k
         ],
         "tier": one.tier,
         "engine_class": one.engine_class,
-        "quantities": rows,
-        "components": parts,
-        "best_k": one.best_k,
+        "quantities": [{**vars(row), "inside": row.inside} for row in one.rows],
+        "components": [{"label": part.label, "plain_s": part.plain_s, "round_s": part.round_s} for part in one.parts],
         "gain_of_best_k": one.best_gain,
         "assumed": list(one.assumed),
     }
@@ -78,10 +84,6 @@ _COMPARED: tuple[Column[Compared], ...] = (
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
     Column("likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
     Column("measured / predicted", attrgetter("ratio"), lambda ratio: "" if ratio is None else f"{ratio:.2f}"),
-)
-WANTED: tuple[Column[tuple[str, str]], ...] = (
-    Column("What to collect", itemgetter(0), words=True),
-    Column("Rules that need it", itemgetter(1)),
 )
 
 
@@ -109,17 +111,23 @@ class ComparedView:
     """Its largest predicted parts and the rest, which add up."""
     product: str
     """Gap of the speedup as what the plain step and the round make of it; empty where one of them is unknown."""
-    remedy: Table[Any]
-    """What K = 0, 1, the run's own and the best K up to it are predicted to give here."""
-    n_draft: int
-    """The best of them."""
-    batch_size: float
-    length: str
-    """Accepted length that it is predicted with, and whose that is; empty without drafts."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Table of the speedup predicted for each K at the batches of the runs, and the scenario to go on with."""
+
+    said: str
+    """With which accepted length, and whose that is."""
+    table: Table[Any]
+    scenario: Scenario
+    """Of the largest batch at which a measured run gains; where none was measured, of the one that loses most."""
+    n_draft: int | None
+    """The K that gains there, measured or else predicted; 0: no drafts. None where no measured run gains."""
     acceptance: str
-    """The run's own accepted length, `2.4@3`; empty where it states none."""
-    loses: bool
-    """Measured slower than without drafts, and not as predicted."""
+    """The accepted length that was used: `2.4@3`."""
+    own_length: bool
+    """Whether the run states it."""
 
 
 @dataclass(frozen=True)
@@ -127,23 +135,27 @@ class DiagnosisView:
     """Everything to draw, top to bottom."""
 
     verdict: str
+    title: str
     sentence: str
     findings: tuple[DiagnosisFinding, ...]
+    remedy: Remedy | None
+    """None without a predicted run that drafts."""
     comparisons: tuple[ComparedView, ...]
-    gaps: tuple[str, ...]
+    """Runs of which something was measured."""
     clean: tuple[str, ...]
     """Titles of rules that found nothing."""
     not_judged: tuple[tuple[str, str], ...]
     """(title of the rule, what it needs)."""
-    wanted: tuple[tuple[str, str], ...]
-    """What to collect, what most rules want first."""
+    unsaid: tuple[str, ...]
+    """Columns without which nothing is predicted."""
+    more: str
+    """What to add so that more can be judged, what decides most first."""
     notes: tuple[str, ...]
     """What was read, refused, not read and not predicted."""
 
 
 def view_of(found: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
-    lacks = Counter(text for one in found.not_judged for text in one.lacks)
     notes = (
         *(f"refused: {text}" for text in found.refused),
         *(f"not predicted: {text}" for text in found.not_compared),
@@ -152,15 +164,44 @@ def view_of(found: Diagnosis) -> DiagnosisView:
     )
     return DiagnosisView(
         verdict=found.verdict,
-        sentence=printable(found.sentence),
-        findings=tuple(_finding_row(one) for one in found.findings),
-        comparisons=tuple(_compared(place, one) for place, one in found.comparisons),
-        gaps=tuple(map(printable, found.gaps)),
+        title=_title(found),
+        sentence=printable(found.sentence, 2 * MAX_TEXT),
+        findings=tuple(map(_finding_row, found.findings)),
+        remedy=_remedy([one for _, one in found.comparisons if one.n_draft]),
+        comparisons=tuple(
+            _compared(place, one) for place, one in found.comparisons if any(row.measured for row in one.rows)
+        ),
         clean=tuple(rule.title for _, rule in found.clean),
         not_judged=tuple((one.rule.title, "; ".join(one.lacks)) for one in found.not_judged),
-        wanted=tuple((text, counted(count, "rule")) for text, count in lacks.most_common()),
+        unsaid=found.unsaid,
+        more=found.more,
         notes=tuple(map(printable, notes)),
     )
+
+
+_TITLES = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
+
+
+def _title(found: Diagnosis) -> str:
+    """The verdict in a few words."""
+    if found.verdict == "misconfigured" and of_drafts_alone(found.findings):
+        return FEW_ACCEPTED
+    if found.verdict in _TITLES:
+        return _TITLES[found.verdict]
+    if found.unsaid:
+        return "Say what was served"
+    compared = [one for _, one in found.comparisons]
+    if (worst := unforeseen(compared)) is not None:
+        if _gain(worst)[0] >= 1.0:
+            return "Slower than predicted"
+        gains = any(speedup >= 1.0 for speedup, _ in _measured_gains(compared))
+        return f"Slower than expected at batch {worst.batch_size:,.4g}" if gains else "This loss is not foreseen"
+    if any(one.rule.expected for one in found.findings):
+        return "This loss is foreseen"
+    if predicted_text(compared):
+        losing = [one.batch_size for one in compared if (row := one.row("speedup")) and row.predicted < 1.0]
+        return (f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain") + found.assumed
+    return "As predicted" if found.verdict == "as_predicted" else "Diagnosis"
 
 
 def _finding_row(one: Finding) -> DiagnosisFinding:
@@ -178,7 +219,7 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
         differs=tuple(map(printable, one.details)),
         because=one.rule.because,
         fix=one.fix,
-        source=one.rule.published.source,
+        source=named,
     )
 
 
@@ -190,32 +231,60 @@ def _compared(place: str, one: Comparison) -> ComparedView:
     rest = 0.0 if total is None else total.predicted - sum(part.round_s or part.plain_s for part in largest)
     others = "" if rest <= 0.0 or total is None else f", others {with_prefix(rest, 's')}"
     sums = "" if total is None else f" = {with_prefix(total.predicted, 's')}"
-    wanted, row = {0, 1, one.n_draft, one.recommended.n_draft}, one.row("speedup")
+    ratios = [one.ratio(name) for name in ("speedup", "plain", "round")]
+    product = "Speedup {:.2f} of predicted: plain step {:.2f} / round {:.2f}"
     return ComparedView(
-        f"{printable(place)} (K = {one.n_draft}, {one.tier})",
+        f"{printable(place)} (K = {one.n_draft}, batch {one.batch_size:,.4g}, {one.tier})",
         Table(_COMPARED, one.rows),
         f"Predicted parts of {whole}: {shown}{others}{sums}",
-        _product(one),
-        Table(_REMEDY, tuple(row for row in one.by_k if row.n_draft in wanted)),
-        one.recommended.n_draft,
-        one.batch_size,
-        f"{one.accepted_length:.2f} {one.length_from}" if one.n_draft else "",
-        f"{one.accepted_length:.3g}@{one.n_draft}" if one.n_draft and one.length_from == OF_THE_RUN else "",
-        row is not None and row.measured is not None and row.measured < min(1.0, row.low),
+        "" if None in ratios else product.format(*ratios),
     )
 
 
-def _product(one: Comparison) -> str:
-    speedup, plain, whole = (one.ratio(name) for name in ("speedup", "plain", "round"))
-    if speedup is None or plain is None or whole is None:
-        return ""
-    return f"Speedup {speedup:.2f} of predicted: plain step {plain:.2f} / round {whole:.2f}"
+def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
+    """The remedy of predicted runs that draft, by batch. None without any."""
+    if not drafting:
+        return None
+    worst = unforeseen(drafting)
+    measured = _measured_gains(drafting)
+    paying = [(one.batch_size, speedup, one.n_draft, one) for speedup, one in measured if speedup >= 1.0]
+    chosen = max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
+    n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
+    lengths = {(one.accepted_length, one.length_from) for one in drafting}
+    said = f"{chosen.accepted_length:.2f} {chosen.length_from}" if len(lengths) == 1 else "of each run"
+    once = ", once the cause is found," if worst else ""
+    columns: list[Column[Comparison]] = [Column("batch", attrgetter("batch_size"), "{:,.4g}".format)]
+    if measured:
+        columns.append(
+            Column("measured", lambda one: "" if one.gain is None else f"{one.gain:.2f}x at K = {one.n_draft}")
+        )
+    columns.append(Column("K = 0", lambda one: with_prefix(one.by_k[0].tpot_s, "s")))
+    of_interest = {k for one in drafting for k in (1, one.n_draft, one.recommended.n_draft) if k}
+    columns += [Column(f"K = {k}", partial(_cell_of, k)) for k in sorted(of_interest)]
+    columns.append(Column("predicted best", lambda one: f"K = {one.recommended.n_draft}"))
+    return Remedy(
+        f"Speedup predicted{once} on {chosen.place} with accepted length {said}",
+        Table(tuple(columns), tuple(sorted(drafting, key=attrgetter("batch_size", "n_draft")))),
+        chosen.scenario,
+        n_draft,
+        f"{chosen.accepted_length:.3g}@{chosen.n_draft}",
+        chosen.length_from == OF_THE_RUN,
+    )
 
 
-_REMEDY: tuple[Column[DraftRow], ...] = (
-    Column("K", lambda row: str(row.n_draft)),
-    Column("speedup", lambda row: f"{row.speedup:.2f}x"),
-    Column("likely range", lambda row: f"{row.speedup_low:.2f} to {row.speedup_high:.2f}x" if row.n_draft else ""),
-    Column("ms per token", lambda row: f"{row.tpot_s * 1e3:.3g}"),
-    Column("best of these", lambda row: f"{row.p_best:.0%}"),
-)
+def _measured_gains(compared: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
+    """Measured speedups with their runs, of those at one batch and K the median."""
+    told = [(one.gain, one) for one in compared if one.gain is not None]
+    key = attrgetter("batch_size", "n_draft")
+    return [(median(speedup for speedup, other in told if key(other) == key(one)), one) for _, one in told]
+
+
+def _gain(one: Comparison) -> tuple[float, float]:
+    """What a run gained, else what it is predicted to. Of equal ones the largest batch comes first."""
+    row = one.row("speedup")
+    return (1.0 if row is None else row.measured or row.predicted), -one.batch_size
+
+
+def _cell_of(n_draft: int, one: Comparison) -> str:
+    row = next((row for row in one.by_k if row.n_draft == n_draft), None)
+    return "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f} to {row.speedup_high:.2f}x)"

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from advisor.catalog.hardware import drafter_name
+from advisor.physics.draft import drafter_ids
 from advisor.predict.band_parts import BandPart
 from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.steps import Quantity, value_text
@@ -43,11 +45,17 @@ KERNELS: tuple[Column[dict[str, Any]], ...] = (
 )
 
 
+def _drafter(name: str) -> str:
+    return drafter_name(name) if name in drafter_ids() else name
+
+
 PUBLISHED: tuple[Column[dict[str, Any]], ...] = (
     Column("batch", itemgetter("batch_size"), "{:,.0f}".format),
     Column("K", itemgetter("n_draft"), lambda k: f"{k:.0f}" if k == k else "best"),
     Column("measured", itemgetter("speedup"), "{:.2f}×".format),
-    Column("drafter", itemgetter("drafter"), words=True),
+    Column(
+        "drafter", itemgetter("drafter"), lambda name: drafter_name(name) if name in drafter_ids() else name, words=True
+    ),
     Column("TP", itemgetter("tensor_parallel"), lambda gpus: f"{gpus:.0f}" if gpus == gpus else ""),
     Column("source", itemgetter("source"), words=True),
 )

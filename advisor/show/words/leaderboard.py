@@ -117,7 +117,7 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         "price_origin": None if board.price is None else board.price.origin,
         "quality_column": None if quality is None else quality[0],
         "models": rows,
-        "missed": [vars(each) for each in board.missed],
+        "missed": [{"model": each.name, **vars(each)} for each in board.missed],
         "notes": [*filter(None, [quality_text(board)]), *notes(board)],
     }
 

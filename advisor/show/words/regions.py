@@ -212,8 +212,6 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
 def region_document(found: RegionMap) -> dict[str, Any]:
     """The map as one JSON-able document."""
     return {
-        "scenario": found.scenario,
-        "scenario_hash": found.scenario.hash,
         "objective": found.cells.spaces[0].question.objective,
         "tie": TIE,
         "core_chance": CORE_CHANCE,

@@ -40,7 +40,6 @@ from advisor.predict.scenario import (
     scenario_json,
 )
 from advisor.predict.scenario_fields import FIELDS, SETTINGS
-from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui import PAGES
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
@@ -51,7 +50,6 @@ from advisor.ui.state import (
     add_own_hardware,
     add_own_model,
     choose_model,
-    known_as,
     link_to,
     own_hardware,
     plain,
@@ -116,14 +114,6 @@ def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callabl
                 follow = _understand if row.name == "acceptance" else follow
                 key = folded_key(row.name)
                 values[row.name] = widget(row, on_change=functools.partial(take_typed, row.name, key, follow), key=key)
-    if section == FieldSection.DRAFTER:
-        st.button(
-            "I don't know: take the nearest measured curve",
-            key="acceptance_unknown",
-            on_click=_nearest,
-            type="tertiary",
-            icon=":material/help:",
-        )
 
 
 def _line(row: FieldRow) -> int:
@@ -192,12 +182,6 @@ def _curve_label(curve_id: str) -> str:
 
 def _understand() -> None:
     st.session_state["acceptance"] = understood(str(st.session_state["acceptance"] or ""))
-
-
-def _nearest() -> None:
-    """Callback: the measured curve nearest to model and drafter, which counts as borrowed where it is another's."""
-    now = st.session_state
-    now["acceptance"] = nearest_acceptance(known_as(now.model_id), now.drafter_id)
 
 
 _SHIPPED: Kept[str] = Kept("_shipped_model", lambda: str(default("model_id")))
@@ -405,7 +389,9 @@ def draw_share_panel() -> None:
             if link is None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
             else:
-                st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
+                with st.container(key="share_link_bar", gap="xxsmall"):
+                    st.caption("Link to this page")
+                    st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")
             if is_answered and own_points(scenario) is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from advisor.answers.design.answer import DesignAnswer, design_answer
-from advisor.answers.design.dials import RULE_BATCHES, Experts
+from advisor.answers.design.dials import Experts
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import SHAPE_EXAMPLE, Start, parse_batches, start_from_shape, start_from_size, starts
@@ -90,32 +90,20 @@ def asked() -> DesignQuestion:
 
 
 def draw_batch(scenario: Scenario) -> None:
-    """The target batch as a slider, or the mix that is typed under Limits."""
-    now, typed = st.session_state, str(st.session_state["design_batches"]).strip()
-    if typed and not typed.isdigit():
-        st.markdown(f"Target batches  \n**{plain(typed)}**")
-        return
-    at = int(typed or scenario.batch_size)
-    now["design_batch"] = at
-    st.select_slider("Target batch", sorted({*RULE_BATCHES, at}), key="design_batch", on_change=_at_batch)
-
-
-def _at_batch() -> None:
-    st.session_state["design_batches"] = str(st.session_state["design_batch"])
+    """The target batch, or several, as typed."""
+    st.text_input(
+        "Target batch",
+        key="design_batches",
+        width=160,
+        placeholder=str(scenario.batch_size),
+        help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at each "
+        "batch. Empty: the scenario's.",
+    )
 
 
 def draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
-        key = folded_key("design_batches")
-        st.text_input(
-            "Batches",
-            key=key,
-            on_change=take_typed,
-            args=("design_batches", key),
-            help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at "
-            "each batch. Empty: the scenario's.",
-        )
         key = folded_key("design_quality")
         st.number_input(
             "Quality loss (%)",
@@ -148,16 +136,8 @@ MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 
 
 def draw_start(scenario: Scenario) -> None:
-    """A search without a model, behind a button: from a typed shape, or a size and a model near it."""
-    with st.popover("Start from scratch", type="tertiary"):
-        st.text_input(
-            "Shape",
-            key="design_shape",
-            placeholder=SHAPE_EXAMPLE,
-            help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
-        )
-        st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
-        _show_problem("shape")
+    """A search without a model, behind a button: from a size and a model near it, or a typed shape."""
+    with st.popover("Design a new size", type="tertiary"):
         # Asked for here, they are limits of the search once the button says so.
         typed = {key: _limit(key, key.replace("target", "start")) for key in _TARGETS}
         sizes = [None if size is None else size * _BILLION for size in typed.values()]
@@ -179,6 +159,14 @@ def draw_start(scenario: Scenario) -> None:
             args=(scenario, typed, like),
         )
         _show_problem("size")
+        st.text_input(
+            "Shape",
+            key="design_shape",
+            placeholder=SHAPE_EXAMPLE,
+            help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
+        )
+        st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
+        _show_problem("shape")
 
 
 def is_started(scenario: Scenario) -> bool:

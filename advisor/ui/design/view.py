@@ -38,8 +38,9 @@ from advisor.ui.widgets import accepted_from, download, show_plot, show_problem,
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] slowdown if this value is fixed and the rest re-tuned to equal quality &emsp; "
-    ":green[▮] quality if it alone changes, by three scaling laws"
+    ":blue[●] slowdown against the best design, the rest re-tuned to equal quality "
+    "(no design: none keeps quality and limits) &emsp; "
+    ":green[▮] quality if it alone changes"
 )
 
 
@@ -63,19 +64,11 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     return answer, chosen, problem
 
 
-def _from_nothing(scenario: Scenario, answer: DesignAnswer) -> str:
-    """The headline; where the user came without a design, what to build instead of what to keep."""
-    keep, own = "Keep your design", answer.space.baseline
-    if not is_started(scenario) or not answer.headline.startswith(keep):
-        return answer.headline
-    shared = f"{own.n_shared:.3g} shared" if own.n_shared else "no shared"
-    return answer.headline.replace(keep, f"Top-{own.n_active} of {own.n_experts}, {shared}", 1)
-
-
 def _head(scenario: Scenario, answer: DesignAnswer) -> None:
     left, right = st.columns([2, 1], gap="large")
     with left:
-        st.title(plain(_from_nothing(scenario, answer)), anchor=False)
+        # Who came without a design has none to keep.
+        st.title(plain(answer.headline.removeprefix("Keep " * is_started(scenario))), anchor=False)
         st.markdown(plain(below_headline(answer)))
         show_note(scenario)
     with right, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -220,6 +213,7 @@ def view(scenario: Scenario) -> None:
     try:
         answer, chosen, problem = _answer(scenario)
     except AdvisorError as error:
+        draw_batch(scenario)
         draw_limits()
         draw_start(scenario)
         stop_with(str(error))

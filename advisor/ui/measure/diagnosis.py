@@ -5,33 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.own_gap import OwnVerdict
-from advisor.predict.scenario import Scenario
+from advisor.answers.summary import likely_text, place_text, unlaunched_text
+from advisor.measured.points import for_users
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.show.table import Table
-from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding, DiagnosisView, view_of
-from advisor.text import counted
+from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
+from advisor.show.words.schedule import DRAFTS
+from advisor.text import counted, listed
 from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
 from advisor.ui.state import TO_SERVE, plain, show
-from advisor.ui.widgets import show_problem, show_table
+from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
-Asked = tuple[list[UserFile], Mapping[str, str], Scenario]
-_OF: Kept[Asked | None] = Kept("_diagnosis_of")
+_OF: Kept[tuple[list[UserFile], Mapping[str, str], Scenario] | None] = Kept("_diagnosis_of")
 """What the diagnosis was made of."""
+COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
-_LONGEST_TITLE = 90
-_KINDS_OF_VERDICT = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 
@@ -43,101 +43,108 @@ def give(runs: Sequence[UserFile]) -> None:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for kept in (_GIVEN, VIEW, _OF):
+    for kept in (_GIVEN, VIEW, _OF, COMPLAINT):
         kept.forget()
 
 
-def run(scenario: Scenario) -> None:
-    """Diagnose what was given, and keep what was found, or why nothing could be."""
-    VIEW.forget()
-    asked = _asked(scenario)
-    VIEW.take(_diagnosed, *asked)
-    _OF.put(asked)
+def diagnosed(scenario: Scenario) -> DiagnosisView | None:
+    """The diagnosis of what was given, anew where the bar, the columns or the values filled in are others.
 
-
-def refresh(scenario: Scenario) -> None:
-    """Diagnose again where the bar, the columns or the values filled in are others than before."""
-    if _OF.result is not None and _OF.result != _asked(scenario):
-        run(scenario)
-
-
-def _asked(scenario: Scenario) -> Asked:
-    """Files under the columns that the user chose for them, what was filled in for them, and the scenario."""
+    None where nothing could be diagnosed.
+    """
+    # Files under the columns that the user chose for them, what was filled in for them, and the scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
-    return files, filled_in(), scenario
+    asked = files, filled_in(), scenario
+    if _OF.result != asked:
+        VIEW.forget()
+        VIEW.take(_diagnosed, *asked)
+        _OF.put(asked)
+    return VIEW.result
+
+
+_OF_BAR = ("hardware_id", "model_id", "engine", "gpu_count", "tensor_parallel", "expert_parallel", "drafter")
+"""What the bar says of the server, by column; the drafter is that of speculative rows."""
 
 
 def _diagnosed(files: list[UserFile], values: Mapping[str, str], scenario: Scenario) -> DiagnosisView:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
-    bar = _of_bar(scenario)
-    if all(file.name not in {one.name for one in FILES.result} for file in files):
-        bar["batch_size"] = str(scenario.batch_size)  # of a launch line alone
-    found = diagnose(files, values, configs=configs, otherwise=bar, source="the bar", scenario=scenario)
-    reasons = (re.sub(r"; give it with --set [^,]*|; fill one with --set .*", "", text) for text in found.not_compared)
-    return view_of(replace(found, not_compared=tuple(reasons)))
+    said = {name: str(value) for name in _OF_BAR if (value := of_scenario(name, scenario)) is not None}
+    if scenario.hardware_json is not None:
+        said.pop("hardware_id", None)
+    found = diagnose(files, values, configs=configs, otherwise=said, source="the bar", scenario=scenario)
+    reasons = tuple(map(for_users, found.not_compared))
+    return view_of(replace(found, sentence=for_users(found.sentence), not_compared=reasons))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
     """The diagnosis as the page's first panel."""
-    found = VIEW.result
-    if found is None:
-        heading("Nothing to diagnose")
-    else:
-        heading(
-            plain(found.sentence)
-            if len(found.sentence) <= _LONGEST_TITLE
-            else _KINDS_OF_VERDICT.get(found.verdict, "Diagnosis")
-        )
-    draw(scenario, None)
-
-
-def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
-    """The sentence, the remedy, the findings and the comparison.
-
-    Nothing before a run.
-
-    verdict : of the rows beside it, which has the title; None: the sentence is the title.
-    """
+    found = diagnosed(scenario)
+    heading("Nothing to diagnose" if found is None else found.title)
     show_problem(VIEW.problem)
-    found = VIEW.result
+    draw(found, scenario)
+
+
+def draw_complaint(scenario: Scenario, heading: Heading) -> None:
+    """Prediction of the server in the bar at the batch that a complaint names, and what the text lacks."""
+    told, counted_at = COMPLAINT.result or {}, re.search(r"@(\d+)$", scenario.acceptance)
+    k = int(told.get("draft_tokens_k", 0)) or (int(counted_at[1]) if counted_at else advice_or_stop(scenario).curve_k)
+    changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
+    advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
+    rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
+    k = min(k, len(rows) - 1)
+    heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
+    said = unlaunched_text(advice) or likely_text(advice, k)
+    st.markdown(plain(f"{' '.join(place_text(advice))}. {said[:1].upper()}{said[1:]}"))
+    named = [(told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
+    if other := [f"{own}, the bar {value}" for own, value in named if own != value]:
+        st.warning(plain(f"The text says {listed(other)}: set the bar to what was served."))
+    show_table(Table(DRAFTS, tuple(row for row in rows if row.n_draft in (0, 1, k) or row.recommended)))
+    st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
+    st.button(f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, None))
+
+
+def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
+    """The sentence, the remedy, the findings and the comparison. Nothing where nobody asked for one."""
     if found is None:
         return
-    if verdict is not None or len(found.sentence) > _LONGEST_TITLE:
-        st.markdown(f"**{plain(found.sentence)}**")
-    if drafting := [one for one in found.comparisons if one.length]:
-        _remedy(max(drafting, key=lambda one: one.loses), scenario)
+    st.markdown(f"**{plain(found.sentence)}**")
+    if found.remedy is not None:
+        _remedy(found.remedy, scenario)
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
-    _compared(found, opened=verdict is None and not found.findings)
-    _not_judged(found)
+    _compared(found)
+    if found.more:
+        st.caption(plain(found.more))
+    _checks(found)
 
 
-def _remedy(one: ComparedView, scenario: Scenario) -> None:
-    """What each K is predicted to give at the run's batch, and the button that opens the best of them."""
-    found = ", once the cause is found," if one.loses else ""
-    said = f"{one.title}: predicted{found} at batch {one.batch_size:,.0f} with accepted length {one.length}"
-    st.caption(plain(said))
-    show_table(one.remedy)
-    mended = scenario.model_copy(update={"batch_size": max(round(one.batch_size), 1), "k_max": max(one.n_draft, 1)})
-    label = f"Open K = {one.n_draft} on Serve" if one.n_draft else "Open on Serve: no drafts"
-    look: Literal["primary", "secondary"] = "secondary" if one.loses else "primary"
-    st.button(label, key="open_mended", type=look, on_click=_open, args=(mended, one.acceptance or None))
+_OF_THE_RUN = (
+    *("model_id", "model_config_json", "hardware_id", "hardware_json", "n_gpus", "tensor_parallel", "expert_parallel"),
+    *("engine", "drafter_id", "acceptance", "batch_size", "k_max"),
+)
+
+
+def _remedy(found: Remedy, scenario: Scenario) -> None:
+    """What each K is predicted to give by batch, and the button that opens the best of them."""
+    st.caption(plain(found.said))
+    show_table(found.table)
+    if found.n_draft is None:
+        return
+    own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
+    own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
+    at = f"batch {found.scenario.batch_size:,}"
+    label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
+    mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
+    st.button(label, key="open_mended", type="primary", on_click=_open, args=mended)
 
 
 def _open(mended: Scenario, acceptance: str | None) -> None:
     show(mended)
     use_length(acceptance)
     TO_SERVE.put(True)
-
-
-def _of_bar(scenario: Scenario) -> dict[str, str]:
-    """What the bar says of the server, by column; the drafter is that of speculative rows."""
-    names = ("hardware_id", "model_id", "engine", "gpu_count", "tensor_parallel", "expert_parallel", "drafter")
-    said = {name: str(value) for name in names if (value := of_scenario(name, scenario)) is not None}
-    return {name: value for name, value in said.items() if name != "hardware_id" or scenario.hardware_json is None}
 
 
 def _finding(one: DiagnosisFinding) -> None:
@@ -151,30 +158,22 @@ def _finding(one: DiagnosisFinding) -> None:
     st.caption(f"Source: {plain(one.source)}")
 
 
-def _compared(found: DiagnosisView, *, opened: bool) -> None:
+def _compared(found: DiagnosisView) -> None:
     """Runs beside their prediction, the first ones in full."""
     if not found.comparisons:
         return
-    with st.expander("Measured beside predicted", expanded=opened):
-        for text in found.gaps[:_SHOWN_RUNS]:
-            st.markdown(plain(text))
-        shown, more = list(found.comparisons[:_SHOWN_RUNS]), found.comparisons[_SHOWN_RUNS:]
-        if more:
-            label = counted(len(more), "more run")
-            shown.append(st.selectbox(label, more, key="diagnosed_run", format_func=lambda one: one.title))
-        for one in shown:
+    with st.expander("Measured beside predicted"):
+        for one in found.comparisons[:_SHOWN_RUNS]:
             st.caption(plain(one.title))
             st.table(one.table.frame.set_index("Quantity"))
             st.caption("  \n".join(plain(f"{text}.") for text in (one.product, one.parts) if text))
 
 
-def _not_judged(found: DiagnosisView) -> None:
-    """Folded: what to collect so that more rules can be judged."""
+def _checks(found: DiagnosisView) -> None:
+    """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
-        st.caption("What to collect, most needed first")
-        show_table(Table(WANTED, found.wanted))
         rules = pd.DataFrame(list(found.not_judged), columns=["Not checked", "Needs"])
         st.dataframe(rules, hide_index=True)
         if found.clean:
-            st.markdown("**Passed**  \n" + "  \n".join(map(plain, found.clean)))
+            st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

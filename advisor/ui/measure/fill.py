@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import streamlit as st
 
-from advisor.catalog.models import model_ids
+from advisor.catalog.engines import engine_called, engine_ids
+from advisor.catalog.hardware import (
+    boards_named,
+    drafter_name,
+    hardware_by_vendor,
+    hardware_called,
+    hardware_label,
+    hardware_meant,
+    model_label,
+    model_name,
+    models_by_maker,
+)
+from advisor.catalog.models import model_meant
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.remap import likely_targets, target_label
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, MissingField
 from advisor.measured.ingest.rows import Measured
 from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
+from advisor.measured.own_points import rows_of
 from advisor.physics.draft import drafter_ids
-from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
-from advisor.text import counted
+from advisor.predict.usual import usual_drafter
+from advisor.text import counted, listed
+from advisor.ui.answers import advice_for
 from advisor.ui.measure.session import (
     FILES,
     FROM_BAR,
+    NOTES,
     OF_THE_MODEL,
     UploadFile,
+    complain,
     fill_in,
-    fill_in_form,
+    filled_in,
     guess_of,
     header_in,
-    of_scenario,
+    lacks,
+    likely_columns,
     one_a_file,
     other_model,
     problem,
     read_with,
+    scenario_of,
+    shown,
     unknown_names,
     upload,
 )
-from advisor.ui.state import own_models, plain
+from advisor.ui.session import attempt
+from advisor.ui.state import own_hardware, own_models, plain, show_other
 from advisor.ui.widgets import show_problem
 
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
@@ -56,17 +77,24 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds
     titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
     said = [(titles.get(name, known[name].title), column) for name, column in columns.items() if name in known]
-    return [*said, *((_title(name), f"{value} (bar)") for name, value in FROM_BAR.result.items())]
+    return [*said, *_told(FROM_BAR.result, "bar"), *_told(filled_in(), "filled in")]
+
+
+def _told(values: Mapping[str, Any], by: str) -> list[tuple[str, str]]:
+    return [(_title(name), f"{_named(name, value)} ({by})") for name, value in values.items()]
 
 
 def asked_text(read: Measured) -> str:
     """Words for the title on fields still asked for."""
-    needed = [item for item in read.missing if item.needed]
+    needed = _needed(read)
     if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
-        return "some values are missing"
+        few = needed and len(needed) <= _MOST_NAMED and not unknown_names(read)
+        titles = [_ASKED_FOR.get(item.name, COLUMNS[read.kind][item.name].in_text) for item in needed]
+        return f"say {listed(titles)}" if few else "some values are missing"
     return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
 
 
+_MOST_NAMED, _ASKED_FOR = 2, {"metric": "what is counted"}
 _NAMED = {"draft_tokens_k": "K = {}", "metric": "what is counted", "drafter": "the drafter"}
 _FROM_NAME = {
     "draft_tokens_k": ("sd_value", "Draft length K in {}"),
@@ -78,51 +106,84 @@ _FROM_NAME = {
 
 def draw_open_fields(read: Measured, scenario: Scenario) -> None:
     """Ask for what is needed and nobody said. What stands in the fields is what a refit uses, filled in or not."""
-    unknown = unknown_names(read)
-    if not read.missing and not unknown:
-        return
-    needed = [item for item in read.missing if item.needed]
+    unknown, needed = unknown_names(read), _needed(read)
     if not needed and not unknown:
         return
     other = other_model(read, scenario)
     with st.container(border=True, key="missing_fields"):
         st.subheader("What the file does not say", anchor=False)
-        if other and (left := [item for item in needed if item.name in OF_THE_MODEL]):
-            bar = ", ".join(f"{_title(item.name)} {of_scenario(item.name, scenario)}" for item in left)
-            said = f"The file is of {other}. Not taken from the bar, which is for {scenario.model_id}: {bar}."
-            st.caption(plain(said))
-        for name, names in unknown.items():
-            _field(f"{_title(name)}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
+        if other and any(item.name in OF_THE_MODEL for item in needed):
+            named = model_name(other), model_name(scenario.model_id)
+            st.caption(plain("The file is of {}, the bar of {}: confirm GPUs and drafter.".format(*named)))
         with st.grid(3, min_column_width=250):
+            for name, names in unknown.items():
+                label = f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: which {_IN_TEXT[name]}?"
+                _field(label, name, None, f"known_{name}", first=boards_named(names[0]))
             for item in needed:
-                _missing_field(item, guess_of(item, other, scenario), read)
-        st.button("Fill in", key="fill_in", type="primary", on_click=fill_in_form)
+                guess = guess_of(item, other, scenario)
+                if guess is None and item.name == "drafter" and other:
+                    guess = usual_drafter(other)
+                _missing_field(item, guess, read)
+        st.button("Confirm and compare", key="fill_in", type="primary", on_click=_fill_in, args=(scenario,))
         show_problem(problem("fields"))
 
 
-def draw_more_fields(read: Measured) -> None:
+_IN_TEXT = {"hardware_id": "accelerator", "model_id": "model"}
+
+
+def _needed(read: Measured) -> list[MissingField]:
+    """Fields to ask for: where the tensor-parallel size is open, it says where the model lies before any other does."""
+    needed = {item.name: item for item in read.missing if item.needed}
+    tensor = [item for item in read.missing if item.name == "tensor_parallel"]
+    if tensor and {"gpu_count", "data_parallel"} & needed.keys():
+        needed = {name: item for name, item in needed.items() if name not in ("gpu_count", "data_parallel")}
+        needed["tensor_parallel"] = tensor[0]
+    return list(needed.values())
+
+
+def _fill_in(scenario: Scenario) -> None:
+    """Complete the upload with what stands in the fields, and say it. A file of other settings turns the bar."""
+    (values, override), before = shown(), upload()
+    if before is None or not fill_in(values, override, "fields") or (read := upload()) is None:
+        return
+    open_ = [f"{_title(name)} {names[0]}" for name, names in unknown_names(read).items()]
+    if lacks(read):
+        asked = {item.name for item in _needed(before)}
+        open_ += [_title(item.name) for item in _needed(read) if item.name in asked]
+    if open_:
+        complain("fields", f"Still open: {', '.join(open_)}.")
+    filled = values | {name: read.frame[name].dropna().iloc[0] for name in override}
+    said = [f"{_title(name)}: {_named(name, value)}" for name, value in filled.items()]
+    another = not lacks(read) and not (attempt(advice_for, scenario)[0] and len(rows_of(read.frame, scenario)))
+    theirs = scenario_of(read.frame, scenario) if another else None
+    if theirs is not None:
+        show_other(theirs)
+        said.append(f"the bar is set to {model_name(theirs.model_id)} on {hardware_called(theirs.hardware_id)}")
+    NOTES.put([f"Filled in: {'; '.join(said)}"] if said else [])
+
+
+def draw_more_fields(read: Measured, scenario: Scenario) -> None:
     """Fields that may stay empty, and names as they were read: for whoever knows better."""
-    optional = [item for item in read.missing if not item.needed]
-    for item in optional:
-        _missing_field(item, item.prefill, read)
-    if optional:
-        st.button("Fill in", key="fill_in_more", on_click=fill_in_form)
-    _stated_names(read)
+    for item in read.missing:
+        if not item.needed:
+            _missing_field(item, item.prefill, read)
+    for name in _STATED_NAMES:
+        if name in read.frame and (names := sorted(read.frame[name].dropna().unique())):
+            _field(f"{_title(name)}: {', '.join(names[:4])}; read all rows as", name, None, f"stated_{name}")
+    st.button("Fill in", key="fill_in_more", on_click=_fill_in, args=(scenario,))
 
 
 def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
-    """One field, by its meaning and with how many rows lack it; of a few, which."""
-    either = {"gpu_count": "tensor_parallel", "tensor_parallel": "gpu_count"}.get(item.name)
-    need = "needed" if item.needed else "may stay empty"
-    if item.needed and either is not None:
-        need = f"this or the {COLUMNS['points'][either].in_text} is needed"
+    """One field, by its meaning or by the column that suggests it; of a few rows that lack it, which."""
     empty = read.frame.index[read.frame[item.name].isna()]
     lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
-    label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
+    some = f", missing in {counted(item.rows, 'row')}{lines}" if item.rows < read.rows_kept else ""
+    label = f"{_title(item.name)}{some}"
     meaning = item.meaning
     column, words = _FROM_NAME.get(item.name, ("", ""))
     if item.needed and (item.prefill is not None or item.name == "metric") and (header := header_in(read, column)):
-        label = words.format(header)
+        cells = next((one.cells for file in FILES.result for one in file.headers if one.theirs == header), ())
+        label = words.format(header) + (f" ({', '.join(cells)})" if cells else "")
     if files := one_a_file(item.name):
         label += "; one for all files, or one for each"
         meaning += f". One for each file: separated by commas, in this order: {', '.join(files)}"
@@ -131,49 +192,50 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
 
 def _title(name: str) -> str:
     column = COLUMNS["points"].get(name) or COLUMNS["kernels"][name]
-    return column.title
+    return "What is counted" if name == "metric" else column.title
 
 
-def _stated_names(read: Measured) -> None:
-    """Names as they were read, each with another one to choose: a server may be called by any name."""
-    stated = {name: sorted(read.frame[name].dropna().unique()) for name in _STATED_NAMES if name in read.frame}
-    stated = {name: names for name, names in stated.items() if names}
-    if not stated:
-        return
-    with st.form("stated_names", border=False):
-        st.caption("A name chosen here holds for all rows of the upload.")
-        chosen = {
-            name: _field(f"{_title(name)}: {', '.join(names[:4])}", name, None, f"stated_{name}")
-            for name, names in stated.items()
-        }
-        if st.form_submit_button("Read with these names"):
-            fill_in({}, chosen, "names")
-            st.rerun()
-        show_problem(problem("names"))
+_LABELS: dict[str, Callable[[str], str]] = {
+    "hardware_id": lambda text: hardware_label(hardware_meant(text) or text),
+    "model_id": lambda text: model_label(model_meant(text) or text),
+    "engine": lambda text: engine.name if (engine := engine_called(text)) else text,
+    "drafter": drafter_name,
+    "metric": lambda name: METRICS[name].title,
+}
+"""Names of what is chosen; typed ones are read as a file's cells are."""
 
 
-def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
+def _named(name: str, value: Any) -> str:
+    """A value as it is shown."""
+    if name == "accepted_length_same_run":
+        return _YES_NO[int(value)]
+    return _LABELS[name](str(value)) if name in _LABELS else str(value)
+
+
+def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first: Sequence[str] = ()) -> Any:
+    """A text box, or a list of names that finds by any usual spelling; `first` are the likeliest of them."""
     read = upload()
     choices: dict[str, list[Any]] = {
-        "hardware_id": list(hardware_ids()),
-        "model_id": [*own_models(), *model_ids()],
+        "hardware_id": [*first, *own_hardware(), *hardware_by_vendor()],
+        "model_id": [*own_models(), *models_by_maker()],
+        "engine": engine_ids(),
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),
         "metric": metrics_in_unit(header_in(read, "baseline_value") if read else ""),
     }
-    options = choices.get(name)
+    options = list(dict.fromkeys(choices.get(name, ())))
     help_text = plain(meaning) or None
-    if options is None:
+    if not options:
         return st.text_input(plain(label), "" if guess is None else str(guess), key=key, help=help_text)
-    index = options.index(guess) if guess in options else None
     return st.selectbox(
         plain(label),
         options,
-        index=index,
+        index=options.index(guess) if guess in options else None,
         key=key,
         help=help_text,
-        format_func=lambda option: METRICS[option].title if option in METRICS else _YES_NO.get(option, option),
-        placeholder="Not stated",
+        format_func=functools.partial(_named, name),
+        placeholder="Choose or type a name" if name in _IN_TEXT else "Not stated",
+        accept_new_options=name in _IN_TEXT or name == "engine",
     )
 
 
@@ -187,21 +249,22 @@ def draw_mapping_panel(scenario: Scenario) -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
     given, read = FILES.result, upload()
     swapped = read is not None and bool(read.swapped)
+    doubtful = swapped or bool(likely_columns())
     for number, file in enumerate(given):
         if file.headers:
-            _form(number, file, scenario, len(given) > 1, swapped and not file.chosen)
+            _form(number, file, scenario, len(given) > 1, doubtful and not file.chosen)
 
 
-def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, swapped: bool) -> None:
+def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doubtful: bool) -> None:
     """The form of one file; `several`: its name is said."""
-    said = f" ({counted(file.unused, 'column')} {'not understood' if file.rows is None else 'not used'})"
-    label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said if file.unused else ''}"
+    said = f" ({counted(file.unused, 'column')} not used)" if file.unused and file.rows is not None else ""
+    label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said}"
     of = f"{number}_" if several else ""
     with (
-        st.expander(label, expanded=file.rows is None or swapped or bool(file.asked)),
+        st.expander(label, expanded=file.rows is None or doubtful or bool(file.asked)),
         st.form(f"column_mapping_{number}", border=False),
     ):
-        st.caption("Likely meanings first; type to search. Nothing changes until you confirm. Times need a unit.")
+        st.caption("Each column with its first values. Likely meanings first; type to search. Times need a unit.")
         chosen: dict[str, str] = {}
         for asked in file.asked:
             st.warning(plain(f"{asked.text[0].upper()}{asked.text[1:]}"), icon=":material/help:")
@@ -216,14 +279,14 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, swap
             for item in shown:
                 options = likely_targets(item, file.kind)
                 chosen[item.theirs] = st.selectbox(
-                    plain(item.theirs),
+                    plain(f"{item.theirs}: {', '.join(item.cells)}"),
                     options,
                     index=options.index(item.ours),
                     key=f"map_{of}{item.theirs}",
                     format_func=functools.partial(target_label, kind=file.kind),
-                    help=f"First cells: {plain(', '.join(item.cells))}" if item.cells else None,
                 )
-        if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
+        look: Literal["primary", "secondary"] = "primary" if file.rows is None or doubtful else "secondary"
+        if st.form_submit_button("Read with these columns", key=f"read_columns_{number}", type=look):
             read_with(number, {item.theirs: item.ours for item in file.headers} | chosen, scenario)
             st.rerun()
         show_problem(problem(f"columns {number}"))

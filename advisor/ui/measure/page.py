@@ -11,7 +11,7 @@ from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
 from advisor.ui.engine_run import draw_engine_run
 from advisor.ui.measure import diagnosis, session, traces
-from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in
+from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in, is_served
 from advisor.ui.measure.verdict import draw_benchmark
 from advisor.ui.state import TO_SERVE
 from advisor.ui.widgets import scenario_or_stop
@@ -20,11 +20,12 @@ scenario = scenario_or_stop()
 if TO_SERVE.pop():
     st.switch_page(PAGES["serve"])
 draw_drop_zone(scenario)
-diagnosis.refresh(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
+if diagnosis.COMPLAINT.result is not None:
+    panels.append(diagnosis.draw_complaint)
 if session.FILES.result:
     panels.append(functools.partial(draw_benchmark, session.upload()))
-elif diagnosis.VIEW.result is not None or diagnosis.VIEW.problem:
+elif is_served():
     panels.append(diagnosis.draw_alone)
 if traces.TRACE.result is not None:
     panels.append(traces.draw_trace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.summary import sample_csv
+from advisor.catalog.hardware import own_drafter
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS, TableKind
 from advisor.measured.ingest.documents import lacks_document
 from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.remap import IGNORE, Header, own_headers
+from advisor.measured.ingest.remap import IGNORE, Header, own_headers, target_label
 from advisor.measured.ingest.result import (
     ANSWERS,
     OF_ONE_RUN,
@@ -25,18 +26,27 @@ from advisor.measured.ingest.result import (
     measured_length,
     open_questions,
 )
-from advisor.measured.ingest.rows import Measured, combine, complete, lacking_files, resolve_names, with_given
+from advisor.measured.ingest.rows import (
+    NAME_COLUMNS,
+    Measured,
+    combine,
+    complete,
+    lacking_files,
+    resolve_names,
+    with_given,
+)
 from advisor.measured.ingest.side_by_side import says_k, told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
 from advisor.measured.refit import lacking, refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.hardware import hardware_ids
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import DOCUMENTS
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
-from advisor.ui.answers import advice_for
-from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
+from advisor.ui.own_data import UPLOAD, in_use, own, stop_refit, text_of
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import own_hardware, own_models
 
@@ -63,6 +73,12 @@ class UploadFile:
     """What the user says of its columns, where that is not what the readers do by themselves, and of the whole file."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
+
+    @property
+    def half_read(self) -> bool:
+        """Whether its columns but the batch's are understood, and that one is guessed: a question, no error."""
+        guessed = any(item.ours == "batch_size" for item in self.headers)
+        return self.rows is None and guessed and sum(item.native is not None for item in self.headers) > 1
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:
@@ -113,7 +129,7 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
-    return resolve_names(_with_own(read_upload(name, data, columns=columns)), hardware_ids(), model_ids())
+    return resolve_names(_with_own(read_upload(name, data, columns=columns)))
 
 
 def _with_own(rows: Measured) -> Measured:
@@ -140,7 +156,7 @@ FILES: Kept[tuple[UploadFile, ...]] = Kept("_upload_files", tuple)
 _GIVEN: Kept[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Kept("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
 _PROBLEM: Kept[tuple[str, str]] = Kept("_upload_in_vain", lambda: ("", ""))
-"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
+"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `refit`), and why."""
 REFIT: Kept[tuple[list[Point], RefitResult] | None] = Kept("_upload_refit")
 _UNITS: Kept[tuple[Measured, tuple[Any, ...], str] | None] = Kept("_upload_units")
 """What the units of an upload were judged with, and what is wrong with them."""
@@ -160,6 +176,7 @@ FROM_SCENARIO = {
     "expert_parallel": "expert_parallel",
     "drafter": "drafter_id",
 }
+_SET_BY_ROWS = FROM_SCENARIO | {"context_tokens": "context_tokens"}
 OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
 """Fields of the bar that hold for its own model: a file of another model is asked for them."""
 FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
@@ -181,13 +198,6 @@ def problem(place: str) -> str:
 def complain(place: str, error: AdvisorError | str) -> None:
     """Say at one place why what was asked for did not work."""
     _PROBLEM.put((place, str(error)))
-
-
-def take_sample(scenario: Scenario) -> None:
-    """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
-    asked = build_scenario(**START) if scenario.is_private or scenario.drafter_id == "none" else scenario
-    take({"made-up-sample.csv": sample_csv(advice_for(asked)).encode()}, asked)
-    NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
@@ -258,7 +268,8 @@ def _with(rows: Measured, values: Mapping[str, Any], override: Mapping[str, Any]
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
     filled = complete(rows, {name: value for name, value in values.items() if name in known})
-    return _with_own(with_given(filled, {name: value for name, value in override.items() if value and name in known}))
+    changed = with_given(filled, {name: value for name, value in override.items() if value and name in known})
+    return resolve_names(_with_own(changed))
 
 
 def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> None:
@@ -271,6 +282,9 @@ def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> Non
     UPLOAD.take(lambda: _filled(_combined(FILES.result), _GIVEN.result))
     if said := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
         complain(f"columns {number}", ". ".join(said))
+    else:
+        meant = (f"{theirs} as {target_label(ours)}" for theirs, ours in changed[number].columns.items())
+        NOTES.put([f"{changed[number].name} read with {', '.join(meant) or 'its columns as they were'}"])
     fill_from_bar(scenario)
 
 
@@ -309,7 +323,9 @@ def fill_from_bar(scenario: Scenario) -> None:
     other = other_model(read, scenario)
     asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
     guesses = {item.name: guess_of(item, other, scenario) for item in asked}
-    taken = {name: value for name, value in guesses.items() if value is not None}
+    likely, lacked = likely_columns(), lacked_drafter(other or scenario.model_id)
+    likely |= {item.name for item in asked if item.name == "drafter" and item.prefill == lacked}
+    taken = {name: value for name, value in guesses.items() if value is not None and name not in likely}
     # A guess from the name of a column is asked about, with the guess filled in.
     if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
         taken.pop("metric", None)
@@ -324,6 +340,13 @@ def fill_from_bar(scenario: Scenario) -> None:
         FROM_BAR.put({**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}})
 
 
+def likely_columns() -> set[str]:
+    """Required columns of ours that an unused column of a file may well be: asked first."""
+    read, lone = upload(), [file for file in FILES.result if not file.chosen]
+    guessed = {item.ours for file in lone for item in file.headers if item.native is None}
+    return set() if read is None else guessed & {item.name for item in read.missing if item.required}
+
+
 def header_in(read: Measured, column: str) -> str:
     """Header that the first file with one of our columns has for it. Empty where none has."""
     return next((source.headers[column][0] for source in read.sources if column in source.headers), "")
@@ -332,11 +355,18 @@ def header_in(read: Measured, column: str) -> str:
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
     """The file's suggestion, else the bar's value of the same model. None without either."""
     bar = of_scenario(item.name, scenario)
+    if item.name == "drafter" and item.prefill == lacked_drafter(other or scenario.model_id):
+        return None if other else bar
     if item.name == "drafter" and item.prefill is not None and str(bar).startswith(str(item.prefill)):
         return bar  # a header says the family, `eagle`
     if item.prefill is not None or (other and item.name in OF_THE_MODEL):
         return item.prefill
     return bar
+
+
+def lacked_drafter(model_id: str) -> str:
+    """The draft module that a shipped model has not. Empty where it has one, or is the user's own."""
+    return "mtp" if model_id in model_ids() and own_drafter(model_id) is None else ""
 
 
 def of_scenario(name: str, scenario: Scenario) -> Any:
@@ -368,17 +398,12 @@ def shown() -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     now = st.session_state
     values = {item.name: now.get(f"missing_{item.name}") for item in read.missing}
-    override = {name: now.get(f"known_{name}") for name in unknown_names(read)}
+    override = {name: now.get(f"known_{name}") or now.get(f"stated_{name}") for name in NAME_COLUMNS}
     return _said(values), _said(override)
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and str(value).strip()}
-
-
-def fill_in_form() -> None:
-    """Complete the upload with what stands in the form, prefilled or typed."""
-    fill_in(*shown(), "fields")
 
 
 def unknown_names(read: Measured) -> dict[str, list[str]]:
@@ -503,6 +528,32 @@ def drop() -> None:
         kept.forget()
     for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
         del st.session_state[key]
+
+
+def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
+    """The scenario with what most rows state. None where that changes nothing, or cannot be."""
+    stated = {
+        field: Counter(frame[column].dropna().tolist()).most_common(1)[0][0]
+        for column, field in _SET_BY_ROWS.items()
+        if frame[column].notna().any()
+    }
+    gpus = frame["gpu_count"].fillna(frame["tensor_parallel"]).dropna()
+    if len(gpus):
+        stated["n_gpus"] = int(gpus.mode().iloc[0])
+        stated.setdefault("tensor_parallel", stated["n_gpus"])
+    stated |= {
+        name: int(stated[name]) for name in ("context_tokens", "tensor_parallel", "expert_parallel") if name in stated
+    }
+    before = scenario.model_dump(exclude_defaults=True)
+    for document, owner in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
+        if (named := stated.get(owner, before.get(owner))) != before.get(owner):
+            before[document] = own(document).get(str(named))
+    try:
+        found = build_scenario(**(before | stated))
+        load_setup(found)
+    except AdvisorError:
+        return None
+    return None if found == scenario else found
 
 
 def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:

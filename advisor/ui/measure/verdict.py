@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -15,26 +13,35 @@ from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.readers.prose import PROSE
 from advisor.measured.refit import lacking
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
 from advisor.show.words.own_gap import decision_text, verdict_text, verdict_title
 from advisor.text import counted
+from advisor.ui.answers import advice_for
 from advisor.ui.measure import diagnosis
-from advisor.ui.measure.drop import KINDS
+from advisor.ui.measure.drop import KINDS, is_served, take
 from advisor.ui.measure.fill import asked_text, draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
-from advisor.ui.measure.session import FILES, FROM_SCENARIO, MAPPED_FORMATS, acceptances, unknown_names
-from advisor.ui.measure.traces import Heading, use_rates
+from advisor.ui.measure.session import (
+    FILES,
+    MAPPED_FORMATS,
+    acceptances,
+    likely_columns,
+    scenario_of,
+    unknown_names,
+)
+from advisor.ui.measure.traces import PASTED, Heading, use_rates
 from advisor.ui.own_data import SWEEP, is_own_length, use_length
+from advisor.ui.session import attempt
 from advisor.ui.state import plain, show_other
-from advisor.ui.widgets import advice_or_stop, download, show_chart
+from advisor.ui.widgets import download, show_chart, show_problem
 
 _SHOWN_ROWS = 200
-_SET_BY_ROWS = FROM_SCENARIO | {"context_tokens": "context_tokens"}
 
 
 def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) -> None:
@@ -46,51 +53,80 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if read.kind != "points":
         heading(f"{counted(read.rows_kept, 'kernel time')} read")
         st.caption("Kernel times alone move no prediction: give served runs, or see them in Lab.")
-        _details(read)
+        _details(read, scenario)
+        return
+    if likely_columns():
+        heading(f"{counted(read.rows_kept, 'row')} read: confirm the columns")
+        draw_mapping_panel(scenario)
+        _details(read, scenario)
         return
     if lacking(read.frame) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
-        _diagnose_button(scenario, filled=False)
-        _results(scenario, None)
+        if _concerns_the_doctor(read, None):
+            diagnosis.draw(diagnosis.diagnosed(scenario), scenario)
+        _refitted(scenario)
+        _read_as(read, scenario)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
     draw_mapping_panel(scenario)
-    _details(read)
+    _details(read, scenario)
 
 
-def _results(scenario: Scenario, found: OwnVerdict | None) -> None:
-    """What the buttons above found: refit, diagnosis."""
+def _refitted(scenario: Scenario) -> None:
     draw_refit_problem(scenario)
     draw_refit(scenario)
-    diagnosis.draw(scenario, found)
+
+
+def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
+    """Whether runs are slower with drafts than without, or than modelled, or their server is known."""
+    slower = found is not None and found.kind == "slower"
+    return slower or is_served() or bool((read.frame["speedup"] < 1.0).fillna(False).any())
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
-    advice = advice_or_stop(scenario)
+    advice, unpredicted = attempt(advice_for, scenario)
+    if advice is None:
+        drafts = drafts_of(read.frame[read.frame["speedup"].notna()])
+        decision = decision_text(read.frame, drafts[0], one_k=not drafts[1:]) if drafts else ""
+        heading("Measured, not predicted" if decision else "No answer for this scenario")
+        st.markdown(f"**{plain(decision)}**" if decision else "")
+        show_problem(unpredicted)
+        return
     rows, why = rows_to_compare(advice, read.frame)
     if why:
-        heading("Your runs are of another scenario" if len(read.frame) else "No row can be used")
+        doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
+        other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
+        heading(other if doctor is None else doctor.title)
+        diagnosis.draw(doctor, scenario)
         st.caption(plain(why))
-        with st.container(horizontal=True, gap="small"):
-            if (theirs := _scenario_of(read.frame, scenario)) is not None:
-                st.button(
-                    "Use the file's settings", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
-                )
-            _diagnose_button(scenario, filled=False)
-        _results(scenario, None)
+        if (theirs := scenario_of(read.frame, scenario)) is not None:
+            use = functools.partial(show_other, theirs)
+            st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
+        _refitted(scenario)
+        _read_as(read, scenario)
         return
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
     found = own_verdict(advice, rows, k if k in asked else asked[0])
-    heading(verdict_title(found))
-    if decision := decision_text(found, one_k=len(asked) == 1):
-        st.markdown(f"**{plain(decision)}**")
-    taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-    st.markdown(plain(f"{taken}{verdict_text(found)}"))
-    _steps_that_follow(found, read, scenario)
+    doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, found) else None
+    leads = doctor is not None and found.kind in ("slower", "plain_step")
+    title, decision = verdict_title(found), decision_text(rows, found.n_draft, one_k=len(asked) == 1)
+    if doctor is not None and leads:
+        heading(doctor.title)
+        st.markdown(f"**{plain(decision)}**" if decision else "")
+        diagnosis.draw(doctor, scenario)
+    else:
+        heading(plain(decision.rstrip(".")) if decision else title)
+        taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
+        lead = f"**{plain(title)}.** " if decision else ""
+        st.markdown(lead + plain(f"{taken}{verdict_text(found)}"))
+    _steps_that_follow(found, read, scenario, leads)
+    _refitted(scenario)
+    if not leads:
+        diagnosis.draw(doctor, scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
     chart, side = st.columns([17, 10], gap="large")
@@ -98,13 +134,12 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)
     with side:
         show_chart(gap_parts_chart(found), "gap_parts", scenario)
-        st.subheader("Read as", anchor=False)
-        st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height="content")
+        _read_as(read, scenario)
     _steps(advice, rows, read)
 
 
-def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario) -> None:
-    """Buttons: the one that the verdict names is filled."""
+def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:
+    """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
         if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
             length = f"{found.own_length:.3g}@{found.n_draft}"
@@ -117,40 +152,22 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario) ->
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
-        if found.implied_length is not None and found.action == "diagnose":
-            length = f"{found.implied_length:.3g}@{found.n_draft}"
-            label = f"Try {found.implied_length:.2f}, inferred from the gap"
-            st.button(label, key="use_implied_length", on_click=use_length, args=(length,))
-        draw_refit_button(read, scenario, filled=found.action == "refit")
-        _diagnose_button(scenario, filled=found.action == "diagnose")
-    _results(scenario, found)
+        draw_refit_button(read, scenario, filled=found.action == "refit" and not diagnosed)
 
 
-def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
-    look: Literal["primary", "secondary"] = "primary" if filled else "secondary"
-    st.button("Diagnose", key="diagnose", type=look, on_click=diagnosis.run, args=(scenario,))
+def _read_as(read: Measured, scenario: Scenario) -> None:
+    """What was read as what; of a text, as a table to correct."""
+    st.subheader("Read as", anchor=False)
+    st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height="content")
+    if read.sources[0].format_id == PROSE.id:
+        with st.popover("Correct it", type="tertiary"):
+            table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
+            st.text_area("As a table", table, key="prose_table")
+            st.button("Read the table", key="read_prose_table", on_click=_take_table, args=(scenario,))
 
 
-def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
-    """The scenario with what most rows state; None where that changes nothing, or cannot be."""
-    stated = {
-        field: Counter(frame[column].dropna().tolist()).most_common(1)[0][0]
-        for column, field in _SET_BY_ROWS.items()
-        if frame[column].notna().any()
-    }
-    gpus = frame["gpu_count"].dropna()
-    if len(gpus):
-        stated["n_gpus"] = int(gpus.mode().iloc[0])
-        stated.setdefault("tensor_parallel", stated["n_gpus"])
-    stated |= {
-        name: int(stated[name]) for name in ("context_tokens", "tensor_parallel", "expert_parallel") if name in stated
-    }
-    try:
-        found = build_scenario(**(scenario.model_dump(exclude_defaults=True) | stated))
-        load_setup(found)
-    except AdvisorError:
-        return None
-    return None if found == scenario else found
+def _take_table(scenario: Scenario) -> None:
+    take({PASTED: str(st.session_state["prose_table"]).encode()}, scenario)
 
 
 def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
@@ -184,12 +201,13 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
         )
 
 
-def _details(read: Measured) -> None:
+def _details(read: Measured, scenario: Scenario) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
-    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}"):
+    unpredicted = attempt(advice_for, scenario)[0] is None
+    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", unpredicted):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
         if said:
@@ -205,4 +223,4 @@ def _details(read: Measured) -> None:
             st.button(
                 "Predict with this acceptance", key="use_own_acceptance", on_click=use_rates, args=(found[label],)
             )
-        draw_more_fields(read)
+        draw_more_fields(read, scenario)

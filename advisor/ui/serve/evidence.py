@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice, chance_text
+from advisor.answers.own_gap import at_batch
 from advisor.answers.summary import accepted_text, correction_text, errors_text, tier_words
 from advisor.measured.seeds import read_claims
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
@@ -58,8 +58,8 @@ def modelled(advice: Advice, batch: float, n_draft: float) -> str:
     curve = advice.curve
     if not curve.batches[0] <= batch <= curve.batches[-1] or n_draft > curve.drafts[-1]:
         return ""
-    table = np.log(curve.speedup.max(axis=1) if pd.isna(n_draft) else curve.speedup[:, curve.column(int(n_draft))])
-    return f"{np.exp(np.interp(np.log(batch), np.log(curve.batches), table)):.2f}×"
+    speedup = curve.speedup.max(axis=1) if pd.isna(n_draft) else curve.speedup[:, curve.column(int(n_draft))]
+    return f"{at_batch(curve, speedup, batch):.2f}×"
 
 
 def _odds(advice: Advice) -> None:

@@ -132,11 +132,12 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
 
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
     """A button for one page of PDF, of today and without further sections where nothing else is given."""
+    day = date or dt.date.today()
     chosen = chosen or Chosen(Extras(usd_per_hour=values()["load_price"]), None, "", ())
     download(
         "One-page PDF",
-        made_later(scenario, date or dt.date.today(), "brief", chosen),
-        file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
+        made_later(scenario, day, "brief", chosen),
+        file_name(scenario, "pdf", day).replace("advice-", "one-page-"),
         "report_brief" if date else "share_brief",
         type="primary",
         help="For whoever decides: what to do, what it gains, what it costs, what would change it.",

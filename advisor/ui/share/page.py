@@ -22,7 +22,7 @@ from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
-    ("html", "HTML", "One file with interactive charts that loads nothing from a network (about 5 MB)."),
+    ("html", "HTML", "One file with text, tables and charts that loads nothing from a network."),
     ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
     ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
     ("csv", "CSV", "The curve: one row for each batch and K."),
@@ -33,6 +33,7 @@ st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
     if link is not None:
+        st.caption("Link to this answer")
         st.code(link, language=None, wrap_lines=True)
     else:
         st.caption("This scenario is too long for a link: hand on the JSON report instead.")
@@ -45,7 +46,7 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
     draw_one_page(scenario, date, chosen)
     for form, label, said in BUTTONS:
         make = made_later(scenario, date, form, chosen)
-        download(label, make, file_name(scenario, form), f"report_{form}", help=said)
+        download(label, make, file_name(scenario, form, date), f"report_{form}", help=said)
     draw_engine_files(advice)
 with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")

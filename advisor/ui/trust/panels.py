@@ -142,7 +142,6 @@ def draw_sources(advice: Advice) -> None:
 _WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
-_DECILES = tuple(tenth / 10 for tenth in range(11))
 _ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
 
 
@@ -170,7 +169,7 @@ def draw_evidence(scenario: Scenario) -> None:
     left, right = st.columns(2)
     with left:
         show_chart(coverage_chart(groups), "coverage", scenario)
-        show_chart(chances_chart(chances_kept(judged, _DECILES)), "chances", scenario)
+        show_chart(chances_chart(chances_kept(judged)), "chances", scenario)
     with right:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
     near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())

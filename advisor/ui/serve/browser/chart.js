@@ -189,18 +189,34 @@ function strip(svg, s, ranges, m) {
 function notes(svg, state, f, s) {
   const { m, marks, ranges } = state, taken = [];
   const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
+  // On a telephone the lines lie so close that a note would cover them: there it stands where none runs, or nowhere.
+  const end = Math.log(m.batches[m.batches.length - 1]) || 1, width = s.box.right - s.box.left;
+  const carried = f[m.drafts.indexOf(m.k)];
+  const covers = (b) => {
+    for (let px = Math.max(b.x1, s.box.left); px <= Math.min(b.x2, s.x(m.last)); px += 4) {
+      const batch = Math.exp(((px - s.box.left) / width) * end), [row, share] = between(m, batch);
+      const lines = m.drafts.map((_, i) => i).filter((i) => m.drafts[i]).map((i) => valueAt(m, "speedup", f, batch, i));
+      if (m.twin) lines.push(carried * ((1 - share) * m.twin[row] + share * m.twin[Math.min(row + 1, m.twin.length - 1)]));
+      if (lines.some((value) => s.y(value) > b.y1 && s.y(value) < b.y2)) return true;
+    }
+    return false;
+  };
+  if (s.narrow) taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
+  if (m.largest < m.batches[m.batches.length - 1]) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
   const put = (px, py, said, tries, css) => {
-    const wide = said.length * (css ? 6.4 : 7);
-    for (const dy of tries) {
-      const left = Math.min(Math.max(px - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
+    const wide = said.length * (css ? 6.4 : 7), places = [];
+    if (s.narrow) tries = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
+    for (const dx of s.narrow ? [0, wide / 2 - 6, 6 - wide / 2] : [0]) for (const dy of tries) places.push([dx, dy]);
+    for (const [dx, dy] of places) {
+      const left = Math.min(Math.max(px + dx - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here)) continue;
+      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || (s.narrow && covers(here))) continue;
       taken.push(here);
       if (!css) svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
       svg.append(el("text", { x: left, y, class: css ? "tick halo" : "note halo" }, said));
       break;
     }
-    if (!css) svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }));
+    if (!css) svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }, el("title", {}, said)));
   };
   if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
@@ -219,9 +235,8 @@ function notes(svg, state, f, s) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
     put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even at batch ${marks.end.toLocaleString("en")}`, above);
   }
-  if (m.twin) {
-    const rows = s.rows.filter((row) => m.batches[row] >= (s.narrow ? 64 : 3));
-    const row = rows[Math.floor(rows.length * (s.narrow ? 0.5 : 0.62))] ?? 0, carried = f[m.drafts.indexOf(m.k)];
+  if (m.twin && !s.narrow) {
+    const rows = s.rows.filter((row) => m.batches[row] >= 3), row = rows[Math.floor(rows.length * 0.62)] ?? 0;
     put(s.x(m.batches[row]), s.y(m.twin[row] * carried), "dense model", [-8, 18, -26, 36, 54], true);
   }
 }

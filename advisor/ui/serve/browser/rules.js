@@ -250,21 +250,35 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
-/** What published runs of this model, accelerator and drafter say that our likely range does not, in words. */
-function against(m, length) {
+/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, the one here. */
+function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
-  const odd = same.filter(([batch, k, value]) => {
+  const isOdd = ([batch, k, value]) => {
     const [row, share] = between(m, batch), next = Math.min(row + 1, m.batches.length - 1);
     const at = (table, i) => (table[row][i] ** (1 - share)) * (table[next][i] ** share) * f[i];
     const best = m.drafts.reduce((top, _, i) => (at(m.speedup, i) > at(m.speedup, top) ? i : top), 0);
     const i = k === null ? best : m.drafts.indexOf(k);
-    return i >= 0 && (value < at(m.low, i) || value > at(m.high, i) || (value < 1 && at(m.speedup, i) > 1));
-  });
-  if (!odd.length) return [];
-  const said = odd.map((one) => one[2]).sort((a, b) => a - b).map((one) => `${one.toFixed(2)}×`), last = said.pop();
-  const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
-  const of = odd.length === same.length ? odd.length : `${odd.length} of ${same.length}`;
-  return [["", ` · ◆ ${of} published run${same.length > 1 ? "s" : ""} of this setup measured `], [values, ", not as predicted there"]];
+    return i >= 0 && (value < at(m.low, i) || value > at(m.high, i));
+  };
+  const told = (runs, mark, one, many) => {
+    const odd = runs.filter(isOdd);
+    if (!odd.length) return [];
+    const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
+    const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
+    const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside the likely range, at `], [values, ""]];
+  };
+  const here = m.own.filter((one) => one[0] === batch && one[1] === n).map((one) => one[2]).sort((a, b) => a - b);
+  const mine = here.length ? [["", " · ● you measured "], [`${here[here.length >> 1].toFixed(2)}×`, " here"]] : told(m.own, "●", "run of yours fell", "runs of yours fell");
+  return [...mine, ...told(same, "◆", "published run of this setup fell", "published runs of this setup fell")];
+}
+
+/** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
+function mayLose(m, length, ranges) {
+  const f = factors(m, length), drafted = m.batches.filter((one) => one <= m.last && scheduled(ranges, one));
+  const loses = (one) => { const i = m.drafts.indexOf(scheduled(ranges, one)); return m.low[m.batches.indexOf(one)][i] * f[i] < 1; };
+  const kept = drafted.map(loses).lastIndexOf(false);
+  return drafted[kept + 1] ?? 0;
 }
 
 /** Headline and the figures of the line below it. */
@@ -283,7 +297,7 @@ function verdict(m, batch, length, now, ranges) {
   }
   const percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const counted = moved ? ` (model alone ${percent(tried.pDrawn)})` : "", chance = percent(tried.pGain);
+  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} by the model alone` : "", chance = percent(tried.pGain);
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
@@ -295,7 +309,10 @@ function verdict(m, batch, length, now, ranges) {
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const pays = end.k ? (most === m.largest ? `pays until memory is full, batch ${to}` : `still pays at batch ${to}`) : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
+  const lost = mayLose(m, length, ranges), last = most === m.largest ? `pays until memory is full, batch ${to}` : `pays at every batch looked at, to ${to}`;
+  const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
+  const risk = lost && lost <= batch ? "may lose here" : `loss possible from batch ${lost.toLocaleString("en")}`;
+  const pays = !lost ? until : end.k ? risk : `${until}, ${risk}`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
@@ -303,7 +320,7 @@ function verdict(m, batch, length, now, ranges) {
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
       [chance, ` chance of a gain${counted} · ${pays} · `],
       [ms(own), ` ms per token, ${ms(plain)} without`],
-      ...against(m, length),
+      ...against(m, length, batch, own.k),
     ],
   };
 }

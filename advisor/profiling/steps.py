@@ -1,4 +1,4 @@
-"""Steps and speculative rounds of a synthetic MoE transformer, with drafters built like EAGLE and MTP.
+"""Steps of a synthetic MoE transformer: decoding and verification. Whole rounds: those of an engine.
 
 Dimensions are real, weights random. Left out on purpose, since engines fuse or hide them: rotary embedding, sampling
 other than argmax, paging of the KV cache. The router is computed, but which experts a token uses is drawn
@@ -28,11 +28,18 @@ from advisor.profiling.kernels_moe import (
     random_tensor,
     reference,
     run_layer,
-    swiglu,
 )
 from advisor.profiling.plan import Block as PlanBlock
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, measured_rows, row_of, tried
+from advisor.profiling.timing import (
+    Case,
+    Context,
+    brief_seconds,
+    capture,
+    measured_rows,
+    pass_columns,
+    tried,
+)
 
 EPSILON = 1e-6
 """Added to the mean square in every normalisation. [-]"""
@@ -40,16 +47,14 @@ EPSILON = 1e-6
 
 @dataclass
 class Block:
-    """Transformer layer: attention weights, and a MoE layer with its router or a dense feed-forward."""
+    """Transformer layer: attention weights, and a MoE layer with its router."""
 
     qkv: torch.Tensor
     out: torch.Tensor
     norm1: torch.Tensor
     norm2: torch.Tensor
-    router: torch.Tensor | None = None
-    moe: MoeLayer | None = None
-    dense13: torch.Tensor | None = None
-    dense2: torch.Tensor | None = None
+    router: torch.Tensor
+    moe: MoeLayer
 
 
 @dataclass
@@ -67,36 +72,29 @@ class Dimensions:
     def __init__(self, params: dict[str, Any]) -> None:
         self.hidden, self.heads, self.kv_heads = params["hidden_size"], params["n_heads"], params["n_kv_heads"]
         self.head_dim, self.vocabulary = params["head_dim"], params["vocab_size"]
-        self.draft_vocabulary, self.dense_width = params["draft_vocab_size"], params["dense_width"]
         self.experts, self.active = params["n_experts"], params["n_active"]
         self.expert_width, self.shared_width = params["expert_width"], params["shared_width"]
         self.dtype = getattr(torch, params["dtype"])
         self.routing = Routing(**params["routing"])
 
     def model_bytes(self, n_layers: int) -> float:
-        """Weights of target and both drafters. [bytes]"""
+        """Weights of layers, embedding and head. [bytes]"""
         layer = 3 * self.hidden * (self.experts * self.expert_width + self.shared_width)
-        heads = 2 * self.vocabulary * self.hidden + self.draft_vocabulary * self.hidden
-        return float(self.dtype.itemsize * ((n_layers + 1) * layer + heads))
+        return float(self.dtype.itemsize * (n_layers * layer + 2 * self.vocabulary * self.hidden))
 
 
-def make_block(dims: Dimensions, device: str, *, moe: bool) -> Block:
+def make_block(dims: Dimensions, device: str) -> Block:
     """A layer with random weights."""
     scale, dtype, h = dims.hidden**-0.5, dims.dtype, dims.hidden
     rows = (dims.heads + 2 * dims.kv_heads) * dims.head_dim
-    block = Block(
+    return Block(
         random_tensor((rows, h), scale, dtype, device),
         random_tensor((h, dims.heads * dims.head_dim), (dims.heads * dims.head_dim) ** -0.5, dtype, device),
         torch.ones(h, dtype=dtype, device=device),
         torch.ones(h, dtype=dtype, device=device),
+        random_tensor((dims.experts, h), scale, dtype, device),
+        make_layer(dims.experts, dims.expert_width, h, dims.shared_width, dtype, device),
     )
-    if moe:
-        block.router = random_tensor((dims.experts, h), scale, dtype, device)
-        block.moe = make_layer(dims.experts, dims.expert_width, h, dims.shared_width, dtype, device)
-    else:
-        block.dense13 = random_tensor((2 * dims.dense_width, h), scale, dtype, device)
-        block.dense2 = random_tensor((h, dims.dense_width), dims.dense_width**-0.5, dtype, device)
-    return block
 
 
 class SyntheticModel:
@@ -104,7 +102,7 @@ class SyntheticModel:
 
     def __init__(self, dims: Dimensions, n_layers: int, device: str) -> None:
         self.dims, self.device = dims, device
-        self.blocks = [make_block(dims, device, moe=True) for _ in range(n_layers)]
+        self.blocks = [make_block(dims, device) for _ in range(n_layers)]
         self.embedding = random_tensor((dims.vocabulary, dims.hidden), 1.0, dims.dtype, device)
         self.head = random_tensor((dims.vocabulary, dims.hidden), dims.hidden**-0.5, dims.dtype, device)
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
@@ -151,7 +149,7 @@ def run_block(
     block: Block,
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
-    choice: Choice | None,
+    choice: Choice,
     shape: torch.Size | tuple[int, int],
     moe: Kernel,
     attention: Attention,
@@ -166,18 +164,9 @@ def run_block(
     mixed = attention(q, keys, values).reshape(batch * n_queries, -1)
     x = x + F.linear(mixed, block.out)
     h = F.rms_norm(x, (dims.hidden,), block.norm2, EPSILON)
-    if block.moe is None or block.router is None or choice is None:
-        return x + dense(block, h)
     best = F.linear(h, block.router).topk(dims.active, dim=-1).values
     gates = torch.softmax(best, dim=-1, dtype=torch.float32).to(x.dtype)
     return x + run_layer(moe, h, block.moe, replace(choice, gates=gates))
-
-
-def dense(block: Block, h: torch.Tensor) -> torch.Tensor:
-    """Feed-forward of a drafter's dense layer. Raises ValueError for a layer without one."""
-    if block.dense13 is None or block.dense2 is None:
-        raise ValueError("a layer has neither experts nor a dense feed-forward")
-    return swiglu(h, block.dense13, block.dense2)
 
 
 def _split(dims: Dimensions, qkv: torch.Tensor, batch: int, n_queries: int) -> tuple[torch.Tensor, ...]:
@@ -208,60 +197,6 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
         chosen = Choice(choice.ids[first:], choice.ids32[first:], torch.softmax(best, dim=-1))
         x = x + reference(h, block.moe, chosen, list(range(n_queries)))
     return norm(x, model.norm)
-
-
-class Drafter:
-    """Draft loop of K passes. `eagle` (one dense layer, reduced vocabulary) or `mtp` (one MoE layer, full head)."""
-
-    def __init__(self, kind: str, model: SyntheticModel) -> None:
-        dims, device = model.dims, model.device
-        self.kind, self.model, self.dims = kind, model, dims
-        self.join = random_tensor((dims.hidden, 2 * dims.hidden), (2 * dims.hidden) ** -0.5, dims.dtype, device)
-        self.block = make_block(dims, device, moe=kind == "mtp")
-        if kind == "eagle":
-            shape = (dims.draft_vocabulary, dims.hidden)
-            self.head = random_tensor(shape, dims.hidden**-0.5, dims.dtype, device)
-            self.to_target = torch.randperm(dims.vocabulary, device=device)[: dims.draft_vocabulary]
-        else:
-            self.head = model.head
-
-    def session(self, batch: int, context: int, n_draft: int) -> Session:
-        """Buffers: first token [B, 1], one cache, and for `mtp` one expert choice for each pass."""
-        session = self.model.session(batch, 1, context, n_draft if self.kind == "mtp" else 1)
-        session.caches = session.caches[:1]
-        if self.kind != "mtp":
-            session.choices = []
-        return session
-
-    def draft(
-        self, session: Session, hidden: torch.Tensor, n_draft: int, moe: Kernel, attention: Attention
-    ) -> torch.Tensor:
-        """Drafted tokens [B, K] from the last token of `session` and the target's hidden state [B, H]."""
-        token, drafted = session.tokens[:, 0], []
-        for index in range(n_draft):
-            x = F.linear(torch.cat([F.embedding(token, self.model.embedding), hidden], dim=-1), self.join)
-            choice = session.choices[index] if session.choices else None
-            shape = (token.shape[0], 1)
-            hidden = run_block(self.dims, self.block, x, session.caches[0], choice, shape, moe, attention)
-            best = F.linear(F.rms_norm(hidden, (self.dims.hidden,), self.model.norm, EPSILON), self.head).argmax(dim=-1)
-            token = self.to_target[best] if self.kind == "eagle" else best
-            drafted.append(token)
-        return torch.stack(drafted, dim=1)
-
-
-def accept(
-    target: torch.Tensor, hidden: torch.Tensor, accepted: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Synthetic acceptance: `accepted` [B, K] booleans stand for the comparison of draft and target.
-
-    target [B, K+1] are the verify pass's tokens, hidden [B * (K+1), H]. Returns (emitted tokens of each sequence
-    [B], its next token [B], its hidden state [B, H]).
-    """
-    batch, width = target.shape
-    count = accepted.to(torch.int64).cumprod(dim=1).sum(dim=1)
-    next_token = target.gather(1, count[:, None])[:, 0]
-    index = torch.arange(batch, device=target.device) * width + count
-    return count + 1, next_token, hidden[index]
 
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
@@ -302,14 +237,11 @@ class Stage:
     def _best(self, candidates: dict[str, tuple[Kernel, Attention]], session: Session) -> str:
         times: dict[str, float] = {}
         for name, (moe, attention) in candidates.items():
-            self.context.on_kernel(name)
             columns = {"block": self.block.name, "op": self.block.op, "kernel": name}
-            seconds = tried(
-                partial(self._pass_seconds, name, moe, attention, session), columns, self.rows, self.context
-            )
+            work = partial(self._pass_seconds, name, moe, attention, session)
+            seconds = tried(work, columns, self.rows, self.context, kernel=name)
             if seconds is not None:
                 times[name] = seconds
-        self.context.on_kernel("")
         if not times:
             raise RuntimeError("no kernel gave a right whole pass: " + str(self.rows[-1]["notes"]))
         return min(times, key=lambda name: times[name])
@@ -344,21 +276,9 @@ class Stage:
         """Identity of a result row."""
         params = self.block.params
         names = ("n_experts", "n_active", "expert_width", "shared_width", "hidden_size", "n_heads", "n_kv_heads")
-        routing = params["routing"]
-        return {name: params[name] for name in (*names, "head_dim", "vocab_size", "dtype", "like")} | {
-            "block": self.block.name,
-            "op": op,
-            "kernel": self.kernel,
-            "batch_size": batch,
-            "tokens_per_sequence": n_queries,
-            "n_tokens": batch * n_queries,
-            "context_tokens": params["context"],
-            "n_layers": n_layers,
-            "routing": routing["name"],
-            "load_cv": routing.get("load_cv", 0.0),
-            "affinity": routing.get("affinity", 0.0),
-            "stickiness": routing.get("stickiness", 0.0),
-        }
+        columns = pass_columns(self.block.name, op, self.kernel, batch, n_queries, params["routing"])
+        columns |= {"context_tokens": params["context"], "n_layers": n_layers}
+        return {name: params[name] for name in (*names, "head_dim", "vocab_size", "dtype", "like")} | columns
 
     def account(self, batch: int, n_queries: int, n_layers: int, touched: float | None) -> tuple[float, float]:
         """(bytes, flops) of a pass: weights of layers and head once, KV caches once. Small activations left out."""
@@ -378,8 +298,7 @@ class Stage:
 def _probe(params: dict[str, Any]) -> tuple[int, int]:
     """(sequences, tokens of each) at which kernels are compared: the middle batch, the most queries."""
     batches = sorted(params["batches"])
-    queries = max(params["queries"]) if "queries" in params else max(params["drafts"]) + 1
-    return batches[len(batches) // 2], queries
+    return batches[len(batches) // 2], max(params["queries"])
 
 
 def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
@@ -393,8 +312,7 @@ def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
             for n_layers in params["n_layers"]:
                 columns = stage.columns("verify_step", batch, n_queries, n_layers)
                 case = tried(partial(_step_case, stage, batch, n_queries, n_layers), columns, rows, context)
-                if case is not None:
-                    cases.append(case)
+                cases += [case] if case else []
         rows += measured_rows(cases, context)
     return rows + stage.rows
 
@@ -408,127 +326,5 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
     columns |= {"mode": mode, "checked_error": error}
     real = stage.block.params["real_n_layers"]
     note = f"{n_layers} of {real} layers, random weights" if real else "synthetic dimensions, random weights"
-    return Case(
-        columns,
-        call,
-        lambda rng: redraw(stage.dims, session, rng),
-        account=lambda u: stage.account(batch, n_queries, n_layers, u),
-        notes=[note, reason],
-    )
-
-
-def expected_length(alpha: float, n_draft: int) -> float:
-    """Mean tokens emitted per round when each draft is accepted with chance alpha: 1 + alpha + ... + alpha^K. [-]
-
-    The synthetic acceptance has this mean, and a round's work does not depend on what it accepted (static shapes),
-    so the expectation replaces the noisy mean of a few dozen rounds; that mean stands in the notes.
-    """
-    return float(sum(alpha**index for index in range(n_draft + 1)))
-
-
-def measure_rounds(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
-    """sd_speedup by (drafter, B, K): drafting, verifying, accepting and handing the counts to the host."""
-    params = block.params
-    stage = Stage(block, context, params["n_layers"])
-    rows: list[dict[str, Any]] = []
-    drafters = {kind: Drafter(kind, stage.model) for kind in params["drafters"]}
-    for batch in params["batches"]:
-        plain = _plain_case(stage, batch)
-        cases: list[Case] = [plain]
-        counts: list[tuple[Case, list[float]]] = []
-        for kind, drafter in drafters.items():
-            for n_draft in params["drafts"]:
-                columns = stage.columns("sd_speedup", batch, n_draft + 1, params["n_layers"])
-                columns |= {"n_draft": n_draft, "drafter": kind}
-                found = tried(partial(_round_cases, stage, drafter, batch, n_draft), columns, rows, context)
-                if found is not None:
-                    draft, speculative, emitted = found
-                    cases += [draft, speculative]
-                    counts.append((speculative, emitted))
-        measure(cases, context)
-        baseline = float(np.median(plain.samples_s))
-        for case, emitted in counts:
-            length = expected_length(params["alpha"], case.columns["n_draft"])
-            seconds = float(np.median(case.samples_s))
-            case.notes.append(f"{np.mean(emitted):.3f} tokens emitted per sequence and round")
-            case.columns |= {"accepted_length": length, "baseline_time_s": baseline}
-            case.columns["speedup"] = length * baseline / seconds
-        rows += [row_of(case, context) for case in cases]
-    return rows + stage.rows
-
-
-def _plain_case(stage: Stage, batch: int) -> Case:
-    """A plain step with its tokens back on the host: the arm a speculative round is compared with."""
-    model, n_layers = stage.model, stage.n_layers
-    session = model.session(batch, 1, stage.block.params["context"], n_layers)
-    error = stage.check_chosen(session)
-    token = torch.zeros(batch, dtype=torch.int64, device=model.device)
-
-    def step() -> None:
-        token.copy_(model.forward(session, stage.moe, stage.attention)[0][:, 0])
-
-    run, mode, reason = stage.capture(step)
-
-    def whole() -> list[int]:
-        run()
-        return token.tolist()
-
-    columns = stage.columns("decode_round", batch, 1, n_layers) | {"mode": mode, "checked_error": error}
-    return Case(
-        columns,
-        whole,
-        lambda rng: redraw(stage.dims, session, rng),
-        host_clock=True,
-        account=lambda u: stage.account(batch, 1, n_layers, u),
-        notes=[reason],
-    )
-
-
-def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tuple[Case, Case, list[float]]:
-    """(draft loop alone, whole round, list that collects each round's mean emitted tokens)."""
-    model, params, context = stage.model, stage.block.params, stage.context
-    session = model.session(batch, n_draft + 1, params["context"], stage.n_layers)
-    error = stage.check_chosen(session)
-    start = drafter.session(batch, params["context"], n_draft)
-    hidden = torch.randn(batch, stage.dims.hidden, device=model.device).to(stage.dims.dtype)
-    verdict = torch.zeros(batch, n_draft, dtype=torch.bool, device=model.device)
-    counts = torch.zeros(batch, dtype=torch.int64, device=model.device)
-    drafted = torch.zeros(batch, n_draft, dtype=torch.int64, device=model.device)
-
-    def draft() -> None:
-        drafted.copy_(drafter.draft(start, hidden, n_draft, stage.moe, stage.attention))
-
-    def verify() -> None:
-        session.tokens.copy_(torch.cat([start.tokens, drafted], dim=1))
-        target, states = model.forward(session, stage.moe, stage.attention)
-        for kept, new in zip((counts, start.tokens[:, 0], hidden), accept(target, states, verdict), strict=True):
-            kept.copy_(new)
-
-    run_draft, mode, reason = stage.capture(draft)
-    run_verify, verify_mode, verify_why = stage.capture(verify)
-    emitted: list[float] = []
-
-    def prepare(rng: np.random.Generator) -> float:
-        verdict.copy_(torch.from_numpy(rng.random((batch, n_draft)) < params["alpha"]))
-        if start.choices:
-            redraw(stage.dims, start, rng)
-        return redraw(stage.dims, session, rng)
-
-    def whole() -> None:
-        run_draft()
-        run_verify()
-        emitted.append(float(np.mean(counts.tolist())))
-
-    prepare(context.rng)
-    for _ in range(2):
-        whole()
-    context.clock.synchronize()
-    emitted.clear()
-    common = {"n_draft": n_draft, "drafter": drafter.kind, "acceptance": params["alpha"]}
-    columns = stage.columns("sd_speedup", batch, n_draft + 1, stage.n_layers) | common
-    columns |= {"mode": mode if mode == verify_mode else f"{mode}/{verify_mode}", "checked_error": error}
-    draft_columns = stage.columns("draft_round", batch, 1, 1) | common | {"mode": mode}
-    redrawn = (lambda rng: redraw(stage.dims, start, rng)) if start.choices else (lambda _: None)
-    drafting = Case(draft_columns, run_draft, redrawn, notes=[f"{n_draft} passes", reason])
-    notes = ["acceptance is drawn with the given chance for each token, not judged", reason, verify_why]
-    return drafting, Case(columns, whole, prepare, host_clock=True, notes=notes), emitted
+    account = partial(stage.account, batch, n_queries, n_layers)
+    return Case(columns, call, partial(redraw, stage.dims, session), account=account, notes=[note, reason])

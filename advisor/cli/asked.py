@@ -1,0 +1,546 @@
+"""The scenario that a command is asked about: its options, what of it is typed, files, and what is taken for it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+from advisor.catalog.adjustment import parse_adjustment
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import load_model
+from advisor.cli.called import program
+from advisor.cli.output import print_labelled
+from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
+from advisor.physics.acceptance import load_acceptance_curve
+from advisor.physics.hardware import gpus_of_node, load_hardware
+from advisor.predict.field_rows import FieldRow
+from advisor.predict.scenario import (
+    MAX_LOADS_BYTES,
+    Scenario,
+    ScenarioFile,
+    build_scenario,
+    load_example,
+    load_scenario_file,
+    parse_loads,
+    read_loads,
+    write_loads,
+)
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
+from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
+from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file, shown_path
+from advisor.text import counted, number_of, printable, token_count, typed_number
+
+MAX_REFIT_BYTES = 4096
+_USUAL_K = 3
+"""K of an accepted length that names none: what examples of EAGLE-3 and MTP draft most. Own choice. [-]"""
+_PACKED_LOADS = r"\d+x\d+:"
+_ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
+
+
+class _Ascii(click.ParamType):
+    """Checks how a typed number is written before click reads it, which takes more than is meant (see `number_of`)."""
+
+    expected = "a whole number, e.g. 16"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number that is meant. Raises click.BadParameter for anything else."""
+        number = typed_number(value) if isinstance(value, str) else value
+        if number is None or (isinstance(number, float) and isinstance(self, click.types.IntParamType)):
+            self._refuse(value, param, ctx)
+        try:
+            return super().convert(number, param, ctx)
+        except click.BadParameter as error:
+            if "range" in error.message:
+                raise
+            self._refuse(value, param, ctx)
+
+    def _refuse(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
+        self.fail(f"{printable(str(value), 40)!r} is not {self.expected}", param, ctx)
+
+
+class _Decimal(_Ascii, click.types.FloatParamType):
+    """A finite number."""
+
+    expected = "a number, e.g. 12.5, 4e10 or 40B"
+
+
+class _Whole(_Ascii, click.types.IntParamType):
+    """A whole number."""
+
+
+class _WholeRange(_Ascii, click.IntRange):
+    """A whole number between bounds."""
+
+
+def read_as_typed(command: click.Command) -> click.Command:
+    """The command with every option of a number read as `number_of` does, its subcommands too."""
+    for param in command.params:
+        kind = param.type
+        if isinstance(kind, click.IntRange):
+            param.type = _WholeRange(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+        elif kind in (click.INT, click.FLOAT):
+            param.type = _Whole() if kind is click.INT else _Decimal()
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        read_as_typed(inner)
+    return command
+
+
+class GpusOf(NamedTuple):
+    """GPUs with their accelerator, as `8xH200` names both."""
+
+    n_gpus: int
+    hardware_id: str
+
+
+class _Gpus(_Ascii, click.types.IntParamType):
+    """GPUs in all, typed as 8 or 8xH200."""
+
+    name = "N|NxGPU"
+    expected = "a number of GPUs, e.g. 8 or 8xH200"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or number and accelerator. Raises click.BadParameter for anything else."""
+        if isinstance(value, str) and value[:1].isalpha():
+            self.fail(
+                f"{printable(value, 40)!r} is not a number of GPUs, e.g. 8 or 8x{printable(value, 40)}", param, ctx
+            )
+        if not isinstance(value, str) or typed_number(value) is not None or not value[:1].isdigit():
+            return super().convert(value, param, ctx)
+        n_gpus, name = split_gpus(value)
+        return GpusOf(n_gpus, hardware_asked(name))
+
+
+class TokenCount(click.ParamType):
+    """A whole number of tokens, typed as 131072, 128k, 128K or 1M."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that is meant. Raises click.BadParameter with the forms it may have."""
+        if isinstance(value, int):
+            return value
+        try:
+            return token_count(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def field_options(row: FieldRow) -> list[click.Option]:
+    """The options that give one field: typed, with its choices and its default, by the table of fields."""
+    default = None if row.needed or any(flag.default for flag in row.flags) else row.default
+    kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    also = ""
+    if row.name.endswith("_tokens"):
+        kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
+    if row.name == "n_gpus":
+        kind = _Gpus()
+    return [
+        click.Option(
+            [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
+            type=kind,
+            default=default,
+            show_default=default is not None,
+            help=(f"{flag.help.removesuffix('.')} [default: {flag.default}]." if flag.default else flag.help) + also,
+        )
+        for flag in row.flags
+    ]
+
+
+SCENARIO_OPTIONS = [
+    click.Option(
+        ["--scenario", "scenario_file"],
+        type=click.Path(path_type=Path),
+        help="Scenario file, JSON report or output of `advise --json` to start from; the options below change it.",
+    ),
+    click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
+    *(option for row in FIELDS.values() for option in field_options(row)),
+]
+FILE_DATE = "advisor.scenario_options.date"
+"""Where a command finds the date of the report that gave the scenario, in the context's meta."""
+TYPED = "advisor.scenario_options.typed"
+"""Where a command finds its scenario as it was typed, in the context's meta: words of a shell line by field."""
+
+
+ASSUMED = "advisor.scenario_options.assumed"
+"""Where a command notes what it takes for the user, in the context's meta."""
+_MODEL = "model"
+_EXAMPLE = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
+
+
+class ScenarioCommand(click.Command):
+    """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
+
+    models = 1
+    """Models that stand by place; -1 for any number. [-]"""
+    headings: Mapping[str, str] = {}
+    """Headings of the help by the names of options; the others stand under Options."""
+
+    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
+        shown = "[MODEL]" if self.models == 1 else "[MODEL]..."
+        model = click.Argument([_MODEL], required=False, nargs=self.models, metavar=shown)
+        kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
+        super().__init__(*args, **kwargs)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the scenario's under the headings of the sidebar."""
+        groups: dict[str, list[click.Parameter]] = {"Options": []}
+        for own in (param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS):
+            groups.setdefault(self.headings.get(own.name or "", "Options"), []).append(own)
+        groups["Start from"] = list(SCENARIO_OPTIONS[:2])
+        for option in SCENARIO_OPTIONS[2:]:
+            row = FIELDS.get(option.name or "", FIELDS["acceptance"])  # one field that three options give
+            groups.setdefault(str(row.section), []).append(option)
+        for heading, options in groups.items():
+            if records := [record for option in options if (record := option.get_help_record(ctx)) is not None]:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take a command line apart. Raises click.UsageError for GPUs given twice, or any field that could vary."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option in SCENARIO_OPTIONS:
+            if order.count(option) > 1 and (self.models != 1 or option.name in ("n_gpus", "hardware_id")):
+                raise click.UsageError(_twice(option.opts[0], args))
+        return super().parse_args(ctx, args)
+
+    def prepare(self, ctx: click.Context) -> None:
+        """Put the scenario in place of its options.
+
+        Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
+        """
+        name_model(ctx)
+        place_gpus(ctx)
+        ctx.params["scenario"] = scenario_asked(ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Prepare, then run."""
+        ctx.meta[TYPED] = _typed(ctx)
+        self.prepare(ctx)
+        return super().invoke(ctx)
+
+
+def _twice(option: str, args: Sequence[str]) -> str:
+    """What to type in place of an option that is given twice: a comparison of its values."""
+    values, others, rest = [], [], list(args)
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        if word != option:
+            others.append(f"{word}{equals}{value}")
+        elif equals or rest:
+            values.append(value if equals else rest.pop(0))
+    values = list(dict.fromkeys(values))
+    compared = ["--vary", f"{option.removeprefix('--')}={','.join(values)}"]
+    whole = option in ("--model", "--scenario", "--example")
+    words = shlex.join(["explore", *values, *others] if whole else ["explore", *others, *compared])
+    return f"{option} is given more than once; give one, or compare them: `{program()} {words}`"
+
+
+def name_model(ctx: click.Context) -> None:
+    """Put the model that stands by its place as --model. Raises AdvisorError where that is typed too."""
+    if model := ctx.params.pop(_MODEL, None):
+        _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
+
+
+def take_scenario(ctx: click.Context) -> dict[str, Any]:
+    """The scenario's options by name, taken from the context's parameters."""
+    return {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
+
+
+def scenario_asked(ctx: click.Context) -> Scenario:
+    """The scenario of the options, which are taken from the context's parameters.
+
+    Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
+    """
+    typed, values = typed_names(ctx), take_scenario(ctx)
+    file, example = values.pop("scenario_file"), values.pop("example")
+    if file is not None and example is not None:
+        raise AdvisorError("give --scenario or --example, not both")
+    assumed: list[str] = ctx.meta.get(ASSUMED, [])
+    if file is None and example is None:
+        _refuse_missing(ctx, values)
+        made = scenario_from(values, assumed=assumed)
+    else:
+        values = {name: value for name, value in values.items() if name in typed}
+        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+        made = scenario_from(values, base, assumed)
+    if assumed:
+        print_labelled("assumed", ["; ".join(assumed)], err=True)
+    return made
+
+
+def typed_names(ctx: click.Context) -> set[str]:
+    """Names of the parameters that stand on the command line."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {name for name in ctx.params if ctx.get_parameter_source(name) == typed}
+
+
+def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
+    """Set a parameter as if it were typed. Raises AdvisorError with `twice` where it is typed."""
+    if name in typed_names(ctx):
+        raise AdvisorError(twice)
+    ctx.params[name] = value
+    ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
+
+
+def place_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as one instance over eight of them, where no placement is typed."""
+    gpus = ctx.params.get("n_gpus")
+    if not isinstance(gpus, GpusOf):
+        return
+    spell_out_gpus(ctx)
+    if not {"tensor_parallel", "expert_parallel"} & typed_names(ctx):
+        node = gpus_of_node(load_hardware(gpus.hardware_id))
+        _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
+        ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
+
+
+def spell_out_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as eight GPUs and their accelerator. Raises AdvisorError where the accelerator is typed as well."""
+    if isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
+        ctx.params["n_gpus"] = gpus.n_gpus
+        _say(ctx, "hardware_id", gpus.hardware_id, f"--gpus names {gpus.hardware_id} already; leave --hardware out")
+
+
+def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
+    """Raise click.UsageError with all that is missing, and a command that has it."""
+    asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
+    if missing := [words for name, words in asked.items() if values[name] is None]:
+        example = f"{ctx.command_path} {_EXAMPLE}"
+        raise click.UsageError(
+            f"missing {' and '.join(missing)}; e.g. `{example}`, or start from --example or --scenario"
+        )
+
+
+def _typed(ctx: click.Context) -> dict[str, list[str]]:
+    """Words of the scenario as they stand on the command line, by field, the model first."""
+    names, models = typed_names(ctx), ctx.params.get(_MODEL) or ()
+    found = {"model_id": [models] if isinstance(models, str) else list(models)}
+    for option in SCENARIO_OPTIONS:
+        if (name := option.name or "") in names:
+            value = ctx.params[name]
+            text = f"{value.n_gpus}x{value.hardware_id}" if isinstance(value, GpusOf) else str(value)
+            found.setdefault(name, []).extend((option.opts[0], text))
+    return found
+
+
+def typed_words(*left_out: str) -> list[str]:
+    """The running command's scenario as words of a shell line, without some fields."""
+    found: dict[str, list[str]] = click.get_current_context().meta.get(TYPED, {})
+    return [word for name, words in found.items() if name not in left_out for word in words]
+
+
+def scenario_words(scenario: Scenario, own_model: str | None = None, own_hardware: str | None = None) -> list[str]:
+    """A scenario as words of a shell line: model, GPUs, and fields that these alone leave otherwise.
+
+    own_model, own_hardware : files that hold the user's own.
+    """
+    gpus = ["--gpus", f"{scenario.n_gpus}x{scenario.hardware_id}"]
+    if scenario.hardware_json is not None:
+        gpus = ["--gpus", str(scenario.n_gpus), "--hardware", own_hardware or f"{scenario.hardware_id}.json"]
+    words = [own_model or scenario.served_checkpoint or scenario.model_id, *gpus]
+    known = {name: getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", *DOCUMENTS)}
+    hardware = load_hardware(scenario.hardware_id) if scenario.hardware_json is None else None
+    known["tensor_parallel"] = 1 if hardware is None else usual_tensor_parallel(scenario.n_gpus, gpus_of_node(hardware))
+    usual = build_scenario(**known | drafted(known, []))
+    for name, row in FIELDS.items():
+        value, flags = getattr(scenario, name), {flag.name for flag in row.flags}
+        if (name in known and name != "tensor_parallel") or not flags or value in (None, getattr(usual, name)):
+            continue
+        if name == "acceptance":
+            kind = (
+                "--accepted-length" if "@" in value else "--acceptance-preset" if value[0].isalpha() else "--acceptance"
+            )
+            flags = {kind}
+        words += [flags.pop(), str(value)]
+    return words
+
+
+def retyped(*left_out: str) -> list[str]:
+    """The running command's arguments as they were typed, without some parameters: words of a shell line."""
+    ctx = click.get_current_context()
+    typed, words = typed_names(ctx) - set(left_out), typed_words(*left_out)
+    for param in ctx.command.params:
+        if param.name not in typed:
+            continue
+        value = ctx.params[param.name]
+        each = [
+            f"{one:g}" if isinstance(one, float) else str(one)
+            for one in (value if isinstance(value, tuple) else (value,))
+        ]
+        if isinstance(param, click.Argument):
+            words = [*each, *words]
+        else:
+            words += (
+                [param.opts[0]]
+                if getattr(param, "is_flag", False)
+                else [w for one in each for w in (param.opts[0], one)]
+            )
+    return words
+
+
+def _from_file(ctx: click.Context, path: Path) -> Scenario:
+    found = scenario_in(path)
+    if found.note:
+        click.echo(f"note: {path}: {found.note}", err=True)
+    ctx.meta[FILE_DATE] = found.date
+    return found.scenario
+
+
+def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None) -> Scenario:
+    """Scenario from option values, or `base` changed by them. What it takes for the user is added to `assumed`.
+
+    Raises AdvisorError with what to give when something is wrong.
+    """
+    given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
+    changed = {name: value for name, value in values.items() if value is not None}
+    if given is not None:
+        changed["acceptance"] = given
+    if (model := changed.pop("model_id", None)) is not None:
+        changed = model_fields(model) | changed
+    if base is None:
+        changed = drafted(changed, [] if assumed is None else assumed) | changed
+    if (hardware := changed.pop("hardware_id", None)) is not None:
+        changed |= hardware_fields(hardware)
+    if "refit" in changed:
+        changed["refit"] = _refit_text(changed["refit"])
+    whole = (base.model_dump() if base is not None else {}) | changed
+    if "expert_loads" in changed:
+        whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
+    own_sweep = changed.get("plain_sweep")
+    whole.pop("plain_sweep" if own_sweep else "", None)
+    if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
+        whole.pop("context_tokens", None)  # other lengths, another context
+    if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
+        whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
+    try:
+        scenario = build_scenario(**whole)
+    except AdvisorError as error:  # a field by the option that was typed
+        raise AdvisorError(re.sub(r"(?<!\S)(\w+)=(?=\S+: )", _as_typed, str(error))) from error
+    return scenario if own_sweep is None else _with_sweep(scenario, own_sweep)
+
+
+def _as_typed(field: re.Match[str]) -> str:
+    """`--batch ` for `batch_size=`, where one option gives the field."""
+    flags = FIELDS[field[1]].flags if field[1] in FIELDS else ()
+    return f"{flags[0].name} " if len(flags) == 1 else field[0]
+
+
+def _with_sweep(scenario: Scenario, given: str) -> Scenario:
+    """The scenario with a plain sweep, given as its text or as a benchmark file.
+
+    Raises AdvisorError for a file that has no sweep of this scenario.
+    """
+    if re.search(r":\d+(\.\d+)?=", given) is None:
+        from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
+        from advisor.measured.own_points import rows_of
+        from advisor.measured.own_sweep import plain_sweep_of
+
+        path = Path(given)
+        path = path / "data.csv" if is_there(path / "data.csv") else path  # of a run of `profile --engine`
+        try:
+            rows = read_measured([path])
+            found = plain_sweep_of(rows, scenario)
+            rounds = int((rows_of(rows, scenario)["draft_tokens_k"] > 0).sum())
+            if rounds:
+                fit = f"{program()} fit {shlex.quote(str(path))} --output my.refit"
+                say = f"{counted(rounds, 'row')} with drafts not used: a plain sweep is of K = 0; `{fit}` uses all"
+                click.echo(f"note: --plain-sweep {given}: {say}, for --refit", err=True)
+            given = found
+        except AdvisorError as error:
+            said, _, maps = str(error).partition(", e.g. --map ")
+            plain = "" if "draft_tokens_k" in maps else " --set draft_tokens_k=0"
+            named = f"ingest {shlex.quote(given)} --map {maps}{plain} --output plain.csv"
+            how = f", as you mean them: `advisor {named}`, then `--plain-sweep plain.csv`" if maps else ""
+            raise AdvisorError(f"--plain-sweep {given}: {said}{how}") from error
+    return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
+
+
+def scenario_in(path: Path) -> ScenarioFile:
+    """The scenario of a file, whose model and accelerator may be paths seen from its folder.
+
+    Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or accelerator.
+    """
+    found = load_scenario_file(path)
+    said: dict[str, Any] = {}
+    if found.scenario.model_config_json is None:
+        said |= own_fields("model_id", found.scenario.model_id, path.parent)
+    if found.scenario.hardware_json is None:
+        said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
+    return replace(found, scenario=build_scenario(**found.scenario.model_dump() | said)) if said else found
+
+
+def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
+    """Acceptance that one of its three options states.
+
+    None when none is given. Raises AdvisorError for several, or one that is not of its form. The options are
+    --accepted-length, --acceptance and --acceptance-preset.
+
+    Each takes its own form, so that a slip of one is not silently read as another.
+    """
+    stated = [text for text in (accepted_length, acceptance, preset) if text is not None]
+    if len(stated) > 1:
+        raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
+    if accepted_length is not None and "@" not in accepted_length:
+        stated = [f"{accepted_length}@{_USUAL_K}"]
+        length = number_of(accepted_length)
+        if length is None or not 1.0 <= length <= _USUAL_K + 1.0:
+            raise AdvisorError(
+                f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, at K drafted "
+                "(num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
+            )
+        assume(
+            f"--accepted-length {length:g} counts the tokens a round yields, the target's own among them, with "
+            f"{_USUAL_K} drafted; measured at another K: {length:g}@K"
+        )
+    if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
+        raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
+    if preset is not None:
+        load_acceptance_curve(preset)
+    return stated[0] if stated else None
+
+
+def _refit_text(given: str) -> str:
+    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+    text = given
+    if not given.startswith("on="):
+        remedy = "write a refit with `advisor fit RESULT --output FILE`"
+        text = read_file(Path(given), MAX_REFIT_BYTES, "a refit", remedy).decode("utf-8", errors="replace")
+    if not text.startswith("on="):
+        made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
+        raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
+    parse_adjustment(text)
+    return text.strip()
+
+
+def _n_experts(values: dict[str, Any]) -> int:
+    """Routed experts of the model that a scenario's values name; 0 for a dense or an unknown one. [-]"""
+    try:
+        config = values.get("model_config_json")
+        found = load_model(values["model_id"]) if config is None else architecture_from_config(config)
+    except (AdvisorError, KeyError):
+        return 0  # the scenario's own check says what is wrong with it
+    return found.moe.n_experts if found.moe is not None else 0
+
+
+def _loads_text(given: str, n_experts: int) -> str:
+    """The packed loads of experts, given themselves or as a file.
+
+    n_experts : the model's, to which a CSV is filled up. [-]
+
+    Raises AdvisorError for what is neither, with the line of a CSV.
+    """
+    text = given
+    if re.match(_PACKED_LOADS, given) is None:
+        data = read_file(Path(given), MAX_LOADS_BYTES, "a table of loads", "give a CSV with layer, expert, tokens")
+        if re.match(_PACKED_LOADS.encode(), data) is None:
+            return write_loads(read_loads(Path(given).name, data, n_experts))
+        text = data.decode("ascii", errors="replace")
+    parse_loads(text.strip())
+    return text.strip()

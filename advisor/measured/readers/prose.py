@@ -1,0 +1,236 @@
+"""Sentences with a value without drafts and one with them: `TPOT went from 18 ms to 24 ms with MTP at concurrency 64`.
+
+Read is what can be read in one way alone. Two numbers are a pair only where a unit says that they are times or rates
+and words say which of them is with drafts; a setting only where the text states one value of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+
+from advisor.catalog.engines import engine_called
+from advisor.catalog.hardware import hardware_meant
+from advisor.catalog.models import model_ids, model_meant
+from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.columns import UNIT_FACTORS, drafter_name
+from advisor.measured.ingest.side_by_side import ANY_RATE
+from advisor.measured.ingest.upload import Sample
+from advisor.measured.readers.base import Format, RawRows
+from advisor.physics.draft import drafter_ids
+from advisor.prediction import AdvisorError
+from advisor.text import listed, name_key
+
+MAX_PROSE = 8_000
+"""Characters of a text that is read as sentences: longer ones are logs. [-]"""
+_DRAFTS = (
+    r"(?:(?:the )?(?:MTP(?:[- ]?\d)?|EAGLE(?:[- ]?\d)?|NEXTN|n-?gram|DFlash|DSpark|spec(?:ulative)?[- ]dec(?:od\w+)?"
+    r"|spec(?:ulation|ulative)?|draft(?:s|ing|er)?))"
+)
+_END = r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per)\b|K\s*=|\d))"
+"""What follows a mark: another noun would be what was left out or added, as in `without prefix caching`."""
+_PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before){_END}"
+_SPEC = rf"(?:(?:with|w/)(?: {_DRAFTS})?|{_DRAFTS}(?: on| enabled)?|after){_END}"
+_ON = (
+    r"\b(?:with|after|when|once|since|enabl\w+|add\w+|switch\w+|turn\w+|us(?:e|ing))"
+    rf"(?: (?:I|we|you|my|our|on|to|over|switch\w+|turn\w+|enabl\w+|add\w+|us(?:ed|ing)))* {_DRAFTS}\b"
+    rf"|\b{_DRAFTS} (?:on|enabled|added)\b"
+)
+"""Words that say that drafts came with the change; where others say that they went, nothing is read."""
+_OFF = rf"\b(?:without|w/o|no longer|disabl\w+|off|remov\w+|drop(?:ped|ping)? {_DRAFTS})\b"
+_NUMBER = r"(?<![\w.,:-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?k?"
+_UNIT = (
+    r"(?:ms|milliseconds?|us|µs|tok(?:en)?s?\s*(?:/|per)\s*s(?:ec(?:ond)?)?|tps|t/s|s|sec(?:onds?)?)\b"
+    r"(?:\s*(?:/|per)\s*(?:output )?(?:tok(?:en)?|user|req(?:uest)?|gpu)\b)?"
+)
+_NAME = (
+    r"(?:TPOT|ITL|throughput|latency|time per output token|inter-token latency|output|decode|generation|speed|mean|"
+    r"median|average|avg)"
+)
+_BETWEEN = r"[\s,;.()]*(?:(?:and|but|vs\.?|versus|against|only|to|then|now)\s+)*"
+_AFTER = rf"\s*(?:{_NAME}\s+)*\(?"
+_BEFORE = rf"\)?\s*(?:[:=]|(?:{_NAME}|it|is|was|we|got|get|gives|gave|had|have|at|about|:|=)\s+)*\s*"
+
+
+def _value(name: str, unit: str = "") -> str:
+    return rf"(?P<{name}>{_NUMBER})\s*(?P<{name}_unit>{_UNIT}){unit}"
+
+
+def _sides(name: str, mark: str, unit: str) -> tuple[str, str]:
+    """A value before its mark, and behind it."""
+    value = _value(name, unit)
+    return f"{value}{_AFTER}{mark}", rf"(?<!\w){mark}{_BEFORE}{value}(?:\s+{_NAME})*"
+
+
+_MARKED = (("plain", _PLAIN), ("spec", _SPEC))
+_PAIRS = tuple(
+    re.compile(f"{first}{_BETWEEN}{second}", re.IGNORECASE)
+    for one, other in (_MARKED, _MARKED[::-1])
+    for first, second in product(_sides(*one, ""), _sides(*other, "?"))
+)
+_CHANGE = re.compile(rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}", re.IGNORECASE)
+_OTHER = re.compile(
+    r"TTFT|first token|\bp\d\d|power|watt|\bSLO|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
+    r"start-?up|compil|queue|prefill|timeout",
+    re.IGNORECASE,
+)
+"""Words of quantities that are no mean time per token, or are not measured."""
+_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n+")
+_METRICS = (
+    ("request_latency_s", r"e2e|end-to-end|request latency|whole request"),
+    ("step_time_ms", r"\b(?:step|round|iteration)\b"),
+    ("tpot_ms", r"TPOT|time per (?:output )?token|per (?:output )?token|/\s*tok"),
+)
+"""Metric of a pair of times by the words of its sentence; without them it is asked for."""
+_RATES = (
+    ("output_tok_per_s_per_user", r"/\s*user|/\s*req|(?:per|each) (?:user|request|stream)"),
+    ("output_tok_per_s", r"total|aggregate|all (?:requests|users)|whole server"),
+)
+_COUNTS = {
+    "batch_size": (
+        r"\b(?:concurrency|conc|batch(?: size)?|bs)\s*(?:of|=|:|is|was)?\s*(\d+)\b",
+        r"\b(\d+) (?:(?:concurrent|parallel) \w+|users|streams|clients)\b",
+    ),
+    "draft_tokens_k": (
+        r"\bK\s*=\s*(\d+)\b",
+        r"num[_-]speculative[_-]tokens\W{0,4}(\d+)\b",
+        r"\b(\d+) (?:draft|speculative) tokens?\b",
+    ),
+    "accepted_length": (r"(?:accept(?:ed|ance) length|\bAL)\s*(?:of|=|:|is|was)?\s*(\d+\.\d+)\b",),
+    "tensor_parallel": (r"\b(?:TP|tensor[- ]parallel(?:[- ]size)?)\s*(?:of|=|:)?\s*(\d+)\b",),
+    "gpu_count": (r"\b(\d+)\s*[x×]?\s*(?:GPUs?\b|(?:NVIDIA |AMD )?[A-Z]{1,3}\d{2,3}[A-Z]?\b)",),
+}
+
+
+@dataclass(frozen=True)
+class ProsePair:
+    """Two values of one sentence, with its words, and their metric (None: it is not said)."""
+
+    values: tuple[str, str]
+    metric: str | None
+    words: str
+    batch: str | None
+
+
+def pairs_of(text: str) -> list[ProsePair]:
+    """Pairs of values without and with drafts that a text states. Empty where it states none for certain."""
+    if len(text) > MAX_PROSE:
+        return []
+    found = []
+    turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(_OFF, text, re.IGNORECASE)
+    for sentence in _SENTENCE.split(text):
+        matches = [match for pattern in _PAIRS for match in pattern.finditer(sentence)]
+        if not matches and turned_on:
+            matches = list(_CHANGE.finditer(sentence))
+        for match in matches:
+            before_after = re.search(r"\b(?:before|after)\b", match[0], re.IGNORECASE)
+            if (before_after is None or turned_on) and (pair := _pair(match, sentence)):
+                found.append(pair)
+    return list({(pair.values, pair.metric, pair.batch): pair for pair in found}.values())
+
+
+def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
+    """The pair of a match in its sentence. None where its values differ in kind, or are of another quantity."""
+    clause = re.split(r"[;,](?!\d)", sentence[: match.start()])[-1] + match[0] + sentence[match.end() :][:25]
+    units = [_unit(match[f"{side}_unit"] or match["plain_unit"] or match["spec_unit"]) for side in ("plain", "spec")]
+    if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
+        return None
+    rate = units[0] == "/s"
+    named = [name for name, words in (_RATES if rate else _METRICS) if re.search(words, clause, re.IGNORECASE)]
+    metric = named[0] if len(named) == 1 else ANY_RATE if rate else None
+    wanted = 1.0 if rate else UNIT_FACTORS["s" if str(metric).endswith("_s") else "ms"]
+    texts = []
+    for side, unit in zip(("plain", "spec"), units, strict=True):
+        number = match[side].lower().replace(",", "")
+        value = float(number.rstrip("k")) * (1e3 if number.endswith("k") else 1.0)
+        texts.append(f"{value * (1.0 if rate else UNIT_FACTORS[unit] / wanted):.9g}")
+    return ProsePair((texts[0], texts[1]), metric, " ".join(match[0].split()), _only("batch_size", sentence))
+
+
+_SLOWER = r"\b(?:slow\w*|worse\w*|regress\w*|degrad\w*|no (?:gain|speed-?up|faster)|not (?:faster|better))\b"
+
+
+def complaint_of(text: str) -> dict[str, str] | None:
+    """Settings and names by column in a text that calls a server slow without a pair of values. None of any other."""
+    if len(text) > MAX_PROSE or not re.search(_SLOWER, text, re.IGNORECASE) or pairs_of(text):
+        return None
+    return _names(text) | {name: value for name in _COUNTS if (value := _only(name, text)) is not None}
+
+
+def _unit(text: str) -> str:
+    """`/s`, or a unit of time by our name."""
+    word = re.split(r"[\s/]", text.strip().lower())[0]
+    return "/s" if word[0] == "t" else "ms" if word[0] == "m" else word if word in UNIT_FACTORS else "s"
+
+
+def _only(name: str, text: str) -> str | None:
+    """The one value that a text states of a setting. None where it states none, or several."""
+    found = {value for pattern in _COUNTS[name] for value in re.findall(pattern, text, re.IGNORECASE)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _names(text: str) -> dict[str, str]:
+    """Drafter, engine, model and accelerator that a text names, each where it names one alone."""
+    words = [word.rstrip(".-") for word in re.findall(r"[A-Za-z][\w.+-]*(?:/[\w.-]+)?", text)]
+    named = [*words, *(f"{one}-{other}" for one, other in pairwise(words))]
+    found = {
+        "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)} & set(drafter_ids()),
+        "engine": {engine.id for word in words if (engine := engine_called(word)) is not None},
+        "model_id": {model for word in named if re.search(r"[\d-]", word) and (model := _model(word))},
+        "hardware_id": {chip for word in words if re.search(r"\d", word) and (chip := hardware_meant(word))},
+    }
+    return {name: one.pop() for name, one in found.items() if len(one) == 1}
+
+
+def _model(word: str) -> str | None:
+    """Id of the model that a word names, as a checkpoint or by how one id alone begins (`Qwen3-Next`)."""
+    begun = [one for one in model_ids() if name_key(one).startswith(f"{name_key(word)}_")]
+    return model_meant(word) or (begun[0] if len(begun) == 1 else None)
+
+
+def detect(sample: Sample) -> float:
+    """0.5 for a text in which a pair stands: less than any tool's own format."""
+    return 0.5 if sample.kind == "text" and pairs_of(sample.text) else 0.0
+
+
+def read(sample: Sample) -> RawRows:
+    """Read one row per pair of values. Raises AdvisorError where several pairs are not told apart by their concurrency.
+
+    Of one concurrency, the time per token stands before other times and rates.
+    """
+    text = sample.text
+    pairs = pairs_of(text)
+    rank = {"tpot_ms": 0, "step_time_ms": 1}
+    best = min((rank.get(str(pair.metric), 2) for pair in pairs), default=2)
+    kept = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
+    if len({pair.batch for pair in kept}) < len(kept) or len({pair.metric for pair in kept}) > 1:
+        raise AdvisorError(
+            f"{sample.name} states several pairs of values ({listed([pair.words for pair in kept[:4]])}); keep one, or "
+            "give each a sentence with its concurrency"
+        )
+    raw = RawRows("points", np.arange(1, len(kept) + 1), {})
+    words = [pair.words for pair in kept]
+    for place, name in enumerate(("baseline_value", "sd_value")):
+        raw.cells[name] = Cells([pair.values[place] for pair in kept], words if len(kept) > 1 else words[0])
+    if kept[0].metric is not None:
+        raw.constant("metric", kept[0].metric, words[0])
+    for name in _COUNTS:
+        if value := _only(name, text):
+            raw.constant(name, value, f"{name} {value}")
+    if any(pair.batch for pair in kept[1:]):
+        raw.cells["batch_size"] = Cells([pair.batch for pair in kept], "concurrency")
+    for name, value in _names(text).items():
+        raw.constant(name, value, value)
+    version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
+    if version and "draft_tokens_k" not in raw.cells:
+        raw.prefill["draft_tokens_k"] = int(version[1])
+    said = [f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them" for one in kept]
+    said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
+    raw.notes.append("; ".join(said))
+    return raw
+
+
+PROSE = Format("prose", "sentences with a value without and with drafts", detect, read)

@@ -1,0 +1,74 @@
+"""Sentences with a value without drafts and one with them: what is read, and what is not for lack of certainty."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.readers.prose import pairs_of
+from advisor.prediction import AdvisorError
+
+WENT = "TPOT went from 18 ms to 24 ms with MTP at concurrency 64"
+SAID = "after I switched MTP on (vLLM, DeepSeek-R1 on 8x H200, K = 1): TPOT went from 18 ms to 24 ms at concurrency 64."
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "metric"),
+    [
+        (WENT, ("18", "24"), "tpot_ms"),
+        ("1,900 tok/s without, 1,500 with", ("1900", "1500"), "any_tok_per_s"),
+        ("with MTP 1500 tok/s, without 1900 tok/s", ("1900", "1500"), "any_tok_per_s"),
+        ("without MTP: 18 ms TPOT, with MTP: 0.024 s", ("18", "24"), "tpot_ms"),
+        ("DeepSeek-V3 8 x H200: TPOT 27 ms without, 31 ms with MTP K=3 at batch 64", ("27", "31"), "tpot_ms"),
+        ("baseline 18ms vs 24ms with EAGLE-3", ("18", "24"), None),
+        (
+            "It dropped from 1.9k to 1.5k tok/s per user when we turned on MTP.",
+            ("1900", "1500"),
+            "output_tok_per_s_per_user",
+        ),
+    ],
+)
+def test_a_pair_is_read_with_its_sides_and_what_it_counts(
+    text: str, values: tuple[str, str], metric: str | None
+) -> None:
+    ((found),) = pairs_of(text)
+    assert (found.values, found.metric) == (values, metric)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We got slower after switching on MTP with K = 3, at batch 64, on 8 GPUs since 10:15.",
+        "Latency went from 18 ms to 24 ms after we upgraded the driver",
+        "Latency rose from 18 ms to 24 ms after the driver update, MTP was on the whole time",
+        "TTFT went from 200 ms to 350 ms with MTP at concurrency 64",
+        "p99 TPOT went from 18 ms to 24 ms with MTP",
+        "TPOT SLO from 20 ms to 30 ms with MTP",
+        "TPOT went from 24 ms to 18 ms after I turned MTP off",
+        "TPOT went from 18 ms to 1500 tok/s with MTP",
+        "18 ms without prefix caching, 24 ms with prefix caching",
+        "18 ms and 24 ms with and without MTP",
+        "18,5 ms without MTP, 24,1 ms with MTP",
+        "18-24 ms with MTP, 500 W without",
+        "64 users with MTP, 18 ms without",
+        "18 ms without MTP, 24 ms with MTP. " * 400,
+    ],
+)
+def test_numbers_that_may_be_anything_else_are_no_pair(text: str) -> None:
+    assert not pairs_of(text)
+
+
+def test_settings_are_read_where_the_text_states_one_value() -> None:
+    (row,) = read_upload("note", SAID.encode()).result.frame.to_dict("records")
+    stated = ("model_id", "hardware_id", "gpu_count", "engine", "drafter", "draft_tokens_k", "batch_size", "speedup")
+    assert [row[name] for name in stated] == ["deepseek-v3", "h200-sxm", 8, "vllm", "mtp", 1, 64.0, 0.75]
+    read = read_upload("note", WENT.replace("64", "64, and at concurrency 8 as well").encode()).result
+    assert read.frame["batch_size"].isna().all()
+    assert {"batch_size", "draft_tokens_k", "model_id"} <= {item.name for item in read.missing if item.needed}
+
+
+def test_several_pairs_need_their_own_concurrency() -> None:
+    told = "At concurrency 8: 62 tok/s without, 98 with.\nAt concurrency 64: 1900 tok/s without, 1500 with."
+    assert read_upload("note", told.encode()).result.frame["batch_size"].tolist() == [8, 64]
+    with pytest.raises(AdvisorError, match="several pairs of values"):
+        read_upload("note", told.replace("concurrency 64", "night").replace("concurrency 8", "noon").encode())

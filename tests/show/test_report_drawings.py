@@ -1,0 +1,93 @@
+"""Drawings of a report: the numbers of the curve and of the components, and the sentence under them."""
+
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from advisor.answers.advice import ComponentTime
+from advisor.answers.best_k import break_even_batch
+from advisor.physics.components import BY_KEY
+from advisor.show.report.drawings import draw_components, draw_speedup, drawn_components
+from advisor.show.report.layout import curve_finding
+from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
+
+LARGE = 10**6
+
+
+def speedup(largest_batch: int = LARGE, extrapolated_from: int | None = None) -> mpl.axes.Axes:
+    curve = hand_curve() if extrapolated_from is None else hand_curve(extrapolated_from=extrapolated_from)
+    return draw_speedup(curve, 2, 64, largest_batch).axes[0]
+
+
+def drawn(axes: mpl.axes.Axes, label: str) -> mpl.artist.Artist:
+    handles, labels = axes.get_legend_handles_labels()
+    assert labels.count(label) == 1, labels
+    return handles[labels.index(label)]
+
+
+def span(axes: mpl.axes.Axes, label: str) -> tuple[float, float]:
+    """First and last batch of a shaded strip."""
+    strip = drawn(axes, label)
+    return strip.get_x(), strip.get_x() + strip.get_width()
+
+
+def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -> None:
+    axes, curve = speedup(), hand_curve()
+    line = drawn(axes, "K = 2")
+    assert axes.get_xscale() == "log"
+    np.testing.assert_array_equal(line.get_xdata(), curve.batches)
+    np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
+    edges = drawn(axes, "likely range").get_paths()[0].vertices
+    for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
+        assert {low, high} <= set(edges[edges[:, 0] == x, 1])
+    assert drawn(axes, "batch 64").get_xdata()[0] == 64
+    assert axes.get_ylim()[0] < 1.0 < axes.get_ylim()[1]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Batch size (sequences)", "Speedup over plain decoding (x)")
+
+
+def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -> None:
+    curve = hand_curve()
+    first, last = curve.batches[curve.extrapolated[:, 2]].min(), curve.batches[-1]
+    assert span(speedup(), "outside the data") == (first, last)
+    assert span(speedup(largest_batch=4), "does not fit") == (4, last)
+    assert span(speedup(largest_batch=0), "does not fit") == (1, last)
+    _, labels = speedup(extrapolated_from=LARGE).get_legend_handles_labels()
+    assert not {"outside the data", "does not fit"} & set(labels)
+
+
+@pytest.mark.parametrize(
+    ("scale", "ending"),
+    [(10.0, "pays at every batch looked at (up to 512; "), (1.0, "stops paying at"), (0.1, "slowdown at every batch")],
+)
+def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(scale: float, ending: str) -> None:
+    curve = hand_curve(scale=scale)
+    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve)
+    at.break_even_batch = break_even_batch(curve.batches, curve.speedup[:, 2])
+    at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
+    text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
+    low, value, high = (values[6, 2] for values in (curve.low, curve.speedup, curve.high))
+    assert f"at batch 64 is {value:.2f}x (likely range {low:.2f}-{high:.2f})" in text
+    assert f"highest at batch 16, {curve.speedup[:, 2].max():.2f}x" in text
+    assert ending in text
+
+
+TIMES = tuple(
+    ComponentTime(name, BY_KEY[name].label, PLAIN_S.get(name, 0.0) * 1e3, seconds * 1e3)
+    for name, seconds in ROUND_S.items()
+)
+
+
+def test_components_keep_the_whole_time_and_those_too_small_to_see_are_summed() -> None:
+    parts = drawn_components(TIMES)
+    assert sum(part.plain_ms for part in parts) == pytest.approx(sum(PLAIN_S.values()) * 1e3)
+    assert sum(part.round_ms for part in parts) == pytest.approx(sum(ROUND_S.values()) * 1e3)
+    assert (parts[0].label, parts[-1].label) == ("Routed experts", "Rest")
+    assert "Router" not in [part.label for part in parts]
+    assert parts[-1].plain_ms == pytest.approx(PLAIN_S["router"] * 1e3)
+    axes = draw_components(TIMES, 3).axes[0]
+    assert [bar.get_width() for bar in drawn(axes, "round, K = 3")] == [part.round_ms for part in parts[::-1]]
+    assert [bar.get_width() for bar in drawn(axes, "plain step")] == [part.plain_ms for part in parts[::-1]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [part.label for part in parts[::-1]]
+    assert axes.get_xlabel() == "Milliseconds"
