@@ -26,7 +26,7 @@ from advisor.measured.observations import (
 )
 from advisor.measured.own_points import carried_from
 from advisor.measured.published import COLLECTIONS, FIRST_COLLECTION
-from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.measured.row_questions import RowQuestion, check_tokens_in_step, question_of
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
@@ -50,6 +50,7 @@ _NO_DRAFT = {
     "drafter": "ngram",
     "draft_tokens_k": 1,
     "accepted_length": 1.5,
+    "tokens_in_step": None,
     "draft_structure": None,
     "notes": None,
     "dataset": None,
@@ -350,9 +351,7 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
     n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
     if n_draft is None or batch is None:
         raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
-    ran, meant = number(row, "tokens_in_step"), batch * (n_draft + 1)
-    if ran is not None and ran != meant:
-        raise AdvisorError(f"the engine counted {ran:g} tokens in a step; batch_size x (K + 1) says {meant:g}")
+    check_tokens_in_step(number(row, "tokens_in_step"), batch * (n_draft + 1))
     cells = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
         cells, row = cells | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}

@@ -142,7 +142,7 @@ def question_of(
         **lengths,
     )
     named, verified = engine_class(cells, scenario.engine), _verify_tokens(cells, n_draft)
-    counted = _counted(cells, verified or n_draft + 1)
+    counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, share, counted)
 
 
@@ -217,11 +217,18 @@ def _unrelated(cells: Mapping[str, str]) -> bool:
     )
 
 
-def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
+def _counted(cells: Mapping[str, str], tokens: int, batch: int) -> CountedPass | None:
     """Experts counted in the row's own pass of so many tokens a sequence, and whether they were dealt in turn."""
+    check_tokens_in_step(number_of(cells.get("tokens_in_step", "")), batch * tokens)
     in_turn = cells.get("routing") == "round_robin"
     touched = _number(cells, "touched_experts") if cells.get("touched_experts") else None
     return CountedPass(tokens, touched, in_turn) if in_turn or touched is not None else None
+
+
+def check_tokens_in_step(counted: float | None, meant: float) -> None:
+    """Raises AdvisorError where an engine counted other tokens in its steps than the row's columns say."""
+    if counted is not None and counted != meant:
+        raise AdvisorError(f"the engine counted {counted:g} tokens in a step; batch_size x (K + 1) says {meant:g}")
 
 
 def _resolve_model(cells: dict[str, str]) -> None:

@@ -33,7 +33,8 @@ from advisor.text import number_of
 
 Facts = Mapping[str, Any]
 """Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
-_NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None, "notes": None}
+_NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5}
+_NO_DRAFT |= dict.fromkeys(("tokens_in_step", "draft_structure", "notes"))
 """What a plain row asks for: a drafter without device time; only its plain step is read."""
 _HOST = {one.key for one in COMPONENTS if one.bound == "host"}
 
