@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-thorough bench bench-peer mutants test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -22,7 +22,7 @@ test: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not thorough"
 
-test-browser: $(VENV)/.dev-ready
+test-thorough: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m thorough

@@ -56,6 +56,7 @@ def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -
         page.wait_for_function(drawn, arg=blue, timeout=10_000)
 
 
+@pytest.mark.thorough
 def test_the_benchmarks_of_the_browser_run_to_their_end(
     app: tuple[str, int], browser: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,7 @@ def test_every_benchmark_has_a_small_size() -> None:
     assert names == {*SMALL, *IN_A_BROWSER}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_prints_its_table(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
