@@ -20,7 +20,7 @@ import pandas as pd
 
 from advisor.answers.diagnosis.diagnose import judged
 from advisor.answers.diagnosis.facts import Run
-from advisor.answers.diagnosis.rules import rule_sets
+from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import measured_times, published_rows

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from advisor.answers.diagnosis.facts import read_settings
-from advisor.catalog.graphs import stated_sizes
+from advisor.catalog.engines import stated_sizes
 from advisor.catalog.hardware import hardware_meant
 from advisor.measured.ingest.columns import drafter_name, weight_dtype
 from advisor.measured.laboratories import laboratory_of_row

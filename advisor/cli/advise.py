@@ -9,7 +9,7 @@ import click
 
 from advisor.answers.advice import Advice, answer_values
 from advisor.answers.advice import advise as advise_scenario
-from advisor.answers.round_costs import range_values
+from advisor.answers.best_k import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words

@@ -25,14 +25,16 @@ from advisor.predict.scenario import (
     Scenario,
     ScenarioFile,
     build_scenario,
+    drafted,
     load_example,
     load_scenario_file,
     parse_loads,
     read_loads,
+    split_gpus,
+    usual_tensor_parallel,
     write_loads,
 )
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
-from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 from advisor.text import counted, number_of, printable, token_count, typed_number

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from advisor.answers.advice import advise as advise_scenario
+from advisor.answers.advice import band_parts
 from advisor.cli.asked import ScenarioCommand
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, say
-from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError

@@ -18,9 +18,15 @@ from advisor.cli import asked
 from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
-from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example
+from advisor.predict.scenario import (
+    Scenario,
+    build_scenario,
+    example_ids,
+    load_example,
+    split_gpus,
+    usual_tensor_parallel,
+)
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
-from advisor.predict.usual import split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix

@@ -23,8 +23,7 @@ from advisor.measured.ingest.rows import Measured, combine, complete, resolve_na
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
 from advisor.physics.acceptance import parse_acceptance
-from advisor.predict.scenario import load_scenario_file
-from advisor.predict.usual import split_gpus
+from advisor.predict.scenario import load_scenario_file, split_gpus
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
 from advisor.text import number_of

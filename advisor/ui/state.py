@@ -26,9 +26,16 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, own_model
 from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.hardware import hardware_ids
-from advisor.predict.scenario import MAX_CONFIG_BYTES, MAX_LINK_CHARACTERS, Scenario, build_scenario, pack, unpack
+from advisor.predict.scenario import (
+    MAX_CONFIG_BYTES,
+    MAX_LINK_CHARACTERS,
+    Scenario,
+    build_scenario,
+    nearest_acceptance,
+    pack,
+    unpack,
+)
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
-from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.text import read_json, screen_style, typeset
 from advisor.ui.own_data import (

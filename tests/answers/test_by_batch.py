@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.best_k import last_batch, recommended_draft
+from advisor.answers.best_k import KRange, costs_of, idle_speedup, k_at, last_batch, recommended_draft
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
@@ -27,7 +27,6 @@ from advisor.answers.by_batch import (
     schedule_values,
     static_ranges,
 )
-from advisor.answers.round_costs import KRange, costs_of, idle_speedup, k_at
 from advisor.answers.schedule import SWITCH_COST, schedule_gain, schedule_texts, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
 from advisor.answers.simulation.simulator import closed_loop, simulate

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.answers.advice import Advice
-from advisor.answers.own_gap import OwnVerdict
+from advisor.answers.own_gap import PARTS, OwnVerdict, verdict_title
 from advisor.catalog.adjustment import change_text
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
@@ -27,7 +27,6 @@ from advisor.show.charts.figure import (
     marker,
     new_figure,
 )
-from advisor.show.words.own_gap import PARTS, verdict_title
 
 _SAME_LENGTH = 0.01
 _PARTS_PX = 44

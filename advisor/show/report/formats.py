@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import jinja2
 
 from advisor.answers.advice import answer_values, component_times
+from advisor.answers.best_k import range_values
 from advisor.answers.by_batch import context_values
 from advisor.answers.explore.changes import DesignStanding
-from advisor.answers.round_costs import range_values
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError

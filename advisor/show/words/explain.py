@@ -6,9 +6,9 @@ from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from advisor.answers.advice import BandPart
 from advisor.catalog.hardware import drafter_name
 from advisor.physics.draft import drafter_ids
-from advisor.predict.band_parts import BandPart
 from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.steps import Quantity, value_text
 from advisor.show.table import Column

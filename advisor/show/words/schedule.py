@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from advisor.answers.best_k import DraftRow
+from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
-from advisor.answers.round_costs import KRange
 from advisor.physics.acceptance import Acceptance
 from advisor.show.table import Column, Table, matrix
 

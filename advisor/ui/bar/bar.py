@@ -13,8 +13,8 @@ import streamlit as st
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.physics.hardware import USUAL_NODE, gpus_of_node
+from advisor.predict.scenario import usual_tensor_parallel
 from advisor.predict.scenario_fields import FIELDS, RELEASE_FIELDS, SETTINGS
-from advisor.predict.usual import usual_tensor_parallel
 from advisor.ui.bar.fields import token_remark
 from advisor.ui.bar.more import IN_THE_BAR, chosen_hardware, draw_more, draw_share_panel, say_what_lacks, widget
 from advisor.ui.own_data import NAMES, own

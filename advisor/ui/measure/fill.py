@@ -28,8 +28,7 @@ from advisor.measured.ingest.rows import Measured
 from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
 from advisor.measured.own_points import rows_of
 from advisor.physics.draft import drafter_ids
-from advisor.predict.scenario import Scenario
-from advisor.predict.usual import usual_drafter
+from advisor.predict.scenario import Scenario, usual_drafter
 from advisor.text import counted, listed
 from advisor.ui.answers import advice_for
 from advisor.ui.measure.session import (

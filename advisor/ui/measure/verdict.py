@@ -9,7 +9,16 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.given import KIND_NAMES
-from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
+from advisor.answers.own_gap import (
+    OwnVerdict,
+    decision_text,
+    drafts_of,
+    own_verdict,
+    rows_to_compare,
+    steps_beside,
+    verdict_text,
+    verdict_title,
+)
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_sweep import plain_sweep_of
@@ -20,7 +29,6 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
-from advisor.show.words.own_gap import decision_text, verdict_text, verdict_title
 from advisor.text import counted
 from advisor.ui.answers import advice_for
 from advisor.ui.measure import diagnosis
