@@ -129,7 +129,7 @@ def _print_more(advice: Advice, goal: str) -> None:
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
     from advisor.cli.measured_files import read_bytes  # readers of files need pandas, an answer does not
-    from advisor.measured.ingest.logs import read_power_log
+    from advisor.measured.ingest.traces import read_power_log
     from advisor.predict.spend import MeasuredPower
 
     log = read_power_log(file.name, read_bytes(file))

@@ -441,8 +441,7 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
     """
     if re.search(r":\d+(\.\d+)?=", given) is None:
         from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
-        from advisor.measured.own_points import rows_of
-        from advisor.measured.own_sweep import plain_sweep_of
+        from advisor.measured.own_points import plain_sweep_of, rows_of
 
         path = Path(given)
         path = path / "data.csv" if is_there(path / "data.csv") else path  # of a run of `profile --engine`

@@ -32,7 +32,7 @@ from advisor.cli.measured_files import (
     reading_options,
 )
 from advisor.cli.own import read_config
-from advisor.measured.ingest.documents import DOCUMENT_OF
+from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import build as build_store

@@ -14,8 +14,7 @@ import click
 import pandas as pd
 
 from advisor.cli.own import hardware_asked, hardware_fields, model_fields
-from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS
-from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN

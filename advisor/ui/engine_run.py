@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.measured import profiler_runs as runs
-from advisor.measured.engine_runs import RunUse, speedup_curves, use_of_run
-from advisor.measured.profiler_runs import ProfilerRun
+from advisor.measured.profiler_runs import ProfilerRun, RunUse, speedup_curves, use_of_run
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart

@@ -15,7 +15,7 @@ from advisor.measured.ingest.rows import evaluate
 from advisor.predict.scenario import START_ACCEPTANCE, Scenario, nearest_acceptance
 from advisor.ui import state
 from tests.measured.refit_synthetic import synthetic_points
-from tests.measured.test_own_sweep import rows as sweep_rows
+from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, live, opened
 

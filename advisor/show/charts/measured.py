@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
+from advisor.measured.sweep_fit import SweepFit
 from advisor.physics.routing_trace import UnionRow
 from advisor.show.charts.figure import (
     BATCH,

@@ -7,9 +7,9 @@ from typing import Any
 import streamlit as st
 
 from advisor.measured import profiler_runs as runs
-from advisor.measured.fits.sweep import SweepFit, fit_sweep
 from advisor.measured.measurements import ProfilerSweep, read_sweep
 from advisor.measured.profiler_runs import ProfilerRun
+from advisor.measured.sweep_fit import SweepFit, fit_sweep
 from advisor.show.charts.measured import ratio_chart
 from advisor.ui.session import attempt
 from advisor.ui.state import add_own_hardware, plain

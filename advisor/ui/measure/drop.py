@@ -9,7 +9,7 @@ import streamlit as st
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.given import Kind, is_prose, kind_of
 from advisor.measured.ingest.columns import template_csv
-from advisor.measured.ingest.logs import read_power_log
+from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.readers.prose import complaint_of
 from advisor.predict.load import load_setup

@@ -21,7 +21,7 @@ from advisor.answers.own_gap import (
 )
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.readers.prose import PROSE
 from advisor.measured.refit import lacking
 from advisor.predict.curve import held_sweep
