@@ -19,8 +19,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
-from advisor.show.words.answer import short_answer
-from advisor.show.words.schedule import DRAFTS, k_by_batch_table
+from advisor.show.words.answer import DRAFTS, k_by_batch_table, short_answer
 from advisor.text import MERITS
 
 if TYPE_CHECKING:
@@ -57,8 +56,8 @@ def advise(
     spend = spend_of(advice, usd_per_hour, power_log, power_k) if as_json or verbose or asked else None
     if as_json:
         from advisor.answers.explore.changes import next_steps
+        from advisor.show.words.compare import steps_document
         from advisor.show.words.load import spend_document
-        from advisor.show.words.next_steps import steps_document
 
         told = None if spend is None else spend_document(spend)
         out.print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
@@ -196,7 +195,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 def _print_next(steps: NextSteps, goal: Any) -> None:
     """The three changes that help most, with what each comparison leaves out."""
     from advisor.answers.explore.changes import best_effects
-    from advisor.show.words.next_steps import effects_table, none_text, unoffered_texts
+    from advisor.show.words.compare import effects_table, none_text, unoffered_texts
 
     best = best_effects(steps, goal)
     click.echo()

@@ -36,7 +36,7 @@ from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.constants import PARAMETERS
+from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted, frame_csv, json_text, wrapped
 
 if TYPE_CHECKING:

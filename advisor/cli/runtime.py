@@ -34,7 +34,7 @@ from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.scenario import Scenario
 from advisor.profiles import read_file, shown_path
 from advisor.show.table import Column, Table
-from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)

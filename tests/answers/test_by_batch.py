@@ -35,7 +35,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.prediction import AdvisorError
-from advisor.show.words.schedule import k_by_context_table
+from advisor.show.words.answer import k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")

@@ -34,7 +34,7 @@ from advisor.answers.schedule import (
 from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, carried_text
-from advisor.show.words.schedule import k_by_batch_table
+from advisor.show.words.answer import k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 

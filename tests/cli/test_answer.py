@@ -28,8 +28,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.report.build import build_report
 from advisor.show.report.layout import curve_finding
 from advisor.show.table import Table
-from advisor.show.words.answer import LINES, WIDTH, shell_lines, short_answer
-from advisor.show.words.schedule import DRAFTS
+from advisor.show.words.answer import DRAFTS, LINES, WIDTH, shell_lines, short_answer
 from tests.command_line import run
 from tests.golden.terminal import COLUMNS, file, page
 

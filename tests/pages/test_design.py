@@ -19,8 +19,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.design import below_headline, beside_table, dial_value
-from advisor.show.words.one_design import one_design_verdict
-from advisor.show.words.regions import region_verdict
+from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import targets
 from advisor.ui.design.question import DesignQuestion, answer_for
 from tests.pages.app_page import go_to, opened

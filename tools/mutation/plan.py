@@ -123,6 +123,6 @@ TARGETS = (
             "tests/measured/test_ingest_derived.py",
         ),
     ),
-    Target("advisor.show.report.drawings", ("tests/show/test_report_drawings.py",)),
-    Target("advisor.show.charts.explore", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
+    Target("advisor.show.report.paper", ("tests/show/test_report_paper.py",)),
+    Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )

@@ -15,7 +15,7 @@ from advisor.predict.scenario import Scenario
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
-from advisor.show.words.one_design import (
+from advisor.show.words.regions import (
     against_baseline,
     choices_table,
     one_design_notes,
@@ -23,8 +23,10 @@ from advisor.show.words.one_design import (
     one_design_rows,
     one_design_table,
     one_design_verdict,
+    region_notes,
+    region_table,
+    region_verdict,
 )
-from advisor.show.words.regions import region_notes, region_table, region_verdict
 from advisor.text import csv_text
 from advisor.ui.answers import remembered
 from advisor.ui.design.question import DesignQuestion

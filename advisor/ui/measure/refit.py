@@ -14,7 +14,7 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart
 from advisor.show.table import Table
-from advisor.show.words.constants import PARAMETERS
+from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
 from advisor.ui.measure.session import (

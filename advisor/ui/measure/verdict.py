@@ -28,7 +28,7 @@ from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
+from advisor.show.charts.measured import gap_parts_chart, own_gap_chart, steps_chart
 from advisor.text import counted
 from advisor.ui.answers import advice_for
 from advisor.ui.measure import diagnosis

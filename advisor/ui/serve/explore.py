@@ -9,7 +9,7 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.predict.scenario import Scenario
-from advisor.show.charts.explore import SHOWN, explored_chart, explored_table
+from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.ui.answers import remembered
 from advisor.ui.serve.board import draw_board
 from advisor.ui.session import EXPLORE_AS
