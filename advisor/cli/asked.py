@@ -14,7 +14,7 @@ import click
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
-from advisor.cli.called import program
+from advisor.cli import program
 from advisor.cli.output import print_labelled
 from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
