@@ -36,7 +36,6 @@ from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted, frame_csv, json_text, wrapped
 
 if TYPE_CHECKING:
@@ -193,6 +192,8 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
 
 def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None) -> None:
     """What a refit found, and what speaks against it."""
+    from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
+
     out.say(answer.sentence + "\n")
     out.print_table(Table(PARAMETERS, answer.parameters))
     _say_borrowed(points)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.answers.advice import BandPart
 from advisor.catalog.adjustment import change_text
 from advisor.catalog.hardware import drafter_name
-from advisor.measured.refit_result import RefitParameter
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import Constant
 from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.steps import Quantity, value_text
 from advisor.show.table import Column
 from advisor.text import with_prefix
+
+if TYPE_CHECKING:
+    from advisor.measured.refit_result import RefitParameter
 
 BAND_PARTS: tuple[Column[BandPart], ...] = (
     Column("uncertain", attrgetter("what"), words=True),
