@@ -101,6 +101,12 @@ class GpusOf(NamedTuple):
     hardware_id: str
 
 
+def gpus_of(text: str) -> GpusOf:
+    """GPUs as typed, `8xH200`."""
+    n_gpus, name = split_gpus(text)
+    return GpusOf(n_gpus, hardware_asked(name))
+
+
 class _Gpus(_Ascii, click.types.IntParamType):
     """GPUs in all, typed as 8 or 8xH200."""
 
@@ -115,8 +121,7 @@ class _Gpus(_Ascii, click.types.IntParamType):
             )
         if not isinstance(value, str) or typed_number(value) is not None or not value[:1].isdigit():
             return super().convert(value, param, ctx)
-        n_gpus, name = split_gpus(value)
-        return GpusOf(n_gpus, hardware_asked(name))
+        return gpus_of(value)
 
 
 class TokenCount(click.ParamType):
