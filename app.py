@@ -3,7 +3,7 @@
 import streamlit as st
 
 from advisor.ui import HERE, HIDDEN, OLD_PATHS, PAGES
-from advisor.ui.bar.bar import draw_bar
+from advisor.ui.bar import draw_bar
 from advisor.ui.server import in_turn, settle, use
 from advisor.ui.state import follow
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
-from advisor.measured.laboratories import laboratory_of, set_apart
+from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves

@@ -22,7 +22,7 @@ import yaml
 
 import advisor
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.laboratories import set_apart
+from advisor.measured.observations import set_apart
 from advisor.measured.points import measured_times, published_rows, with_costs
 from advisor.measured.published import COLLECTIONS
 from advisor.predict.curve import curve_for

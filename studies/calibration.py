@@ -34,7 +34,7 @@ from advisor.catalog.kernel_choice import MIN_SHAPES as MIN_GEMM_SHAPES
 from advisor.catalog.kernel_choice import SHARED_KERNELS, UNGATED_KERNELS, version_key
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import CHECKPOINTS, SERVED_OPERATIONS
-from advisor.measured.fits.experts import MOE_KEYS, SHAPE, fit_moe
+from advisor.measured.kernel_fits import MOE_KEYS, SHAPE, fit_moe
 from advisor.measured.store import Store, kernel_table, open_store
 from advisor.measured.store_tables import hardware_id as device_hardware_id
 from advisor.physics import laws

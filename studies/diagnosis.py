@@ -20,9 +20,9 @@ import pandas as pd
 
 from advisor.answers.diagnosis.diagnose import judged
 from advisor.answers.diagnosis.facts import Run
-from advisor.answers.diagnosis.rules import rule_sets
+from advisor.answers.diagnosis.physics import rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
-from advisor.measured.laboratories import laboratory_of, set_apart
+from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import measured_times, published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of

@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.cli.measured_files import read_measured
-from advisor.measured.expert_time import expert_time
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.points import Point
+from advisor.measured.readings import expert_time
 from advisor.measured.refit import refit_chosen, refitted, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError, Array

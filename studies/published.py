@@ -14,8 +14,8 @@ import pandas as pd
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES
 from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
-from advisor.measured.laboratories import laboratory_of_row
 from advisor.measured.measurements import read_dataset
+from advisor.measured.observations import laboratory_of_row
 from advisor.measured.points import Asked, Point, judged_rows, measured_times, points_at
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.row_questions import question_of

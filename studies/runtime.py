@@ -16,8 +16,8 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from advisor.answers.best_k import KRange, RoundCosts, costs_of
 from advisor.answers.by_batch import ranges_of
-from advisor.answers.round_costs import KRange, RoundCosts, costs_of
 from advisor.answers.simulation.policies import (
     Cascade,
     CascadeSettings,

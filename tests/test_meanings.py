@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from advisor.answers.diagnosis.facts import read_settings
-from advisor.catalog.graphs import stated_sizes
+from advisor.catalog.engines import stated_sizes
 from advisor.catalog.hardware import hardware_meant
 from advisor.measured.ingest.columns import drafter_name, weight_dtype
-from advisor.measured.laboratories import laboratory_of_row
+from advisor.measured.observations import laboratory_of_row
 from advisor.measured.row_questions import engine_class, question_of
 from advisor.text import safe_cell, token_count, with_prefix
 from studies.overheads import is_before

@@ -24,7 +24,7 @@ from advisor.answers.explore.changes import GOALS, best_effects
 from advisor.show.report.blocks import TableBlock
 from advisor.show.report.formats import render
 from advisor.show.report.layout import sections
-from advisor.show.words.next_steps import change_text
+from advisor.show.words.compare import change_text
 from advisor.text import (
     MERITS,
     counted,

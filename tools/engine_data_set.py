@@ -23,7 +23,7 @@ import yaml
 from advisor.measured.ingest.columns import COLUMNS as TABLES
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.device import ProfilingError, StopOnSignal
-from advisor.profiling.engine.machine import hardware
+from advisor.profiling.engine.command import hardware
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import COLUMNS, Outcome, run
 from studies.engine_designs import PREFIX

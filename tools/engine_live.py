@@ -28,13 +28,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from advisor.answers.best_k import KRange
 from advisor.answers.by_batch import schedule_for
 from advisor.answers.engines.export import export_scenario
-from advisor.answers.round_costs import KRange
 from advisor.measured.ingest.read import read_upload
 from advisor.predict.scenario import build_scenario
-from advisor.profiling.engine.drafting import head_config
-from advisor.profiling.engine.plan import Plan
+from advisor.profiling.engine.plan import Plan, head_config
 from advisor.profiling.engine.runner import end, run
 
 ROOT = Path(__file__).resolve().parents[1]

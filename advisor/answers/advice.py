@@ -1,15 +1,19 @@
-"""advise(): a scenario in, an answer out. The one place that strings the steps together."""
+"""advise(): a scenario in, an answer out. The one place that strings the steps together.
+
+Also what one band is made of: the band that each kind of uncertainty would give alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from advisor.answers.best_k import (
     DraftRow,
+    KRange,
     break_even_batch,
     draft_rows,
     graph_texts,
@@ -19,12 +23,11 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
-from advisor.answers.round_costs import KRange
 from advisor.answers.schedule import schedule_texts
 from advisor.measured.published import PublishedRun, gain_factor, runs_beside
 from advisor.physics import laws
-from advisor.physics.bands import BAND_LEVEL, SIMULATED
-from advisor.physics.components import BY_KEY
+from advisor.physics.bands import BAND_LEVEL, SIMULATED, Draws, make_draws
+from advisor.physics.components import BY_KEY, KERNELS, OVERHEADS
 from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
@@ -32,6 +35,42 @@ from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Prediction, Tier
 from advisor.text import MERITS, counted
+
+
+@dataclass(frozen=True)
+class BandPart:
+    """The band of a speedup when only one kind of constant is uncertain. [-]"""
+
+    what: str
+    low: float
+    high: float
+    share: float
+    """Of the variance of the logarithm, over all parts. [-]"""
+
+
+def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
+    """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
+    rows = []
+    for label, draws in _alone(make_draws(setup.costs)):
+        curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
+        log_sd = float(np.std(np.log(curve.draws[:, 0, 0])))
+        rows.append((label, float(curve.low[0, 0]), float(curve.high[0, 0]), log_sd**2))
+    total = sum(variance for *_, variance in rows) or 1.0
+    return tuple(BandPart(label, low, high, variance / total) for label, low, high, variance in rows)
+
+
+def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
+    """Draws in which one kind varies and all others stay at their centre."""
+    central, no_error = {name: np.ones_like(x) for name, x in draws.factor.items()}, np.zeros_like(draws.routing_z)
+    still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
+    kernels = {component.key: draws.factor[component.key] for component in KERNELS}
+    overheads = {component.key: draws.factor[component.key] for component in OVERHEADS}
+    yield "Kernel times", replace(still, factor=central | kernels)
+    yield "Launch and host times", replace(still, factor=central | overheads)
+    yield "Routing", replace(still, routing_z=draws.routing_z)
+    yield "Accepted length", replace(still, acceptance_z=draws.acceptance_z)
+    yield "What the model leaves unexplained", replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z)
+
 
 _HARDLY = 1.1
 """Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""

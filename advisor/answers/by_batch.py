@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.best_k import last_batch, recommended_draft, within_limit
-from advisor.answers.round_costs import IntArray, KRange, k_at, k_running_at
+from advisor.answers.best_k import IntArray, KRange, k_at, k_running_at, last_batch, recommended_draft, within_limit
 from advisor.answers.schedule import (
     SWITCH_COST,
     KValues,

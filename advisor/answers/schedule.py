@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.answers.round_costs import (
+from advisor.answers.best_k import (
     KRange,
     idle_speedup,
     interpolate_batches,
@@ -19,8 +19,8 @@ from advisor.answers.round_costs import (
 )
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.predict.scenario import carried_text
 from advisor.predict.setup import Setup
-from advisor.predict.usual import carried_text
 from advisor.prediction import Array
 
 SWITCH_COST = PER_K_LOG_SD

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.answers.advice import Advice, gain_text
-from advisor.answers.best_k import DraftRow, recommended_draft
-from advisor.answers.round_costs import interpolate_batches
+from advisor.answers.best_k import DraftRow, interpolate_batches, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
@@ -34,9 +33,9 @@ from advisor.profiles import PROFILES
 from advisor.text import counted
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
+    from advisor.answers.advice import BandPart
     from advisor.answers.design.space import DesignSpace
     from advisor.measured.refit_result import Errors
-    from advisor.predict.band_parts import BandPart
 
 _HARDLY = 1.05
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
@@ -479,7 +478,7 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
 
 def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
     """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
-    from advisor.predict.band_parts import band_parts
+    from advisor.answers.advice import band_parts
 
     batch = float(refitted.scenario.batch_size)
     parts = [

@@ -10,20 +10,20 @@ import shlex
 import signal
 import sys
 import threading
+from functools import cache
 
 import click
 
 from advisor import __version__
-from advisor.cli.called import as_called, program
 from advisor.prediction import AdvisorError
 
-__all__ = ["main", "root"]
+__all__ = ["as_called", "main", "program", "root"]
 _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "Decide": (
         "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32",
         {
             "advise": ("advise", "How many tokens to draft, how much faster, how sure, what to launch."),
-            "explain": ("explain", "How one prediction was made, formula by formula."),
+            "explain": ("advise", "How one prediction was made, formula by formula."),
             "schedule": ("runtime", "K by batch size and context, and what it gains."),
             "export": ("runtime", "Write the schedule as vLLM or SGLang loads it."),
             "simulate": ("runtime", "Compare ways to choose K while serving."),
@@ -35,7 +35,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "curve": ("curve", "Speedup over batch and K as CSV."),
             "explore": ("explore", "Vary any field, rank models at your load, or compare scenarios."),
             "design": ("design", "Which MoE to train instead, at equal quality."),
-            "expert-ranks": ("expert_ranks", "Experts on ranks: imbalance, copies of hot experts, exchange."),
+            "expert-ranks": ("data", "Experts on ranks: imbalance, copies of hot experts, exchange."),
         },
     ),
     "Measure": (
@@ -81,6 +81,21 @@ _LONGEST = 1200
 
 _OBJECTS = 100_000
 """New objects between two looks for garbage: an answer makes fewer, and looking takes a tenth of its time. [-]"""
+
+
+@cache
+def program() -> str:
+    """Name that was typed: `advisor`, or a Python with `-m advisor`."""
+    words = sys.orig_argv
+    at = words.index("-m") + 1 if "-m" in words else len(words)
+    return shlex.join(words[: at + 1]) if words[at : at + 1] == ["advisor"] else "advisor"
+
+
+def as_called(text: str) -> str:
+    """Text with its commands under the name that the user called."""
+    if program() == "advisor":
+        return text
+    return re.sub(r"(^ *|`)(?:python -m )?advisor ", lambda found: f"{found[1]}{program()} ", text, flags=re.MULTILINE)
 
 
 class _Lazy(click.Group):

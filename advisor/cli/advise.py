@@ -1,4 +1,4 @@
-"""`advise`: the answer to one scenario, short on a terminal, whole as JSON."""
+"""`advise`: the answer to one scenario, short on a terminal, whole as JSON. `explain`: how a number of it was made."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.answers.advice import Advice, answer_values
+from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
-from advisor.answers.round_costs import range_values
+from advisor.answers.best_k import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
+from advisor.cli import as_called
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
-from advisor.cli.called import as_called
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
-from advisor.show.table import Table
-from advisor.show.words.answer import short_answer
-from advisor.show.words.schedule import DRAFTS, k_by_batch_table
+from advisor.show.table import Table, matrix
+from advisor.show.words.answer import DRAFTS, k_by_batch_table, short_answer
 from advisor.text import MERITS
 
 if TYPE_CHECKING:
     from advisor.answers.explore.changes import NextSteps
     from advisor.predict.spend import MeasuredPower, Spend
+    from advisor.show.explain.round import Derivation
 
 GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 """Those of answers/explore/changes.py, which an answer without next steps does not load."""
@@ -57,8 +58,8 @@ def advise(
     spend = spend_of(advice, usd_per_hour, power_log, power_k) if as_json or verbose or asked else None
     if as_json:
         from advisor.answers.explore.changes import next_steps
+        from advisor.show.words.compare import steps_document
         from advisor.show.words.load import spend_document
-        from advisor.show.words.next_steps import steps_document
 
         told = None if spend is None else spend_document(spend)
         out.print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
@@ -129,7 +130,7 @@ def _print_more(advice: Advice, goal: str) -> None:
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
     from advisor.cli.measured_files import read_bytes  # readers of files need pandas, an answer does not
-    from advisor.measured.ingest.logs import read_power_log
+    from advisor.measured.ingest.traces import read_power_log
     from advisor.predict.spend import MeasuredPower
 
     log = read_power_log(file.name, read_bytes(file))
@@ -196,7 +197,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 def _print_next(steps: NextSteps, goal: Any) -> None:
     """The three changes that help most, with what each comparison leaves out."""
     from advisor.answers.explore.changes import best_effects
-    from advisor.show.words.next_steps import effects_table, none_text, unoffered_texts
+    from advisor.show.words.compare import effects_table, none_text, unoffered_texts
 
     best = best_effects(steps, goal)
     click.echo()
@@ -207,3 +208,83 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
     out.print_table(effects_table(best, goal))
     out.print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
     out.print_labelled("not offered", unoffered_texts(steps))
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--k", "n_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
+@click.option("--nearby/--no-nearby", default=True, show_default=True, help="Show measured points near it.")
+@out.json_option("Machine-readable output, SI units.")
+def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool) -> None:
+    """Show how the speedup at --batch and --k was made.
+
+    It prints formulas, numbers, sources, and measured points near it.
+    """
+    from advisor.show.explain.round import derive  # an answer shows no formulas
+    from advisor.show.explain.steps import GROUPS, step_text
+    from advisor.show.words.explain import BAND_PARTS, CONSTANTS
+
+    advice = advise_scenario(scenario)
+    k = advice.curve_k if n_draft is None else n_draft
+    made = derive(advice.setup, scenario.batch_size, k)
+    kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
+    if as_json:
+        found = {"kernels_nearby": kernels, "speedups_nearby": speedups, "warnings": advice.warnings}
+        out.print_json(_derivation_document(advice.setup, made) | found)
+        return
+    for group in GROUPS:
+        steps = made.of(group)
+        if steps:
+            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}")
+        for step in steps:
+            note = step.note.rstrip(".")
+            click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
+        out.say("")
+    out.say("Where the likely range comes from, each kind of uncertainty alone")
+    out.print_table(Table(BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
+    out.say("\nConstants")
+    out.print_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))).on_paper())
+    _print_nearby(kernels, speedups)
+    out.print_labelled("warning", advice.warnings)
+
+
+def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:
+    if kernels:
+        from advisor.show.words.explain import KERNELS
+
+        out.say("\nKernel measurements near it")
+        out.print_table(Table(KERNELS, kernels).on_paper())
+    if speedups:
+        out.say("\nPublished speedups near it")
+        rows = [tuple(map(str, item.values())) for item in speedups]
+        out.print_table(matrix(tuple(speedups[0]), rows, "l" * len(speedups[0])))
+
+
+def _derivation_document(setup: Setup, made: Derivation) -> dict[str, Any]:
+    from advisor.show.explain.steps import step_text
+
+    return {
+        "scenario_hash": setup.scenario.hash,
+        "batch_size": made.batch_size,
+        "n_draft": made.n_draft,
+        "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
+        "band_parts": band_parts(setup, made.batch_size, made.n_draft),
+        "constants": made.constants,
+    }
+
+
+def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Measured points as records. Without a usable store a note, and none."""
+    from advisor.measured.store import open_store
+    from advisor.show.explain.nearby import near_kernels, nearest_speedups, published_speedups
+
+    scenario = setup.scenario
+    try:
+        with open_store() as store:
+            kernels = near_kernels(store, setup, made.batch_size, made.n_draft).to_dict("records")
+    except AdvisorError as error:
+        click.echo(f"note: no measured kernels: {error}", err=True)
+        kernels = []
+    if scenario.model_config_json:
+        return kernels, []
+    points = published_speedups(scenario.hardware_id, scenario.model_id, setup.placement.gpus)
+    return kernels, nearest_speedups(points, made.batch_size, made.n_draft).to_dict("records")

@@ -14,7 +14,7 @@ import click
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
-from advisor.cli.called import program
+from advisor.cli import program
 from advisor.cli.output import print_labelled
 from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
@@ -25,14 +25,16 @@ from advisor.predict.scenario import (
     Scenario,
     ScenarioFile,
     build_scenario,
+    drafted,
     load_example,
     load_scenario_file,
     parse_loads,
     read_loads,
+    split_gpus,
+    usual_tensor_parallel,
     write_loads,
 )
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
-from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 from advisor.text import counted, number_of, printable, token_count, typed_number
@@ -99,6 +101,12 @@ class GpusOf(NamedTuple):
     hardware_id: str
 
 
+def gpus_of(text: str) -> GpusOf:
+    """GPUs as typed, `8xH200`."""
+    n_gpus, name = split_gpus(text)
+    return GpusOf(n_gpus, hardware_asked(name))
+
+
 class _Gpus(_Ascii, click.types.IntParamType):
     """GPUs in all, typed as 8 or 8xH200."""
 
@@ -113,8 +121,7 @@ class _Gpus(_Ascii, click.types.IntParamType):
             )
         if not isinstance(value, str) or typed_number(value) is not None or not value[:1].isdigit():
             return super().convert(value, param, ctx)
-        n_gpus, name = split_gpus(value)
-        return GpusOf(n_gpus, hardware_asked(name))
+        return gpus_of(value)
 
 
 class TokenCount(click.ParamType):
@@ -439,8 +446,7 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
     """
     if re.search(r":\d+(\.\d+)?=", given) is None:
         from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
-        from advisor.measured.own_points import rows_of
-        from advisor.measured.own_sweep import plain_sweep_of
+        from advisor.measured.own_points import plain_sweep_of, rows_of
 
         path = Path(given)
         path = path / "data.csv" if is_there(path / "data.csv") else path  # of a run of `profile --engine`

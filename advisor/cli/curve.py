@@ -14,9 +14,8 @@ from advisor.cli.asked import ScenarioCommand
 from advisor.cli.output import json_option, path_option, print_json, print_labelled, whole_numbers
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, example_ids, load_example
+from advisor.predict.scenario import Scenario, carried_text, example_ids, load_example
 from advisor.predict.setup import Setup
-from advisor.predict.usual import carried_text
 from advisor.prediction import Tier
 from advisor.text import counted, csv_text
 

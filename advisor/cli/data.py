@@ -3,6 +3,8 @@
 `diagnose`: why a run with speculation is slow.
 
 `trace`: routing parameters from a user's own expert ids.
+
+`expert-ranks`: experts on ranks, by a trace or by loads: imbalance, copies of hot experts, exchange.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import click
 
 from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli import output as out
-from advisor.cli.asked import given_acceptance, retyped, scenario_words
+from advisor.cli.asked import ScenarioCommand, given_acceptance, retyped, scenario_words
 from advisor.cli.measured_files import (
     document_path,
     documents_of,
@@ -31,8 +34,9 @@ from advisor.cli.measured_files import (
     read_bytes,
     reading_options,
 )
+from advisor.cli.output import json_option, path_option, print_json, print_labelled, print_table, say, whole_numbers
 from advisor.cli.own import read_config
-from advisor.measured.ingest.documents import DOCUMENT_OF
+from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import build as build_store
@@ -40,15 +44,22 @@ from advisor.measured.store_build import status as store_status
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.architecture import attention_share_of_active, parameter_counts, weight_bytes
 from advisor.physics.draft import drafter_ids, load_drafter
+from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import expert_loads
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.touched_experts import RoutingPreset, write_own_routing
-from advisor.predict.scenario import write_loads
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, write_loads
 from advisor.predict.scenario_fields import FIELDS
+from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
+from advisor.show.words.expert_ranks import document as ranks_document
+from advisor.show.words.expert_ranks import exchange_table, exchange_text, layout_table, rank_table, warnings
+from advisor.show.words.expert_ranks import notes as ranks_notes
+from advisor.show.words.expert_ranks import verdict as ranks_verdict
 from advisor.text import counted
 
 if TYPE_CHECKING:
@@ -437,3 +448,57 @@ def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> t
     if moe is None:
         raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
     return moe.n_experts, layer_counts(architecture)
+
+
+@click.command(cls=ScenarioCommand)
+@path_option("--trace", "traces", multiple=True, help="Routing trace, as of `trace` [default: --expert-loads]; repeat.")
+@click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
+@click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
+@click.option("--expert-groups", type=click.IntRange(1, 65536), default=1, help="Groups kept on one node.")
+@json_option()
+def expert_ranks(
+    scenario: Scenario,
+    traces: tuple[Path, ...],
+    copies: str | None,
+    ranks_per_node: int | None,
+    expert_groups: int,
+    as_json: bool,
+) -> None:
+    """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange.
+
+    Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
+    """
+    tried = tuple(whole_numbers("--copies", copies)) if copies is not None else ()
+    answer = ranks_answer(*_traffic(scenario, traces), LayoutOptions(tried, ranks_per_node, expert_groups))
+    if as_json:
+        print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
+        return
+    say(ranks_verdict(answer))
+    say("\nLayouts, each at its recommended K:")
+    print_table(layout_table(answer))
+    say("\nExperts in order, by K:")
+    print_table(rank_table(answer))
+    say(f"\n{exchange_text(answer)}")
+    if answer.moved:
+        print_table(exchange_table(answer))
+    click.echo()
+    print_labelled("note", ranks_notes(answer))
+    print_labelled("warning", warnings(answer))
+
+
+def counted_ranks(scenario: Scenario) -> RanksAnswer:
+    """Experts on the scenario's ranks, counted on its loads, or else on its preset's spread."""
+    return ranks_answer(*_traffic(scenario, ()))
+
+
+def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traffic]:
+    """The scenario, with its routing from the trace where one is given, and the choices to place for."""
+    if traces and scenario.expert_loads is not None:
+        raise AdvisorError("give --trace or --expert-loads, not both")
+    setup = load_setup(scenario.model_copy(update={"redundant_experts": None}))
+    if not traces:
+        return setup, traffic_of(setup, scenario.expert_loads)
+    moe = setup.router.moe
+    read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
+    traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
+    return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic

@@ -29,7 +29,6 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.table import Column, Table
-from advisor.show.words import one_design as one_words
 from advisor.show.words import regions as map_words
 from advisor.show.words.design import answer_document, candidate_rows, losses_text
 from advisor.text import csv_text, typed_number
@@ -121,8 +120,8 @@ def design(
     if targets:
         one = maps.one_design(scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question)
         space, best = one.cells.spaces[0], None if one.best is None else one.best.index
-        rows, tell = one_words.one_design_rows(one), partial(_tell_one, one)
-        document = one_words.one_design_document(one)
+        rows, tell = map_words.one_design_rows(one), partial(_tell_one, one)
+        document = map_words.one_design_document(one)
     elif is_map:
         columns = [] if places is None else [parse_place(x, scenario.hardware_id) for x in places.split(",")]
         drawn = maps.region_map(scenario, columns, None if batches is None else list(batches), **question)
@@ -158,15 +157,15 @@ def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | 
 
 def _tell_one(one: maps.OneDesign) -> None:
     """One design for several targets, in words and tables."""
-    for text in (one_words.one_design_verdict(one), one_words.against_baseline(one), one_words.one_design_price(one)):
+    for text in (map_words.one_design_verdict(one), map_words.against_baseline(one), map_words.one_design_price(one)):
         out.say(text)
     click.echo()
-    out.print_table(one_words.one_design_table(one))
+    out.print_table(map_words.one_design_table(one))
     if one.choices:
         out.say("\nExpected loss of the best designs, over the targets and at each:")
-        out.print_table(one_words.choices_table(one))
+        out.print_table(map_words.choices_table(one))
     click.echo()
-    out.print_labelled("note", one_words.one_design_notes(one))
+    out.print_labelled("note", map_words.one_design_notes(one))
 
 
 def _tell_map(drawn: maps.RegionMap) -> None:

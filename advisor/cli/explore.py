@@ -18,9 +18,8 @@ from advisor.cli import asked
 from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
-from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example
+from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example, usual_tensor_parallel
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
-from advisor.predict.usual import split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix
@@ -181,9 +180,7 @@ def _placed(
         raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
     machines = [asked.GpusOf(count, one) for one in hardware for count in counts]
     if named:
-        machines = [
-            asked.GpusOf(count, hardware_asked(name)) for count, name in (split_gpus(str(one)) for one in counts)
-        ]
+        machines = [asked.gpus_of(str(one)) for one in counts]
     by_hand = bool((_PLACED - names) & (varied.keys() | typed))
     if not machines or (by_hand and not named):
         return varied, []

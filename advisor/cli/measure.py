@@ -24,7 +24,7 @@ from advisor.cli import measured_files as reading
 from advisor.cli import output as out
 from advisor.cli.asked import given_acceptance, retyped, scenario_words
 from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
-from advisor.measured.ingest.documents import DOCUMENT_OF
+from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.remap import EXAMPLE, own_headers
 from advisor.measured.ingest.result import csv_of, measured_length, open_questions
@@ -36,11 +36,10 @@ from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted, frame_csv, json_text, wrapped
 
 if TYPE_CHECKING:
-    from advisor.measured.moesd import MoesdFit
+    from advisor.measured.validation import MoesdFit
 
 
 @click.command()
@@ -156,8 +155,8 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
     """
     from advisor.catalog.adjustment import write_adjustment
-    from advisor.measured.moesd import moesd_of
     from advisor.measured.refit import adjustment_of, refit_chosen
+    from advisor.measured.validation import moesd_of
 
     show = out.progress("fitting")
     rows, failed, points, refused = _rows_to_fit(paths, given, not as_json)
@@ -193,6 +192,8 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
 
 def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None) -> None:
     """What a refit found, and what speaks against it."""
+    from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
+
     out.say(answer.sentence + "\n")
     out.print_table(Table(PARAMETERS, answer.parameters))
     _say_borrowed(points)

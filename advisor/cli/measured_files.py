@@ -14,8 +14,7 @@ import click
 import pandas as pd
 
 from advisor.cli.own import hardware_asked, hardware_fields, model_fields
-from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS
-from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
@@ -23,8 +22,7 @@ from advisor.measured.ingest.rows import Measured, combine, complete, resolve_na
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
 from advisor.physics.acceptance import parse_acceptance
-from advisor.predict.scenario import load_scenario_file
-from advisor.predict.usual import split_gpus
+from advisor.predict.scenario import load_scenario_file, split_gpus
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
 from advisor.text import number_of

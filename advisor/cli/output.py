@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from advisor.cli.called import as_called, program
+from advisor.cli import as_called, program
 from advisor.prediction import AdvisorError
 from advisor.profiles import write_whole
 from advisor.text import json_text, typed_number, wrapped

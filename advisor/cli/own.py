@@ -19,8 +19,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import checkpoint_name, model_ids, with_quantisation_file
 from advisor.cli.output import print_labelled
 from advisor.physics.hardware import hardware_ids, load_hardware
-from advisor.predict.scenario import MAX_CONFIG_BYTES
-from advisor.predict.usual import named_model
+from advisor.predict.scenario import MAX_CONFIG_BYTES, named_model
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 

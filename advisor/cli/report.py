@@ -32,11 +32,10 @@ from advisor.answers.explore.questions import view_of as sweep_view
 from advisor.answers.explore.sweep_files import read_sweep_files
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
+from advisor.cli import program
 from advisor.cli.advise import spend_of
 from advisor.cli.asked import FILE_DATE, ScenarioCommand
-from advisor.cli.called import program
-from advisor.cli.data import build
-from advisor.cli.expert_ranks import counted_ranks
+from advisor.cli.data import build, counted_ranks
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import json_option, path_option, print_json, progress, spend_options, write_file
 from advisor.measured.profiler_runs import engine_python

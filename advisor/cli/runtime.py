@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from advisor.answers.best_k import costs_of, range_values
 from advisor.answers.by_batch import (
     BatchHistogram,
     RuntimeSchedule,
@@ -18,7 +19,6 @@ from advisor.answers.by_batch import (
 )
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model, write_export
-from advisor.answers.round_costs import costs_of, range_values
 from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
@@ -34,7 +34,7 @@ from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.scenario import Scenario
 from advisor.profiles import read_file, shown_path
 from advisor.show.table import Column, Table
-from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
+from advisor.show.words.answer import k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)

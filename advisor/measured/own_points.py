@@ -1,4 +1,7 @@
-"""A user's own measured rows beside the curve of the very model and accelerator that they were measured on."""
+"""A user's own measured rows beside the curve of the very model and accelerator that they were measured on.
+
+Those without drafts are a plain sweep, which a scenario can carry.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import pandas as pd
 
 from advisor.catalog.hardware import own_digest
 from advisor.catalog.models import config_digest
-from advisor.measured.ingest.columns import Numbers
-from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.ingest.columns import DOCUMENT_OF, Numbers, lacks_document
 from advisor.measured.row_questions import copies_sharing
+from advisor.predict.plain_sweep import LEAST_BATCHES, MOST_BATCHES, write_sweep
 from advisor.predict.scenario import Scenario
-from advisor.prediction import Array
+from advisor.prediction import AdvisorError, Array
+from advisor.text import counted
 
 _ALIKE = ("batch_size", "tensor_parallel", "engine", "engine_version", "weight_dtype", "kv_dtype", "context_tokens")
 _RAN_ALIKE = ("captured", "async_scheduling", "routing")
@@ -102,3 +106,41 @@ def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, floa
         (float(batch), int(k)): {name: float(value) for name, value in cell.items()}
         for (batch, k), cell in medians.astype(float).iterrows()
     }
+
+
+def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
+    """Sweep of plain decoding (K = 0) in a points frame, as a scenario carries it.
+
+    Equal batches count by their median.
+
+    Rows that do not say where they were measured count as the scenario's.
+    Raises AdvisorError saying what was found where these are not enough batches.
+    """
+    rows = rows_of(_placed(frame, scenario), scenario)
+    rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
+    context = rows["context_tokens"].fillna(scenario.context_tokens)
+    same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
+    others = "".join(f"; there are rows at context {each:,.0f}" for each in context[~np.asarray(same, bool)].unique())
+    rows = rows[same.to_numpy(dtype=bool, na_value=False)]
+    times = rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
+    steps = times.groupby(rows["batch_size"].astype(float)).median().dropna()
+    if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:
+        raise AdvisorError(
+            f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with tpot_s or "
+            f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, {scenario.engine}, "
+            f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of context; a plain sweep "
+            f"has {LEAST_BATCHES} to {MOST_BATCHES}{others}"
+        )
+    return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
+
+
+def _placed(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
+    """Points whose rows without a place are the scenario's, and its own by name where they hold no document."""
+    out = frame.assign(engine=frame["engine"].fillna(scenario.engine))
+    for column, document in DOCUMENT_OF.items():
+        out[column] = out[column].fillna(getattr(scenario, column))
+        if (text := getattr(scenario, document)) is not None:
+            meant = lacks_document(out, column) & out[column].eq(getattr(scenario, column)).to_numpy(dtype=bool)
+            said = out[document] if document in out else pd.Series(None, index=out.index, dtype=object)
+            out[document] = said.astype(object).mask(meant, text)
+    return out

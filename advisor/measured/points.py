@@ -14,14 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
     QUANTITIES,
+    SOURCE_COLUMNS,
     Observations,
     joined,
+    laboratory_of_row,
     number,
     observe,
+    set_apart,
     time_columns,
 )
 from advisor.measured.own_points import carried_from

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.catalog.hardware import own_digest
-from advisor.measured.expert_time import ExpertTime, expert_time
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
@@ -34,7 +33,7 @@ from advisor.measured.multipliers import (
 from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
-from advisor.measured.readings import Rival, rivals
+from advisor.measured.readings import ExpertTime, Rival, expert_time, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
     KindErrors,

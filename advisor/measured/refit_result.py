@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.adjustment import change_text
-from advisor.measured.expert_time import ExpertTime
 from advisor.measured.points import Refused
-from advisor.measured.readings import Rival
+from advisor.measured.readings import ExpertTime, Rival
 from advisor.predict.curve import draft_odds, recommended
 from advisor.prediction import Array
 from advisor.text import counted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.catalog.graphs import Ran
+from advisor.catalog.engines import Ran
 from advisor.physics import laws
 from advisor.physics.acceptance import speedup
 from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws

@@ -7,8 +7,17 @@ import functools
 from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
-from advisor.catalog.engines import OTHER_ENGINE, engine_of, engines, load_engine
-from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, stated_sizes
+from advisor.catalog.engines import (
+    ANY_SIZE,
+    OTHER_ENGINE,
+    Graphs,
+    GraphServer,
+    captured_sizes,
+    engine_of,
+    engines,
+    load_engine,
+    stated_sizes,
+)
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
@@ -21,8 +30,17 @@ from advisor.physics.memory import GIB, MemoryFit
 from advisor.physics.step import Placement
 from advisor.predict.plain_sweep import PlainSweep, not_of, parse_sweep
 from advisor.predict.scenario import Scenario
-from advisor.predict.serving_formats import served_cache, served_weights
-from advisor.predict.setup import Setup, both_costs, memory_of, own_loads, routing_of, with_counted_ranks, with_memory
+from advisor.predict.setup import (
+    Setup,
+    both_costs,
+    memory_of,
+    own_loads,
+    routing_of,
+    served_cache,
+    served_weights,
+    with_counted_ranks,
+    with_memory,
+)
 from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (

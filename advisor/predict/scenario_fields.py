@@ -324,7 +324,7 @@ class ScenarioFields(Frozen):
             help="KV cache; auto: as the checkpoint says, else as the engine chooses for its weights.",
         ),
     ] = "auto"
-    """auto is settled by `serving_formats.served_cache`, which says why."""
+    """auto is settled by `setup.served_cache`, which says why."""
     routing: Annotated[
         str,
         FieldRow(

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.answers.advice import Advice
 from advisor.answers.advice import advise as advise_scenario
-from advisor.answers.round_costs import range_values
+from advisor.answers.best_k import range_values
 from advisor.catalog.hardware import hardware_named
 from advisor.physics.hardware import gpus_of_node, load_hardware
-from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.usual import drafted, named_model, split_gpus, usual_tensor_parallel
+from advisor.predict.scenario import Scenario, build_scenario, drafted, named_model, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file
 from advisor.show.words.answer import short_answer

@@ -30,9 +30,8 @@ from advisor.physics.draft import drafter_ids
 from advisor.predict.field_rows import Catalogue
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import not_of, parse_sweep
-from advisor.predict.scenario import Scenario, loads_shape, parse_loads
+from advisor.predict.scenario import START_ACCEPTANCE, Scenario, loads_shape, parse_loads
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
-from advisor.predict.usual import START_ACCEPTANCE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 from advisor.ui.session import Kept

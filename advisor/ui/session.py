@@ -16,7 +16,7 @@ from advisor.answers.explore.cells import AXES
 from advisor.answers.explore.entrants import BY
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.prediction import AdvisorError
-from advisor.show.charts.explore import SHOWN
+from advisor.show.charts.maps import SHOWN
 
 T = TypeVar("T")
 

@@ -15,14 +15,13 @@ from typing import Any, NoReturn, TypeVar
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.advice import Advice
+from advisor.answers.advice import Advice, band_parts
 from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.measured.points import for_users
 from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
-from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart

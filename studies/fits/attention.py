@@ -16,7 +16,7 @@ import numpy as np
 from advisor.catalog.fit_records import FitParameter, FitRecord, ModuleTable, record_id
 from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, SHARPNESS, latent_block_rows
 from advisor.catalog.measured_shapes import served
-from advisor.measured.fits.solver import (
+from advisor.measured.kernel_fits import (
     band_log_sd,
     fit_relative,
     held_out,

@@ -21,7 +21,7 @@ from advisor.catalog.fit_records import (
     Operation,
     record_id,
 )
-from advisor.measured.fits.solver import (
+from advisor.measured.kernel_fits import (
     fit_relative,
     held_out,
     held_out_errors,

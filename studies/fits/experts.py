@@ -20,23 +20,21 @@ from advisor.catalog.fit_records import (
     ShapeRows,
     record_id,
 )
-from advisor.measured.fits.experts import (
+from advisor.measured.kernel_fits import (
     FORM,
     MOE_KEYS,
     SHAPE,
     UNKNOWN_LOG_SD,
+    LinearFit,
     MoeFit,
     add_touched,
-    fit_moe,
-    frame_work,
-    leave_one_shape_out,
-    two_matrices,
-)
-from advisor.measured.fits.solver import (
-    LinearFit,
     band_log_sd,
     error_quantiles,
+    fit_moe,
+    frame_work,
     held_out_errors,
+    leave_one_shape_out,
+    two_matrices,
 )
 from advisor.physics import laws
 from advisor.physics.touched_experts import local_experts

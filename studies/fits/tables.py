@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.fit_records import Dropped
-from advisor.measured.fits.solver import (
+from advisor.measured.kernel_fits import (
     SERIES,
     LinearFit,
     held_out,

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import FitRecord, MeasuredTable, load_measured, load_records
-from advisor.measured.fits.experts import SHAPE, add_touched, leave_one_shape_out
-from advisor.measured.fits.solver import error_quantiles
+from advisor.measured.kernel_fits import SHAPE, add_touched, error_quantiles, leave_one_shape_out
 from advisor.measured.store import Store
 from advisor.physics import laws
 from studies.calibration import GATED_HARDWARE, gate_results, gated_tables, one_gpu_moe_table

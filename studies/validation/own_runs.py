@@ -17,7 +17,7 @@ import pandas as pd
 from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.laboratories import laboratory_of
+from advisor.measured.observations import laboratory_of
 from advisor.measured.points import with_costs
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret

@@ -12,8 +12,7 @@ import pytest
 
 from advisor.answers import advice as module
 from advisor.answers.advice import Advice, advice_on, advise, bound_of, chance_text
-from advisor.answers.best_k import DraftRow
-from advisor.answers.round_costs import k_at
+from advisor.answers.best_k import DraftRow, k_at
 from advisor.answers.summary import likely_text
 from advisor.measured.published import PublishedRun, runs_beside
 from advisor.predict.curve import curve_for

@@ -15,21 +15,23 @@ from advisor.answers.advice import advise
 from advisor.answers.best_k import (
     DraftRow,
     break_even_batch,
+    costs_of,
     draft_rows,
     graph_texts,
+    k_at,
     kernel_cliffs,
     last_batch,
     meets_limit,
     others_text,
     recommended_draft,
+    round_costs,
     sweet_spot,
 )
-from advisor.answers.round_costs import k_at
 from advisor.physics.bands import N_DRAWS, make_draws
 from advisor.predict.curve import Curve, curve_for, draft_odds, excess_loss, recommended, speedup_curve
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
-from advisor.prediction import Tier
+from advisor.prediction import AdvisorError, Tier
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -354,3 +356,33 @@ def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not(
     assert found.first <= 48 <= found.last
     assert any(text.startswith("Avoid 33-") for text in advice.warnings)
     assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)
+
+
+EAGLE = Scenario(acceptance="2.4@3")
+NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
+
+
+def test_costs_charge_one_drafter_pass_for_staying_ready_at_k_0() -> None:
+    curve = speedup_curve(EAGLE)
+    costs = costs_of(curve)
+    one_pass = curve.round_components["draft"][:, 1] + curve.round_components["draft_host"][:, 1]
+    np.testing.assert_allclose(costs.draft_warm_s, one_pass)
+    assert np.all(costs.draft_warm_s > 0)
+    assert np.all(costs_of(curve, keep_drafter_warm=False).draft_warm_s == 0)
+
+
+def test_an_ngram_drafter_costs_no_device_time_to_keep_ready() -> None:
+    curve = speedup_curve(NGRAM)
+    np.testing.assert_allclose(costs_of(curve).draft_warm_s, curve.round_components["draft_host"][:, 1])
+    assert np.all(curve.round_components["draft"] == 0)
+
+
+def test_a_curve_with_missing_k_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="every K"):
+        costs_of(speedup_curve(EAGLE, [1, 8], [0, 3]))
+
+
+def test_costs_refuse_to_extrapolate_over_batch() -> None:
+    costs = round_costs([1, 8], np.ones((2, 3)), [1.0, 1.5, 1.8])
+    with pytest.raises(AdvisorError, match="outside the costs' batches"):
+        costs.dense(9)

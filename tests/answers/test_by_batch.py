@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.best_k import last_batch, recommended_draft
+from advisor.answers.best_k import KRange, costs_of, idle_speedup, k_at, last_batch, recommended_draft
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
@@ -27,7 +27,6 @@ from advisor.answers.by_batch import (
     schedule_values,
     static_ranges,
 )
-from advisor.answers.round_costs import KRange, costs_of, idle_speedup, k_at
 from advisor.answers.schedule import SWITCH_COST, schedule_gain, schedule_texts, values_of
 from advisor.answers.simulation.policies import BatchSchedule, StaticK
 from advisor.answers.simulation.simulator import closed_loop, simulate
@@ -36,7 +35,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.prediction import AdvisorError
-from advisor.show.words.schedule import k_by_context_table
+from advisor.show.words.answer import k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")

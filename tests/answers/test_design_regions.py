@@ -40,7 +40,7 @@ from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.one_design import (
+from advisor.show.words.regions import (
     against_baseline,
     choices_table,
     loss_words,
@@ -48,8 +48,12 @@ from advisor.show.words.one_design import (
     one_design_rows,
     one_design_table,
     one_design_verdict,
+    percent,
+    region_document,
+    region_rows,
+    region_verdict,
+    standing_values,
 )
-from advisor.show.words.regions import percent, region_document, region_rows, region_verdict, standing_values
 
 GRID = DesignGrid(
     n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 20), n_shared=(0, 1, 2), width_step=64

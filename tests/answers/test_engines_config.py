@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from advisor.answers.best_k import KRange
 from advisor.answers.engines.config import merged_rows
 from advisor.answers.engines.sglang import sglang_adaptive_config
 from advisor.answers.engines.vllm import vllm_speculative_config
-from advisor.answers.round_costs import KRange
 from advisor.prediction import AdvisorError
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))

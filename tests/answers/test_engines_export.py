@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from advisor.answers.best_k import KRange, k_at
 from advisor.answers.engines.config import EFFECTS, ExportRequest, export_tags
 from advisor.answers.engines.export import export_engine_config, export_scenario, per_rank, write_export
-from advisor.answers.round_costs import KRange, k_at
 from advisor.catalog.engines import Guard, engines, export_engines, load_engine
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.predict.load import load_setup

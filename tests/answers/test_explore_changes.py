@@ -26,7 +26,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.ratios import RatioRecord
 from advisor.predict.scenario import Scenario
 from advisor.prediction import Tier
-from advisor.show.words.next_steps import outcome_text, steps_document, unoffered_texts
+from advisor.show.words.compare import outcome_text, steps_document, unoffered_texts
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.answers.explore.entrants import read_scores
 from advisor.answers.explore.leaderboard import leaderboard
-from advisor.answers.explore.standing import chance_of_tie, drawn_ratio, loss, on_front
+from advisor.physics.bands import chance_of_tie, drawn_ratio, loss, on_front
 from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import table
 from tests.answers.test_explore_leaderboard import named, question

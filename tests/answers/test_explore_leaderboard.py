@@ -38,12 +38,11 @@ from advisor.answers.explore.leaderboard import (
     leaderboard,
     times_under_draws,
 )
-from advisor.answers.explore.standing import rank_range, ranks
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_profile
 from advisor.catalog.task_transfer import carried
 from advisor.physics.acceptance import load_acceptance_curve, parse_acceptance
-from advisor.physics.bands import make_draws
+from advisor.physics.bands import make_draws, rank_range, ranks
 from advisor.physics.step import Placement
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup, with_placement

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.answers.advice import advise
-from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
+from advisor.answers.own_gap import (
+    OwnVerdict,
+    decision_text,
+    drafts_of,
+    own_verdict,
+    rows_to_compare,
+    steps_beside,
+    verdict_text,
+)
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
-from advisor.show.words.own_gap import decision_text, verdict_text
 
 SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
 ADVICE = advise(SCENARIO)

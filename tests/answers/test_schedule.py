@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from advisor.answers.round_costs import KRange, interpolate_batches, interpolate_losses, k_at, k_running_at
+from advisor.answers.best_k import KRange, interpolate_batches, interpolate_losses, k_at, k_running_at
 from advisor.answers.schedule import (
     SWITCH_COST,
     TIE,
@@ -33,9 +33,8 @@ from advisor.answers.schedule import (
 )
 from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario
-from advisor.predict.usual import carried_text
-from advisor.show.words.schedule import k_by_batch_table
+from advisor.predict.scenario import Scenario, carried_text
+from advisor.show.words.answer import k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 

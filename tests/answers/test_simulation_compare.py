@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.answers.best_k import RoundCosts, costs_of, round_costs
 from advisor.answers.by_batch import ranges_of
-from advisor.answers.round_costs import RoundCosts, costs_of, round_costs
 from advisor.answers.simulation.compare import (
     SimulationPlan,
     SimulationReport,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.answers.round_costs import KRange, RoundCosts, round_costs
+from advisor.answers.best_k import KRange, RoundCosts, round_costs
 from advisor.answers.simulation.policies import (
     BatchSchedule,
     Cascade,

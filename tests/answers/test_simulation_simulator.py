@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.answers.round_costs import KRange, round_costs
+from advisor.answers.best_k import KRange, round_costs
 from advisor.answers.simulation.policies import BatchSchedule, Cascade, StaticK
 from advisor.answers.simulation.simulator import (
     PerPosition,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from advisor.answers.advice import advise
-from advisor.answers.round_costs import KRange
+from advisor.answers.best_k import KRange
 from advisor.answers.summary import (
     accepted_length_flips,
     errors_text,

@@ -55,7 +55,7 @@ def test_plain_over_verify_time_of_the_measured_layer_dips_at_small_batch(qwen_l
 @needs_package
 def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
     from advisor.catalog.kernel_costs import kernel_costs
-    from advisor.measured.fits.solver import touched_under_power_law
+    from advisor.measured.kernel_fits import touched_under_power_law
     from advisor.physics.architecture import WeightDtypes
     from advisor.physics.hardware import load_hardware
     from advisor.physics.step import MoeShape, Placement, routed_time
@@ -76,7 +76,7 @@ def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
 @needs_package
 def test_skewed_rows_are_explained_by_the_experts_they_touch(qwen_layer):
     """Between balanced points, latency is linear in touched experts; the skewed rows must lie on that line."""
-    from advisor.measured.fits.solver import touched_under_power_law
+    from advisor.measured.kernel_fits import touched_under_power_law
 
     balanced = qwen_layer[(qwen_layer["distribution"] == "balanced") & (qwen_layer["num_tokens"] <= 16)]
     balanced = balanced.sort_values("num_tokens")

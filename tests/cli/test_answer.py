@@ -23,14 +23,12 @@ from advisor.cli.advise import GOALS as OFFERED
 from advisor.cli.asked import scenario_from
 from advisor.cli.output import print_table
 from advisor.measured.published import runs_beside
-from advisor.predict.scenario import Scenario
-from advisor.predict.usual import nearest_acceptance, usual_drafter, usual_tensor_parallel
+from advisor.predict.scenario import Scenario, nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.show.report.build import build_report
 from advisor.show.report.layout import curve_finding
 from advisor.show.table import Table
-from advisor.show.words.answer import LINES, WIDTH, shell_lines, short_answer
-from advisor.show.words.schedule import DRAFTS
+from advisor.show.words.answer import DRAFTS, LINES, WIDTH, shell_lines, short_answer
 from tests.command_line import run
 from tests.golden.terminal import COLUMNS, file, page
 

@@ -17,7 +17,7 @@ from advisor.cli.asked import scenario_from
 from advisor.cli.measured_files import read_measured
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import NAMES, log_predicted
-from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.own_points import plain_sweep_of
 from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, refitted, select_points
 from advisor.measured.row_questions import RowQuestion, question_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from advisor.answers.diagnosis.physics import IN_WORDS, Condition, Rule, rule_sets
 from advisor.answers.diagnosis.quantities import quantity
-from advisor.answers.diagnosis.rules import IN_WORDS, Condition, Rule, rule_sets
 
 FILE = Path(__file__).parents[2] / "docs" / "diagnose.md"
 _BLOCK = re.compile(r"(<!-- rules -->\n).*?(?=<!-- end -->)", re.DOTALL)

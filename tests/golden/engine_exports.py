@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from advisor.answers.best_k import KRange
 from advisor.answers.by_batch import schedule_for
 from advisor.answers.engines.config import ExportRequest, ServedModel
 from advisor.answers.engines.export import check_commands, export_engine_config, export_scenario
-from advisor.answers.round_costs import KRange
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError

@@ -14,10 +14,10 @@ import pytest
 import streamlit as st
 
 from advisor.cli import main
-from advisor.measured.ingest.logs import read_power_log
+from advisor.measured.ingest.traces import read_power_log
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
+from advisor.ui.bar import _open, _share_key, _take_file, _take_hardware_file
 from advisor.ui.lab.sweep import _take as sweep_panel_take
 from advisor.ui.measure.drop import take
 from advisor.ui.measure.traces import POWER, take_acceptance, take_trace

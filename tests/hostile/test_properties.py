@@ -17,9 +17,8 @@ from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.measured.ingest.acceptance import read_acceptance_file
-from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.read import read_given, read_upload
-from advisor.measured.ingest.traces import read_trace
+from advisor.measured.ingest.traces import read_power_log, read_trace
 from advisor.predict.scenario import read_scenario
 from advisor.prediction import AdvisorError
 from advisor.text import read_json

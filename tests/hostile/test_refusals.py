@@ -20,9 +20,9 @@ from advisor.answers.simulation import compare
 from advisor.answers.simulation.compare import MAX_TRACE_BYTES, recorded
 from advisor.catalog.hardware import read_own_hardware
 from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, read_acceptance_file
-from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import complete
+from advisor.measured.ingest.traces import read_power_log
 from advisor.predict.scenario import build_scenario, read_loads, read_scenario
 from advisor.prediction import AdvisorError
 from tests.answers.test_design_start import PLAIN

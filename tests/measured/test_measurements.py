@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.measurements import (
     ProfilerSweep,
     dataset_folders,
@@ -22,6 +21,7 @@ from advisor.measured.measurements import (
     sweep_folders,
     sweeps,
 )
+from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from studies.published import read_numbers

@@ -25,7 +25,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import derive
 from advisor.show.table import Table
-from advisor.show.words.constants import PARAMETERS
+from advisor.show.words.explain import PARAMETERS
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -18,12 +18,11 @@ from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.ui import OLD_PATHS
-from advisor.ui.bar.fields import TYPED, understood
-from advisor.ui.bar.more import IN_THE_BAR
+from advisor.ui.bar import IN_THE_BAR
 from advisor.ui.own_data import NAMES
 from advisor.ui.own_data import START as fields_START
-from advisor.ui.serve import live as live_page
-from advisor.ui.state import link_to
+from advisor.ui.serve import panels as live_page
+from advisor.ui.state import TYPED, link_to, understood
 from advisor.ui.state import plain as widgets_plain
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.pages.app_page import go_to, live

@@ -19,9 +19,8 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.design import below_headline, beside_table, dial_value
-from advisor.show.words.one_design import one_design_verdict
-from advisor.show.words.regions import region_verdict
-from advisor.ui.design import targets
+from advisor.show.words.regions import one_design_verdict, region_verdict
+from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
 from tests.pages.app_page import go_to, opened
 from tests.pages.test_app import charts, link, texts
@@ -284,8 +283,8 @@ def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("drawn before it is asked for")
 
-    monkeypatch.setattr(targets, "region_map", refuse)
-    monkeypatch.setattr(targets, "one_design", refuse)
+    monkeypatch.setattr(view, "region_map", refuse)
+    monkeypatch.setattr(view, "one_design", refuse)
     assert not page().exception
 
 

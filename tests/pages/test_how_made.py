@@ -9,7 +9,7 @@ from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario
 from advisor.show.explain.round import derive
 from advisor.show.explain.steps import value_text
-from advisor.ui.serve import live as live_page
+from advisor.ui.serve import panels as live_page
 from advisor.ui.widgets import SECTIONS
 from tests.pages.test_app import app, texts
 

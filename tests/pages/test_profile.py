@@ -23,8 +23,8 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.catalog.hardware import read_own_hardware
 from advisor.measured import profiler_runs as profile
-from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.measurements import read_sweep
+from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
 from tests.measured.sweep_fixture import sweep_rows, write_sweep

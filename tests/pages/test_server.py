@@ -27,7 +27,7 @@ import streamlit as st
 
 from advisor.prediction import AdvisorError
 from advisor.ui import server
-from advisor.ui.serve import check, live
+from advisor.ui.serve import panels
 from advisor.ui.server import element
 from advisor.ui.session import Kept
 from tests.e2e.app_server import free_port, wait_until_up
@@ -249,8 +249,8 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 
         return draw
 
-    monkeypatch.setattr(live, "draw_live", looks("first screen"))
-    monkeypatch.setattr(check, "draw_check", looks("tab"))
+    monkeypatch.setattr(panels, "draw_live", looks("first screen"))
+    monkeypatch.setattr(panels, "draw_check", looks("tab"))
     opened("serve", "Command check")
     assert free == {"first screen": False, "tab": True}
 

@@ -12,11 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.rows import evaluate
-from advisor.predict.scenario import Scenario
-from advisor.predict.usual import START_ACCEPTANCE, nearest_acceptance
+from advisor.predict.scenario import START_ACCEPTANCE, Scenario, nearest_acceptance
 from advisor.ui import state
 from tests.measured.refit_synthetic import synthetic_points
-from tests.measured.test_own_sweep import rows as sweep_rows
+from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, live, opened
 

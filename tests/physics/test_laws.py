@@ -395,7 +395,7 @@ RATES = {
     *("effective_bandwidth", "effective_flops", "peak_flops"),
 }
 ALLOWED = {
-    "measured/fits/solver.py": "p-norm",  # a power law is sampled by its inverse, which ends in a root of powers too
+    "measured/kernel_fits.py": "p-norm",  # a power law is sampled by its inverse, which ends in a root of powers too
     "physics/kernel_costs.py": "a fixed cost",  # two constants are added to one, of which no time is made here
     "catalog/measured_shapes.py": "division by a rate",  # the least a cached token can take, to tell a table that fails
 }

@@ -19,11 +19,11 @@ import yaml
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.touched_experts import touched_experts
 from advisor.profiling.device import ProfilingError
-from advisor.profiling.engine import command, machine, runner
+from advisor.profiling.engine import command, runner
 from advisor.profiling.engine import plan as engine_plan
+from advisor.profiling.engine.child import Strategy
 from advisor.profiling.engine.command import main
 from advisor.profiling.engine.plan import Cell, Plan, Work, cell_facts, routing_parameters, shallower
-from advisor.profiling.engine.routing import Strategy
 from tests.profiling import fake_engine
 
 CONFIG = {"model_type": "qwen3_moe", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
@@ -279,9 +279,9 @@ def test_rates_are_measured_of_a_processor_alone(tmp_path: Path, script: str, sa
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     python.chmod(0o755)
     with pytest.raises(ProfilingError, match=said):
-        machine.hardware(str(python))
+        command.hardware(str(python))
     python.write_text("#!/bin/sh\necho '[4e10, 7e11]'\n", encoding="utf-8")
-    assert json.loads(machine.hardware(str(python)))["bandwidth_bytes_per_s"] == 4e10
+    assert json.loads(command.hardware(str(python)))["bandwidth_bytes_per_s"] == 4e10
 
 
 def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:

@@ -12,9 +12,8 @@ import pytest
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.cells import Explored
 from advisor.answers.explore.questions import sweep_map
-from advisor.show.charts.explore import explored_chart
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
-from advisor.show.charts.maps import REGION_TINTS, design_regions_chart, sweep_chart
+from advisor.show.charts.maps import REGION_TINTS, design_regions_chart, explored_chart, sweep_chart
 from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.measured_shapes import table_behind
-from advisor.measured.fits.solver import touched_under_power_law
+from advisor.measured.kernel_fits import touched_under_power_law
 from advisor.measured.points import published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.measured.store import Store, open_store

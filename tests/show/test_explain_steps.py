@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.answers.advice import advise
+from advisor.answers.advice import advise, band_parts
 from advisor.physics.touched_experts import local_experts, touched_experts
-from advisor.predict.band_parts import band_parts
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, write_loads

@@ -14,7 +14,7 @@ from advisor.answers.explore.cells import AXES, explore
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.explore import explored_chart
+from advisor.show.charts.maps import explored_chart
 from advisor.show.live_answer import (
     dense_twin,
     expected_ratio,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.task_transfer import TRANSFERS
-from advisor.measured.laboratories import laboratory_of, set_apart
+from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import published_rows
 from studies.acceptance_transfer import (
     COLUMNS,

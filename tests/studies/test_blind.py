@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from advisor.measured.laboratories import laboratory_of, set_apart
+from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import measured_times
 from advisor.prediction import AdvisorError
 from advisor.text import RENAMED

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pytest
 
-from advisor.answers.diagnosis.rules import time_spread
+from advisor.answers.diagnosis.physics import time_spread
 from advisor.measured.points import published_rows
 from advisor.measured.published import COLLECTIONS
 from studies.diagnosis import (

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.adjustment import adjusted, parse_adjustment, write_adjustment
-from advisor.measured.expert_time import expert_time
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.points import refit_points
+from advisor.measured.readings import expert_time
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import notes
 from advisor.prediction import BAND_SIGMAS, AdvisorError

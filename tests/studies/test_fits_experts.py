@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.fits.experts import MOE_KEYS, add_touched, leave_one_shape_out
-from advisor.measured.fits.solver import fit_relative
+from advisor.measured.kernel_fits import MOE_KEYS, add_touched, fit_relative, leave_one_shape_out
 from advisor.physics import laws
 from advisor.prediction import AdvisorError
 from studies.fits.dense import MAX_KERNEL_T0_S, all_reduce_record, all_to_all_record, gemm_record

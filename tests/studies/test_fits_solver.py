@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.measured.fits.solver import balanced_counts, sample_counts, touched_under_power_law
+from advisor.measured.kernel_fits import balanced_counts, sample_counts, touched_under_power_law
 from advisor.prediction import AdvisorError
 from studies.fits.experts import clean_table, moe_record
 from studies.fits.tables import NOISY_SHARE, monotone, without_spikes

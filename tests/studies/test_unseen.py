@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.laboratories import laboratory_of
-from advisor.measured.observations import NAMES
+from advisor.measured.observations import NAMES, laboratory_of
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import read_judged
 from studies.fits.held_out import held_out, judge

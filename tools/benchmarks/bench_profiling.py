@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from advisor.measured.fits.sweep import SweepFit, fit_sweep
 from advisor.measured.measurements import read_sweep
+from advisor.measured.sweep_fit import SweepFit, fit_sweep
 from advisor.prediction import AdvisorError
 
 GOAL = 0.08

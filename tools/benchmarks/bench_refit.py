@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.measured.moesd import fit_moesd, moesd_speedup
+from advisor.measured.validation import fit_moesd, moesd_speedup
 from tests.measured.refit_synthetic import refit, synthetic_points
-from tests.measured.test_moesd import FLOORS, grid, pick, truth
+from tests.measured.test_validation import FLOORS, grid, pick, truth
 
 ASKED_S = 0.5
 RUNS = 5

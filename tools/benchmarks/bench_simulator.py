@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from advisor.answers.round_costs import KRange, round_costs
+from advisor.answers.best_k import KRange, round_costs
 from advisor.answers.simulation.policies import BatchSchedule, Cascade, EmaAdaptive, Oracle, StaticK
 from advisor.answers.simulation.simulator import Switching, closed_loop, draw_trace, simulate
 

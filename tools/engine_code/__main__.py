@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_batch import schedule_for
 from advisor.answers.engines.config import EngineExport
 from advisor.answers.engines.export import export_scenario, needs_draft_model, per_rank
-from advisor.answers.round_costs import KRange, k_running_at
 from advisor.catalog.engines import Engine, load_engine
 from advisor.catalog.models import model_ids, model_profile
 from advisor.predict.scenario import Scenario

@@ -10,8 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.engines import load_engine
-from advisor.catalog.graphs import GraphServer, captured_sizes
+from advisor.catalog.engines import GraphServer, captured_sizes, load_engine
 
 VERSIONS = {"vllm": ("0.12.0", "0.24.0", "0.28.0", "0.33.0"), "sglang": ("0.5.23",)}
 """Releases that are tried: one for each rule of profiles/engines, the newest that each holds for."""

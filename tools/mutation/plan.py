@@ -56,7 +56,14 @@ TARGETS = (
     Target("advisor.physics.laws.links", ("tests/physics/test_laws.py",)),
     Target("advisor.physics.step", ("tests/physics/test_step.py",)),
     Target("advisor.physics.acceptance", ("tests/physics/test_acceptance.py",)),
-    Target("advisor.physics.bands", ("tests/physics/test_bands.py",)),
+    Target(
+        "advisor.physics.bands",
+        (
+            "tests/physics/test_bands.py",
+            "tests/answers/test_explore_entrants.py",
+            "tests/answers/test_explore_leaderboard.py",
+        ),
+    ),
     Target(
         "advisor.predict.curve",
         ("tests/predict/test_curve.py", "tests/predict/test_tiers.py", "tests/answers/test_best_k.py"),
@@ -87,10 +94,6 @@ TARGETS = (
     Target("advisor.predict.plain_sweep", ("tests/predict/test_plain_sweep.py",)),
     Target("advisor.predict.prefill", ("tests/predict/test_prefill.py",)),
     Target(
-        "advisor.answers.explore.standing",
-        ("tests/answers/test_explore_entrants.py", "tests/answers/test_explore_leaderboard.py"),
-    ),
-    Target(
         "advisor.answers.explore.cells",
         (
             "tests/answers/test_explore_cells.py",
@@ -120,6 +123,6 @@ TARGETS = (
             "tests/measured/test_ingest_derived.py",
         ),
     ),
-    Target("advisor.show.report.drawings", ("tests/show/test_report_drawings.py",)),
-    Target("advisor.show.charts.explore", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
+    Target("advisor.show.report.paper", ("tests/show/test_report_paper.py",)),
+    Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )

@@ -15,8 +15,7 @@ from advisor.answers.design.candidates import SHAPE_LOG_SD, Band, drawn_at, setu
 from advisor.answers.design.grid import DesignGrid, mixes, widths
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
-from advisor.answers.explore.standing import chance_of_tie, drawn_ratio, loss
-from advisor.physics.bands import band
+from advisor.physics.bands import band, chance_of_tie, drawn_ratio, loss
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario

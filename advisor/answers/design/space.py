@@ -23,7 +23,7 @@ from advisor.answers.design.grid import (
     weight_bytes_each_gpu,
     weights,
 )
-from advisor.catalog.graphs import Ran
+from advisor.catalog.engines import Ran
 from advisor.physics.acceptance import speedup
 from advisor.physics.architecture import Architecture
 from advisor.physics.draft import draft_architecture, draft_time

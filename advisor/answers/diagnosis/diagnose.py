@@ -9,9 +9,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.answers.diagnosis.facts import Run, fact_words, to_add
-from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison
+from advisor.answers.diagnosis.physics import (
+    HOLDS,
+    IN_WORDS,
+    OF_THE_RUN,
+    Compared,
+    Comparison,
+    Condition,
+    Kind,
+    Rule,
+    all_rules,
+)
 from advisor.answers.diagnosis.quantities import Value, quantity
-from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario

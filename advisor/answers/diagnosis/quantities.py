@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from advisor.answers.diagnosis.facts import FACTS, Run, unit_of
 from advisor.answers.diagnosis.physics import Comparison, token_time_s
 from advisor.answers.diagnosis.runs import DEFAULT_ADMITTED, differences, is_mean_batch
-from advisor.catalog.engines import Build, engine_ids, load_engine
-from advisor.catalog.graphs import GraphServer, captured_sizes
+from advisor.catalog.engines import Build, GraphServer, captured_sizes, engine_ids, load_engine
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.physics.hardware import hardware_ids, load_hardware
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from advisor.answers.round_costs import KRange
-from advisor.catalog.engines import load_engine
-from advisor.catalog.graphs import Graphs, grid_sizes
+from advisor.answers.best_k import KRange
+from advisor.catalog.engines import Graphs, grid_sizes, load_engine
 from advisor.prediction import AdvisorError
 
 EFFECTS: dict[str, str] = {

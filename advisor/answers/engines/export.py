@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
 from advisor.answers.engines.vllm import placement_words, vllm_speculative_config
-from advisor.answers.round_costs import KRange, k_running_at
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile

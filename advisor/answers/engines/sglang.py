@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from advisor.answers.best_k import KRange
 from advisor.answers.engines.config import (
     EngineExport,
     ExportRequest,
@@ -21,7 +22,6 @@ from advisor.answers.engines.config import (
     missing_graphs,
     only_k,
 )
-from advisor.answers.round_costs import KRange
 from advisor.catalog.engines import load_engine
 from advisor.prediction import AdvisorError
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from advisor.answers.best_k import KRange
 from advisor.answers.engines.config import (
     EngineExport,
     ExportRequest,
@@ -22,7 +23,6 @@ from advisor.answers.engines.config import (
     only_k,
     widest_k,
 )
-from advisor.answers.round_costs import KRange
 
 FIXED_K_ONLY = ("suffix",)
 """Methods whose proposer takes its length from num_speculative_tokens and nothing else."""

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
 from advisor.answers.explore.entrants import BY, Accepted, Entrant, RankQuestion, architecture_of, entrants_of
-from advisor.answers.explore.standing import rank_range, ranks
 from advisor.physics import laws
 from advisor.physics.architecture import parameter_counts
-from advisor.physics.bands import Draws, make_draws
+from advisor.physics.bands import Draws, make_draws, rank_range, ranks
 from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import memory_fit

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.round_costs import IntArray, KRange, RoundCosts, interpolate_batches
+from advisor.answers.best_k import IntArray, KRange, RoundCosts, interpolate_batches
 from advisor.answers.simulation.policies import (
     BatchSchedule,
     Cascade,

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.round_costs import IntArray, KRange, k_running_at
+from advisor.answers.best_k import IntArray, KRange, k_running_at
 from advisor.prediction import AdvisorError, Array
 
 BoolArray = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.answers.round_costs import IntArray, RoundCosts
+from advisor.answers.best_k import IntArray, RoundCosts
 from advisor.answers.simulation.policies import (
     Controller,
     IterationOutcome,

@@ -17,7 +17,7 @@ import pandas as pd
 from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, model_meant
-from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
+from advisor.measured.ingest.columns import DOCUMENT_OF, empty, lacks_document, put, told_apart
 from advisor.measured.ingest.rows import Measured
 from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json

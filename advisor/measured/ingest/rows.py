@@ -24,10 +24,11 @@ from advisor.measured.ingest.columns import (
     COLUMNS,
     CanonicalColumn,
     TableKind,
+    lacks_document,
     named_format,
+    told_apart,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
-from advisor.measured.ingest.documents import lacks_document, told_apart
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
     MissingField,

@@ -307,7 +307,7 @@ def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
     L: layers. [-]
     T_device: what the device computes in the step. [s]
     Limits: 0 where the device is slower than the launches, which run ahead of it; the same at every batch below that.
-    Source: own derivation, the longer of two that run beside each other; e in `advisor.catalog.graphs`.
+    Source: own derivation, the longer of two that run beside each other; e in `advisor.catalog.engines`.
     """
     return np.maximum(e * L - T_device, 0)
 

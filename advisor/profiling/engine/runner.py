@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import ProfilingError, own_path
-from advisor.profiling.engine.drafting import head_config, model_config
-from advisor.profiling.engine.plan import LOST, Plan, cell_facts
+from advisor.profiling.engine.plan import LOST, Plan, cell_facts, head_config, model_config
 from advisor.profiling.results import rows_text, to_yaml, write_atomically
 
 COLUMNS = (

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from advisor.catalog.adjustment import Adjustment
-from advisor.catalog.engines import class_today
+from advisor.catalog.engines import EAGER_SOURCE, class_today
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records, record_of
-from advisor.catalog.graphs import EAGER_SOURCE
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import NETWORK_FRACTION
 from advisor.physics import laws

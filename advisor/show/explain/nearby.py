@@ -15,7 +15,7 @@ import pandas as pd
 from advisor.catalog.fit_records import FitRecord, load_records
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import table_behind
-from advisor.measured.fits.experts import add_touched, frame_work
+from advisor.measured.kernel_fits import add_touched, frame_work
 from advisor.measured.published import PublishedRun, published_runs
 from advisor.measured.store import Store, kernel_table
 from advisor.physics import laws

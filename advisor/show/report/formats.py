@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import jinja2
 
 from advisor.answers.advice import answer_values, component_times
+from advisor.answers.best_k import range_values
 from advisor.answers.by_batch import context_values
 from advisor.answers.explore.changes import DesignStanding
-from advisor.answers.round_costs import range_values
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -35,13 +35,13 @@ from advisor.show.report.sections import (
     what_binds,
 )
 from advisor.show.table import Table
-from advisor.show.words.constants import NAMED
+from advisor.show.words.answer import accepted_lengths
+from advisor.show.words.compare import CHANGES
 from advisor.show.words.diagnosis import DiagnosisView
+from advisor.show.words.explain import NAMED
 from advisor.show.words.leaderboard import document as board_document
 from advisor.show.words.load import map_document, spend_document
-from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.regions import region_document
-from advisor.show.words.schedule import accepted_lengths
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
@@ -51,7 +51,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def to_html(report: Report) -> str:
     """The whole report. Text is escaped by the template; nothing in it is loaded, and nothing runs."""
-    from advisor.show.report.drawings import drawing
+    from advisor.show.report.paper import drawing
 
     body = sections(report)
     figures = {
@@ -76,7 +76,7 @@ def _template() -> jinja2.Template:
 
 def to_pdf(report: Report, *, brief: bool) -> bytes:
     """The whole report on paper, or its one page."""
-    from advisor.show.report.brief import brief_sections, brief_title
+    from advisor.show.report.layout import brief_sections, brief_title
     from advisor.show.report.paper import typeset_pdf
 
     if brief:

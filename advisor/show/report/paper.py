@@ -1,10 +1,15 @@
-"""A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same bytes each time."""
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same bytes each time.
+
+Charts are drawn once for paper and for HTML: SVG that needs no font.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,14 +17,112 @@ from typing import Any
 
 import matplotlib as mpl
 import typst
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 
+from advisor.answers.advice import ComponentTime, component_times
+from advisor.predict.curve import Curve
 from advisor.prediction import AdvisorError
-from advisor.show.report.blocks import Block, Code, FigureBlock, Section
+from advisor.show.charts.figure import BLUE, ORANGE, VERMILLION
+from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
-from advisor.show.report.drawings import drawing
 from advisor.show.report.layout import key_figures
 from advisor.text import unbroken_ranges
+
+_NEUTRAL = "#6B6B6B"
+"""Reference lines; darker than on screen, since paper is white."""
+_WIDTH_INCHES = 6.9
+_SMALL = 0.005
+"""Components below this share of both steps are drawn as one, `Rest`. [-]"""
+# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
+# argument for it.
+mpl.rcParams["svg.hashsalt"] = "advisor"
+
+
+def drawing(report: Report, key: FigureKey) -> str:
+    """One chart of a report, as SVG."""
+    advice = report.advice
+    if key == "components":
+        figure = draw_components(component_times(advice), advice.curve_k)
+    else:
+        largest = advice.setup.memory.largest_batch
+        figure = draw_speedup(report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def draw_speedup(curve: Curve, n_draft: int, batch: int, largest_batch: int) -> Figure:
+    """Speedup of one K by batch with its band, the batch asked for, and where data or memory end. [x], [-]"""
+    figure, axes = _new(2.6)
+    column, x = curve.column(n_draft), curve.batches.astype(int)
+    low, high = curve.low[:, column], curve.high[:, column]
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
+    look: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "marker": "o", "markersize": 3}
+    axes.plot(x, curve.speedup[:, column], label=f"K = {n_draft}", **look)
+    floor = min(*low, 0.95)
+    axes.set_ylim(floor - 0.04 * (max(high) - floor), max(*high, 1.05) * 1.04)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(x[0], x[-1])
+    axes.axhline(1.0, color=VERMILLION, linewidth=1)
+    axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
+    axes.axvline(batch, color=_NEUTRAL, linestyle=":", linewidth=1.2, label=f"batch {batch:,}")
+    outside = x[curve.extrapolated[:, column]]
+    if outside.size:
+        hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": _NEUTRAL, "hatch": "///"}
+        axes.axvspan(outside[0], x[-1], alpha=0.35, linewidth=0, label="outside the data", **hatched)
+    if largest_batch < x[-1]:
+        axes.axvspan(max(largest_batch, x[0]), x[-1], color=_NEUTRAL, alpha=0.2, linewidth=0, label="does not fit")
+    ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (x)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, frameon=False, fontsize=7.5)
+    return figure
+
+
+def drawn_components(times: Sequence[ComponentTime]) -> list[ComponentTime]:
+    """Components as the chart shows them: tiny ones summed."""
+    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    large = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL]
+    rest = [part for part in times if part not in large]
+    if not rest:
+        return large
+    sums = {"plain_ms": sum(part.plain_ms for part in rest), "round_ms": sum(part.round_ms for part in rest)}
+    return [*large, replace(rest[0], name="rest", label="Rest", **sums)]
+
+
+def draw_components(times: Sequence[ComponentTime], n_draft: int) -> Figure:
+    """Milliseconds by component of a plain step and of one round."""
+    parts = drawn_components(times)[::-1]
+    figure, axes = _new(0.6 + 0.16 * len(parts))
+    places = range(len(parts))
+    hatched: dict[str, Any] = {"color": ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0}
+    of_round: dict[str, Any] = {"color": BLUE, "label": f"round, K = {n_draft}"}
+    axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, **of_round)
+    plain_ms = [part.plain_ms for part in parts]
+    axes.barh([place - 0.2 for place in places], plain_ms, 0.38, label="plain step", **hatched)
+    axes.set_yticks(list(places), [part.label for part in parts])
+    _finish(axes, "Milliseconds", "")
+    axes.legend(loc="lower right", frameon=False, fontsize=7.5)
+    return figure
+
+
+def _new(height_inches: float) -> tuple[Figure, mpl.axes.Axes]:
+    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure, figure.add_subplot()
+
+
+def _finish(axes: mpl.axes.Axes, x_title: str, y_title: str) -> None:
+    axes.set_xlabel(x_title, fontsize=8)
+    axes.set_ylabel(y_title, fontsize=8)
+    axes.tick_params(labelsize=7.5)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
 
 _BREAK = "\ue000"
 """Private-use mark, drawn as nothing; text from users has no private-use characters left."""

@@ -31,6 +31,7 @@ from advisor.show.explain.steps import Step, step_text
 from advisor.show.report.blocks import Block, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
 from advisor.show.table import Column, Table, matrix
+from advisor.show.words.compare import CHANGES
 from advisor.show.words.design import band_text
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.expert_ranks import (
@@ -56,7 +57,6 @@ from advisor.show.words.load import (
 )
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.regions import (
     held_where,
     map_cells_table,

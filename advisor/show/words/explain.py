@@ -1,17 +1,23 @@
-"""What stands behind one prediction, as tables: parts of its band, constants, measured points near it."""
+"""What stands behind one prediction, as tables: parts of its band, constants, a refit's changes, points near it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from advisor.answers.advice import BandPart
+from advisor.catalog.adjustment import change_text
 from advisor.catalog.hardware import drafter_name
 from advisor.physics.draft import drafter_ids
-from advisor.predict.band_parts import BandPart
+from advisor.prediction import Constant
 from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.steps import Quantity, value_text
 from advisor.show.table import Column
+from advisor.text import with_prefix
+
+if TYPE_CHECKING:
+    from advisor.measured.refit_result import RefitParameter
 
 BAND_PARTS: tuple[Column[BandPart], ...] = (
     Column("uncertain", attrgetter("what"), words=True),
@@ -60,3 +66,34 @@ PUBLISHED: tuple[Column[dict[str, Any]], ...] = (
     Column("source", itemgetter("source"), words=True),
 )
 """Of the rows of `nearby.published_speedups`."""
+
+
+NAMED: tuple[Column[tuple[str, Constant]], ...] = (
+    Column("Constant", itemgetter(0), key="name", words=True),
+    Column("Value", lambda row: with_prefix(row[1].value, row[1].unit)),
+    Column(None, lambda row: row[1].value, key="value"),
+    Column(None, lambda row: row[1].unit, key="unit"),
+    Column("Source", lambda row: row[1].source, key="source", words=True),
+    Column("Kind", lambda row: row[1].kind, key="kind", words=True),
+    Column("Confidence", lambda row: row[1].confidence, key="confidence", words=True),
+    Column("Date", lambda row: row[1].date, key="date", words=True),
+)
+"""A constant by its name, with its origin."""
+PARAMETERS: tuple[Column[RefitParameter], ...] = (
+    Column("Constant", lambda item: item.meaning.capitalize(), words=True),
+    Column("Before", lambda item: _amount(item, item.before)),
+    Column("After", lambda item: _amount(item, item.after)),
+    Column("Change", attrgetter("factor"), change_text),
+    Column("Prior uncertainty", attrgetter("prior_log_sd"), "±{:.0%}".format),
+    Column("Posterior uncertainty", attrgetter("log_stderr"), "±{:.0%}".format),
+    Column(
+        "Identified by your data", lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no"
+    ),
+)
+"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""
+
+
+def _amount(item: RefitParameter, value: float) -> str:
+    if item.unit == "s":
+        return f"{value * 1e6:,.1f} \N{MICRO SIGN}s"
+    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}"

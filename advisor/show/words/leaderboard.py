@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from advisor.answers.explore.entrants import By
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
-from advisor.answers.explore.standing import on_front
 from advisor.catalog.hardware import drafter_name, model_name
+from advisor.physics.bands import on_front
 from advisor.predict.field_rows import FieldSection
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Prediction

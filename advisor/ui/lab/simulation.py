@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor.answers.round_costs import costs_of
+from advisor.answers.best_k import costs_of
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
     SimulationPlan,

@@ -16,8 +16,8 @@ from advisor.answers.summary import likely_text, place_text, unlaunched_text
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.show.table import Table
+from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
-from advisor.show.words.schedule import DRAFTS
 from advisor.text import counted, listed
 from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading

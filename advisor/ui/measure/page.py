@@ -9,7 +9,7 @@ import streamlit as st
 
 from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
-from advisor.ui.engine_run import draw_engine_run
+from advisor.ui.lab.profile import draw_engine_run
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in, is_served
 from advisor.ui.measure.verdict import draw_benchmark

@@ -13,8 +13,7 @@ import streamlit as st
 
 from advisor.catalog.hardware import own_drafter
 from advisor.catalog.models import model_ids
-from advisor.measured.ingest.columns import COLUMNS, TableKind
-from advisor.measured.ingest.documents import lacks_document
+from advisor.measured.ingest.columns import COLUMNS, TableKind, lacks_document
 from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers, target_label

@@ -12,8 +12,7 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.logs import PowerLog
-from advisor.measured.ingest.traces import layer_counts, read_traces
+from advisor.measured.ingest.traces import PowerLog, layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit, fit_sequences
 from advisor.physics.touched_experts import write_own_routing

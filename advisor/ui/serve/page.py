@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.ui.serve.check import draw_check
-from advisor.ui.serve.evidence import draw_evidence
-from advisor.ui.serve.explore import draw_explore
-from advisor.ui.serve.live import draw_live, draw_why
+from advisor.ui.serve.panels import draw_check, draw_evidence, draw_explore, draw_live, draw_why
 from advisor.ui.server import in_turn
 from advisor.ui.session import SERVE_TABS
 from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop

@@ -29,8 +29,8 @@ from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_cha
 from advisor.show.explain.round import cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.constants import NAMED
-from advisor.show.words.schedule import accepted_lengths
+from advisor.show.words.answer import accepted_lengths
+from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
 from advisor.ui.state import plain

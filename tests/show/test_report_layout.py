@@ -13,9 +13,9 @@ from advisor.answers.advice import advise
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
-from advisor.show.report.brief import brief_sections
 from advisor.show.report.build import Report, applicable_errors, build_report
 from advisor.show.report.formats import render
+from advisor.show.report.layout import brief_sections
 from tests.show.test_report_formats import PAYLOADS, attacked
 
 DATE = dt.date(2026, 3, 2)

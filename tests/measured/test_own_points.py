@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.cli.measured_files import read_measured
-from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.own_points import plain_sweep_of
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
 from tests.command_line import run

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.catalog.fit_records import IDENTITY, PARAMETERS, Dropped, FitRecord, record_id
-from advisor.measured.fits.experts import FORM, UNKNOWN_LOG_SD, fit_moe, leave_one_shape_out
-from advisor.measured.fits.solver import error_quantiles, held_out_errors, linear_parameters
+from advisor.measured.kernel_fits import (
+    FORM,
+    UNKNOWN_LOG_SD,
+    error_quantiles,
+    fit_moe,
+    held_out_errors,
+    leave_one_shape_out,
+    linear_parameters,
+)
 from advisor.measured.measurements import ProfilerSweep
 from advisor.physics import laws
 from advisor.physics.step import expert_work

@@ -9,8 +9,8 @@ import pytest
 from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
 from advisor.physics.components import BY_KEY
-from advisor.show.report.drawings import draw_components, draw_speedup, drawn_components
 from advisor.show.report.layout import curve_finding
+from advisor.show.report.paper import draw_components, draw_speedup, drawn_components
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 LARGE = 10**6

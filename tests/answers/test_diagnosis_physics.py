@@ -8,8 +8,8 @@ import pytest
 
 from advisor.answers.diagnosis.diagnose import judged, try_rule
 from advisor.answers.diagnosis.facts import FACTS, Run
+from advisor.answers.diagnosis.physics import Kind, Limit, Rule, all_rules, rule_sets
 from advisor.answers.diagnosis.quantities import QUANTITIES, quantity
-from advisor.answers.diagnosis.rules import Kind, Limit, Rule, all_rules, rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
 from advisor.measured.ingest.columns import COLUMNS
 from tests.golden.diagnose_page import FILE, with_rules

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.measurements import read_sweep
+from advisor.measured.sweep_fit import fit_sweep
 from advisor.profiling.results import COLUMNS
 from tests.measured.sweep_fixture import layer_row, sweep_rows, write_sweep
 

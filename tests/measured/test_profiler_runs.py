@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.adjustment import parse_adjustment
-from advisor.measured.engine_runs import rows_of_run, use_of_run
+from advisor.measured.profiler_runs import rows_of_run, use_of_run
 from advisor.measured.refit import before_after, curve_groups, refit_chosen, select_points
 from advisor.measured.refit_result import notes
 from advisor.prediction import AdvisorError

@@ -1,1 +1,0 @@
-"""Fits on measured tables."""

@@ -1,0 +1,331 @@
+"""Panels of Serve: the live answer and its Why, Explore with all models, what was published, a launch line checked."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from advisor.answers.advice import Advice, chance_text
+from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
+from advisor.answers.explore.cells import AXES, Explored, explore
+from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
+from advisor.answers.own_gap import at_batch
+from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
+from advisor.catalog.hardware import model_name
+from advisor.measured.seeds import read_claims
+from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
+from advisor.show.charts.measured import chances_chart
+from advisor.show.explain.nearby import nearest_speedups
+from advisor.show.live_answer import engine_of, live_answer, live_why
+from advisor.show.report.build import check_steps, engine_setup
+from advisor.show.table import Column, Table
+from advisor.show.words.explain import PUBLISHED
+from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
+from advisor.show.words.leaderboard import table as board_table
+from advisor.text import counted
+from advisor.ui.answers import asked, board_for, errors_for, published_for, remembered
+from advisor.ui.bar import said_of
+from advisor.ui.own_data import own_points
+from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
+from advisor.ui.state import plain, show
+from advisor.ui.widgets import ask, download, show_chart, show_claims, show_table, tried
+
+_BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
+_FIGURES: dict[By, str] = {
+    "cost": "USD/M tokens",
+    "speed": "ms/token",
+    "throughput": "tokens/s/GPU",
+    "energy": "J/token",
+}
+"""Column of what is ranked by."""
+
+
+def draw_board(advice: Advice) -> None:
+    """The leaderboard at the scenario's load."""
+    _ask()
+    if (board := tried(board_for, advice.scenario, asked())) is None:
+        return
+    st.markdown(f"**{plain(verdict(board))}**")
+    if board.standings:
+        _table(advice.scenario, board)
+    if placed := own_place(board, advice.scenario.model_id):
+        st.caption(plain(f"In the bar: {placed}"))
+    if board.standings:
+        with st.expander("What this rests on"):
+            st.markdown("\n".join(f"- {plain(text)}" for text in notes(board)))
+    _missed(board)
+
+
+def _ask() -> None:
+    """What is asked besides the scenario's load: the order, sizes and names."""
+    with st.container(key="rank_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.segmented_control("Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True)
+        for key, label in (("rank_min_total", "Min size (B)"), ("rank_max_total", "Max size (B)")):
+            st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, None, key=key, placeholder="any", width=132)
+        st.text_input("Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190)
+
+
+def _table(scenario: Scenario, board: Leaderboard) -> None:
+    """Every ranked model, what ranks them first; the picked row, at first the best, can be opened in the bar."""
+    whole = board_table(board)
+    first = _FIGURES[board.question.by]
+    figures = (first, *(each for each in _FIGURES.values() if each != first))
+    by_label = {column.label: column for column in whole.columns}
+    by_label["model"] = replace(by_label["model"], text=model_name)
+    rest = ("K", "memory", "total B", "accepted", "speedup")
+    order = ("rank", "likely rank", "model", first, "placement", *figures[1:], *rest)
+    key = f"board_{hashlib.sha256(repr(board.question).encode()).hexdigest()[:12]}"
+    picked = show_table(replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True)
+    one = board.standings[picked or 0]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        opened = st.button(
+            f"Open {plain(model_name(one.name))} on {placement_text(one)} in the bar",
+            key="rank_open",
+            on_click=_open,
+            args=(one, load_as_text(board.question.users)),
+        )
+        if opened:
+            st.rerun()  # the board is a fragment, and the bar is not part of it
+        download("All figures as CSV", whole.csv(), f"models-{scenario.hash}.csv", "rank_csv", quiet=True)
+
+
+def _open(one: Standing, users: str) -> None:
+    """Callback: the bar asks for this model as it was ranked."""
+    now = st.session_state
+    now.update(
+        {
+            "model_id": one.name,
+            "n_gpus": one.gpus,
+            "tensor_parallel": one.tensor_parallel,
+            "expert_parallel": one.expert_parallel,
+            "batch_size": math.ceil(max(load_from_text(users).batches) / one.copies),
+            "drafter_id": one.drafter,
+            "routing": "auto",
+        }
+    )
+    if one.accepted != "none":
+        now["acceptance"] = one.acceptance
+
+
+def _missed(board: Leaderboard) -> None:
+    """The models that are not ranked, with the reason of each."""
+    if not board.missed:
+        return
+    with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
+        st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
+        rows = [{"Model": model_name(each.name), "Why": each.reason, "Detail": each.detail} for each in board.missed]
+        st.dataframe(pd.DataFrame(rows), hide_index=True)
+
+
+_, _TABLE, _COMPARE = EXPLORE_AS
+
+
+@remembered(st.cache_resource, shared=64, own=16)
+def _explored(scenario: Scenario, across: str, down: str) -> Explored:
+    return explore(scenario, across, down)
+
+
+@st.fragment
+def draw_explore(advice: Advice) -> None:
+    """The whole tab, drawn anew alone when its own choices change."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        shown_as = st.segmented_control("As", EXPLORE_AS, key="explore_as", required=True)
+        if shown_as != _COMPARE:
+            across = st.selectbox("Across", AXES, key="explore_across", width=150)
+            down = st.selectbox("Down", AXES, key="explore_down", width=150)
+            figure = st.segmented_control("Show", tuple(SHOWN), key="explore_show", required=True)
+    if shown_as == _COMPARE:
+        draw_board(advice)
+        return
+    _cells(advice.scenario, across, down, str(figure), shown_as == _TABLE)
+
+
+def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bool) -> None:
+    if (found := tried(_explored, scenario, across, down)) is None:
+        return
+    if as_table:
+        column = functools.partial(st.column_config.NumberColumn, format=SHOWN[figure][2])
+        named = {name: column() for name in found.columns}
+        st.dataframe(explored_table(found, figure), hide_index=True, column_config=named)
+    else:
+        show_chart(explored_chart(found, figure), "explore", scenario)
+    st.caption(
+        "Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: does not fit in memory."
+    )
+
+
+_FILES = Path(__file__).with_name("browser")
+_KEY = "live_answer"
+
+
+def _script(*names: str) -> str:
+    """The files of one component, joined: a component is one script."""
+    return "\n".join((_FILES / f"{name}.js").read_text(encoding="utf-8") for name in names)
+
+
+_CSS = (_FILES / "live.css").read_text(encoding="utf-8")
+_ANSWER = st.components.v2.component("live_answer", css=_CSS, js=_script("rules", "chart", "kept", "answer"))
+_WHY = st.components.v2.component("live_why", css=_CSS, js=_script("rules", "chart", "kept", "why"))
+
+
+def draw_live(advice: Advice) -> None:
+    """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the scenario's."""
+    scenario = advice.scenario
+    data = live_answer(advice, published_for(scenario), own_points(scenario), st.session_state.get("load_price"))
+    wider = None if (fit := fit_of(advice)) is None else fit.scenario
+    _ANSWER(
+        key=_KEY,
+        data=data,
+        on_moved_change=_take,
+        on_how_change=_asked,
+        on_wider_change=lambda: show(wider, "button") if wider is not None else None,
+    )
+
+
+def _given(name: str) -> Any:
+    """What the browser sent with a trigger, in its callback."""
+    return (st.session_state.get(_KEY) or {}).get(name)
+
+
+def _take() -> None:
+    moved = _given("moved") or {}
+    if "batch" in moved:
+        st.session_state["batch_size"] = int(moved["batch"])
+    if "accepted" in moved:
+        st.session_state["acceptance"] = str(moved["accepted"])
+
+
+def _asked() -> None:
+    point = _given("how") or {}
+    ask(float(point["batch"]), int(point["k"]))
+
+
+def draw_why(advice: Advice) -> None:
+    """The whole tab: a round by K, and why the drafted K pays."""
+    _WHY(key="live_why", data=live_why(advice))
+
+
+_LONGEST = 120
+"""Characters of a flag's value that the table shows. [-]"""
+
+
+def draw_check(advice: Advice) -> None:
+    """The whole tab."""
+    name, is_written = engine_of(advice.scenario.engine)
+    given = st.text_area(f"Your {name} launch line", key="own_line", height=110, max_chars=MAX_LINE)
+    if not is_written:
+        st.caption(f"No command is written for {name}, so there is nothing to hold yours against.")
+    elif given.strip():
+        _checked(advice, given)
+    if advice.scenario.engine == "vllm" and (steps := check_steps(advice)):
+        with st.expander("Measure this prediction with vLLM"):
+            st.caption("Drop the results on the page Measure.")
+            for step in steps:
+                st.caption(plain(step.purpose))
+                st.code(one_option_a_line(step.command), language=None, wrap_lines=True)
+
+
+def _checked(advice: Advice, given: str) -> None:
+    made = engine_setup(advice, advice.scenario.engine)
+    if made.problem:
+        st.info(plain(f"{made.problem}."))
+        return
+    try:
+        found = check_line(given, made.launch_line)
+    except AdvisorError as error:
+        st.error(plain(f"{error}."), icon=":material/error:")
+        return
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
+    st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
+    rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
+    st.dataframe(pd.DataFrame(rows, columns=["Action", "Flag", "Yours", "Recommended"]), hide_index=True)
+    for warning in made.warnings:
+        st.caption(plain(f"{warning}."))
+
+
+_NEAR = 8
+"""Published rows that are shown. [-]"""
+
+
+def draw_evidence(advice: Advice) -> None:
+    """The whole tab."""
+    left, right = st.columns([6, 5], gap="large")
+    with left:
+        _published(advice)
+    with right:
+        _odds(advice)
+    st.subheader("Basis and caveats", anchor=False)
+    st.markdown("\n".join(f"- {plain(text)}" for text in remarks(advice)))
+    with st.expander("What the sources claim, and what we answer"):
+        show_claims(tuple(one for one in read_claims() if one.where.startswith("Serve")))
+
+
+def _published(advice: Advice) -> None:
+    """The nearest published speedups, and the model's own at the same batch and K."""
+    st.subheader("Published near this scenario", anchor=False)
+    found = published_for(advice.scenario)
+    if found is None or found.empty:
+        st.caption("None on this accelerator and model; the page Trust has them all.")
+        return
+    near = nearest_speedups(found, advice.scenario.batch_size, advice.curve_k, _NEAR)
+    model: Column[dict[str, Any]] = Column("model", lambda row: modelled(advice, row["batch_size"], row["n_draft"]))
+    batch, k, measured, *rest = PUBLISHED
+    show_table(Table((batch, k, measured, model, *rest), near.to_dict("records")))
+    st.caption("On this number of GPUs alone. Counts under Basis and caveats take in every number of GPUs.")
+
+
+def modelled(advice: Advice, batch: float, n_draft: float) -> str:
+    """Speedup of the model at a batch, of one K or of the best. Empty beyond the curve."""
+    curve = advice.curve
+    if not curve.batches[0] <= batch <= curve.batches[-1] or n_draft > curve.drafts[-1]:
+        return ""
+    speedup = curve.speedup.max(axis=1) if pd.isna(n_draft) else curve.speedup[:, curve.column(int(n_draft))]
+    return f"{at_batch(curve, speedup, batch):.2f}×"
+
+
+def _odds(advice: Advice) -> None:
+    """Stated chances of a gain against what happened."""
+    try:
+        _, judged = read_judged()
+    except AdvisorError as error:
+        st.caption(plain(str(error)))
+        return
+    show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
+    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
+    rows += "80% interval; on the dotted line: well calibrated."
+    chance = advice.recommendation.p_gain
+    after = chance_text(advice.recommendation.chance_of_gain)
+    counted = (
+        "" if after == chance_text(chance) else f" Published runs of this setup: {chance_text(chance)} to {after}."
+    )
+    st.caption(plain(f"{rows} {chance_kept_text(chance, judged)}{counted}"))
+
+
+def remarks(advice: Advice) -> tuple[str, ...]:
+    """Basis and warnings of an answer, without markup."""
+    answer, setup = advice.recommendation, advice.setup
+    said = [
+        said_of(advice.scenario),
+        f"Times are {tier_words(setup, answer.speedup.tier)}. {errors_text(errors_for(advice.scenario))}",
+        accepted_text(advice) if setup.drafter.kind != "none" else "",
+        correction_text(advice),
+        f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
+        *advice.schedule_texts,
+        *advice.warnings,
+        setup.routing_because if setup.architecture.moe is not None else "",
+        f"{setup.cache.sentence}.",
+    ]
+    if answer.ttft_s is not None:
+        said.append(f"Time to the first token of a prompt that does not queue: {answer.ttft_s * 1e3:,.0f} ms.")
+    return tuple(text.strip() for text in said if text.strip())
