@@ -330,17 +330,17 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
     return schedule_gain(ranges, values, batches, doublings(batches))
 
 
-ENOUGH = 0.01
-"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [-]"""
-
-
 def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> bool:
-    """Whether the recommended K everywhere comes within ENOUGH of the schedule. Never where it does not draft.
+    """Whether the recommended K is run at every batch: it comes within MIN_GAIN of the schedule, or the schedule loses to none.
+
+    Never where the target batch does not draft. A schedule that drafts keeps its drafter at K = 0, so that a server
+    without speculation may be quicker over all batches.
 
     gain : over the doublings of the batches that the ranges cover. n_draft : the K recommended at the target batch.
     """
     same = {item.k_running for item in ranges} == {n_draft}
-    return same or (n_draft > 0 and gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < ENOUGH)
+    near = gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < MIN_GAIN
+    return same or (n_draft > 0 and (near or (gain.gain <= 0.0 and gain.best_static_k == 0)))
 
 
 _EQUALLY = "(mean over batch doublings)"
@@ -385,6 +385,11 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
         return f"One K is enough: {running.pop()} at every batch up to {last:,}."
     if one_k_is_enough(ranges, gain, n_draft):
         cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
+        if cost >= MIN_GAIN:
+            other = f"K = {best}" if best else "no speculation"
+            return (
+                f"A schedule is not worth its drafter: over all batches up to {last:,} {other} is quicker {_EQUALLY}."
+            )
         if cost <= 0.0:
             return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."
         return f"One K is enough: {n_draft} at every batch up to {last:,} costs {cost:.1%} {_EQUALLY}."
