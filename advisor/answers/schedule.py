@@ -331,10 +331,10 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
 
 
 def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> bool:
-    """Whether the recommended K is run at every batch: it comes within MIN_GAIN of the schedule, or the schedule loses to none.
+    """Whether the recommended K is run at every batch: it comes near the schedule, or the schedule is worth nothing.
 
-    Never where the target batch does not draft. A schedule that drafts keeps its drafter at K = 0, so that a server
-    without speculation may be quicker over all batches.
+    Near is within MIN_GAIN. Worth nothing is one that loses to no speculation: it keeps its drafter at K = 0. Never
+    where the target batch does not draft.
 
     gain : over the doublings of the batches that the ranges cover. n_draft : the K recommended at the target batch.
     """
