@@ -27,6 +27,7 @@ from advisor.catalog.fit_records import (
     OverheadFit,
     OverheadRecord,
     ResidualRecord,
+    class_laws,
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, version_key
@@ -88,9 +89,9 @@ def fit_to_the_end() -> None:
 
 def _seen_by(point: PublishedPoint, fit: OverheadFit) -> PublishedPoint:
     """The point as its scenario is predicted with the constants of a fit, and the law of its own class."""
-    hardware, own = point.setup.hardware, point.setup.costs.host_one_gpu_share
+    hardware, own = point.setup.hardware, class_laws(point.engine_class)
     today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
-    return seen_by(point, with_costs(point.setup, **costs_by(fit, today) | {"host_one_gpu_share": own}))
+    return seen_by(point, with_costs(point.setup, **costs_by(fit, today) | own))
 
 
 def build_fit(

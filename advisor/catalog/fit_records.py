@@ -241,6 +241,19 @@ def one_gpu_share(engine_class: str) -> float:
     return ONE_GPU_SHARE if engine_class.endswith(SYNCHRONOUS) else 1.0
 
 
+def class_laws(engine_class: str) -> dict[str, Any]:
+    """Fields of KernelCosts that say by which law a class's constants are priced."""
+    return {"host_one_gpu_share": one_gpu_share(engine_class), "hides_draft_host": hides_draft_host(engine_class)}
+
+
+def hides_draft_host(engine_class: str) -> bool:
+    """Give a class its `KernelCosts.hides_draft_host`.
+
+    Not where nothing overlaps, nor on workstation parts, whose rows ask for the whole of it (decision 0034).
+    """
+    return not engine_class.endswith((SYNCHRONOUS, WORKSTATION))
+
+
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     """Fields of KernelCosts for a class as shipped, or as fitted without a laboratory that took part.
 
@@ -265,7 +278,7 @@ def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]
     residuals = {record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation}
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
-        "host_one_gpu_share": one_gpu_share(engine_class),
+        **class_laws(engine_class),
         "overhead_log_covariance": record.log_covariance,
         "residual_log_sd_by_tier": residuals,
     }

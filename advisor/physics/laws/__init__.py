@@ -72,10 +72,12 @@ from advisor.physics.laws.rounds import (
     prompt,
     prompt_waits,
     reread,
+    shown_host,
     speedup,
     tokens_per_s_per_gpu,
     tpot,
     usd_per_million_tokens,
     verification_ratio,
     verified,
+    waiting_for_the_last,
 )
