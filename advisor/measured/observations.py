@@ -121,8 +121,9 @@ def observe(
     drafting = np.zeros_like(spec)
     drafting[_DRAFTING] = spec[_DRAFTING]
     drafting[_LAUNCH] = spec[_LAUNCH] - plain[_LAUNCH]
-    drafting[_FIXED] = spec[_FIXED]  # of host time that the device hides
     verifying = spec - drafting
+    drafting[_DRAFT_HOST] += spec[_FIXED]  # what shows of the host's drafting, as `time_columns` splits it
+    verifying[_FIXED] = 0.0
     verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
     per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
     every = Observations(

@@ -41,7 +41,7 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
 def shown_host(T_host: Floats, T_rest: Floats) -> Floats:
     """Host time of drafting that shows beside the device's, where an engine launches ahead of it.
 
-    T_shown = (T_rest^2 + T_host^2)^(1/2) - T_rest
+    T_shown = (T_rest^2 + T_host^2)^0.5 - T_rest
 
     T_host: host time of all drafting passes of a round. [s]
     T_rest: all else of the round. [s]
@@ -49,7 +49,7 @@ def shown_host(T_host: Floats, T_rest: Floats) -> Floats:
       maximum of both: far above T_host the device hides all but T_host^2 / (2 T_rest).
     Source: docs/decisions/0034-host-hidden-by-the-device.md; the power of 2 is chosen, not fitted.
     """
-    return np.hypot(T_rest, T_host) - T_rest
+    return (T_rest**2 + T_host**2) ** 0.5 - T_rest
 
 
 def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
