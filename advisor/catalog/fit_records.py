@@ -156,7 +156,7 @@ saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on eight
 against 159.7 tokens/s; sgl-project/sglang pull request 12128) and 1.1 ms (Llama-3.1-8B on one, 2.99 at 246.8 against
 3.01 at 273.4; pull request 11398). [s]"""
 ONE_GPU_SHARE = _ALONE_S / SYNCHRONOUS_ROUND_S
-OVERHEAD_FORM_VERSION = "5"
+OVERHEAD_FORM_VERSION = "6"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 
@@ -241,19 +241,6 @@ def one_gpu_share(engine_class: str) -> float:
     return ONE_GPU_SHARE if engine_class.endswith(SYNCHRONOUS) else 1.0
 
 
-def class_laws(engine_class: str) -> dict[str, Any]:
-    """Fields of KernelCosts that say by which law a class's constants are priced."""
-    return {"host_one_gpu_share": one_gpu_share(engine_class), "hides_draft_host": hides_draft_host(engine_class)}
-
-
-def hides_draft_host(engine_class: str) -> bool:
-    """Give a class its `KernelCosts.hides_draft_host`.
-
-    Not where nothing overlaps, nor on workstation parts, whose rows ask for the whole of it (decision 0034).
-    """
-    return not engine_class.endswith((SYNCHRONOUS, WORKSTATION))
-
-
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     """Fields of KernelCosts for a class as shipped, or as fitted without a laboratory that took part.
 
@@ -278,7 +265,7 @@ def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]
     residuals = {record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation}
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
-        **class_laws(engine_class),
+        "host_one_gpu_share": one_gpu_share(engine_class),
         "overhead_log_covariance": record.log_covariance,
         "residual_log_sd_by_tier": residuals,
     }

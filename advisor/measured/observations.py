@@ -122,8 +122,6 @@ def observe(
     drafting[_DRAFTING] = spec[_DRAFTING]
     drafting[_LAUNCH] = spec[_LAUNCH] - plain[_LAUNCH]
     verifying = spec - drafting
-    drafting[_DRAFT_HOST] += spec[_FIXED]  # what shows of the host's drafting, as `time_columns` splits it
-    verifying[_FIXED] = 0.0
     verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
     per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
     every = Observations(
@@ -140,8 +138,7 @@ def observe(
 
 _ROUND_METRICS = ("step_time_ms", "step_time_s")
 _LAUNCH = TIME_NAMES.index("launch")
-_DRAFT_HOST = TIME_NAMES.index("draft_host")
-_DRAFTING = [TIME_NAMES.index("drafter"), _DRAFT_HOST]
+_DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
 _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 
@@ -169,14 +166,7 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     layers = int(setup.drafter.passes(n_draft)) * n_layers(drafts_with) if drafts_with is not None and n_draft else 0
     launched_s = laws.launches(setup.costs.launch_per_layer_s, layers)
     parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
-    spec = _grouped(parts)
-    if setup.costs.hides_draft_host:
-        # The slope of what shows by its constant, T_host^2 / T_round, and the rest as what nothing scales.
-        shown, round_s = parts["draft_host"], curve.round_s[:, 0]
-        slope = (round_s**2 - (round_s - shown) ** 2) / round_s
-        spec[..., _DRAFT_HOST] += slope - shown
-        spec[..., _FIXED] += shown - slope
-    return _grouped(curve.plain_components), spec
+    return _grouped(curve.plain_components), _grouped(parts)
 
 
 def _grouped(parts: Mapping[str, Array]) -> Array:

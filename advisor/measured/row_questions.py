@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
-from advisor.catalog.fit_records import class_laws
+from advisor.catalog.fit_records import one_gpu_share
 from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
@@ -94,7 +94,7 @@ class RowQuestion:
         """
         setup = load_setup(self.scenario, borrowed_acceptance=self.borrowed)
         # What a fit scales are times under the class's own law, whose constants stand in another record.
-        costs = replace(setup.costs, **class_laws(self.engine_class))
+        costs = replace(setup.costs, host_one_gpu_share=one_gpu_share(self.engine_class))
         return replace(setup, costs=costs, counted=self.counted)
 
 
@@ -154,7 +154,7 @@ def question_of(
 
 ALPHA_SPREAD = 0.058
 """Spread of the chance that a draft is accepted between sequences, over its mean: that between twelve prompt sets
-of one MTP head (docs/decisions/0034-host-hidden-by-the-device.md). [-]"""
+of one MTP head (docs/decisions/0034-hosts-of-engines-that-overlap.md). [-]"""
 
 
 def until_last(scenario: Scenario, n_draft: int) -> str:

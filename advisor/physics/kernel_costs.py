@@ -316,9 +316,6 @@ class KernelCosts:
     host_one_gpu_share: float = 1.0
     """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for, since ranks that
     schedule together wait for each other as well. [-]"""
-    hides_draft_host: bool = False
-    """Whether the engine launches drafting passes ahead of the device, which hides their host time: `laws.shown_host`
-    in place of all of it."""
     latent_rows_apart: bool = False
     """Whether latent kernels take each token of a sequence as a sequence of its own, and read its cache for each."""
     reread_share: float = 0.0
@@ -350,11 +347,6 @@ class KernelCosts:
     def round_host_s(self, gpus: int) -> float:
         """Host's part of a round of an instance on so many GPUs. [s]"""
         return self.host_per_round_s * (self.host_one_gpu_share if gpus == 1 else 1.0)
-
-    def shown_draft_host_s(self, host_s: ArrayLike, rest_s: ArrayLike) -> Array:
-        """Part of the host time of drafting that a round shows beside the rest of it, broadcast. [s]"""
-        host, rest = np.asarray(host_s, float), np.asarray(rest_s, float)
-        return np.asarray(laws.shown_host(host, rest) if self.hides_draft_host else host + np.zeros_like(rest))
 
     def verified_rate(self, tokens: ArrayLike) -> Array:
         """Phi of `laws.verified` for `tokens` of an attention group. [-]"""

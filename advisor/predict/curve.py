@@ -17,7 +17,6 @@ from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drif
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
-from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
@@ -289,10 +288,8 @@ class _Arms:
     plain: _Pass
     verify: _Pass
     by_model: tuple[dict[str, Array], dict[str, Array]]
-    """Seconds by component, of drafting's host time all. [s]"""
     factors: tuple[Array, Array]
     """Of a user's own plain sweep on plain steps and on verifications. [-]"""
-    costs: KernelCosts
 
     @functools.cached_property
     def plain_components(self) -> dict[str, Array]:
@@ -301,11 +298,9 @@ class _Arms:
 
     @functools.cached_property
     def round_components(self) -> dict[str, Array]:
-        """Seconds of a round, of drafting's host time what shows. [s]"""
+        """Seconds of a round. [s]"""
         of_round = self.factors[1]
-        parts = {name: time if name in _BESIDE else time * of_round for name, time in self.by_model[1].items()}
-        rest = sum(time for name, time in parts.items() if name != "draft_host")
-        return {**parts, "draft_host": self.costs.shown_draft_host_s(parts["draft_host"], rest)}
+        return {name: time if name in _BESIDE else time * of_round for name, time in self.by_model[1].items()}
 
     @functools.cached_property
     def plain_s(self) -> Array:
@@ -345,12 +340,8 @@ class _Arms:
         of_plain, of_round = self.factors
         plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
         # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host alone (decision 0026).
-        parts = self.by_model[1]
-        beside = draw_total({name: parts[name] for name in _BESIDE if name != "draft_host"}, draws, None, None)
-        launched = {name: time for name, time in parts.items() if name != "draft_host"}
-        rest = (_drawn(setup, launched, draws, self.verify) - beside) * of_round + beside
-        host = draw_total({"draft_host": parts["draft_host"]}, draws, None, None)
-        return plain, rest + self.costs.shown_draft_host_s(host, rest)
+        beside = draw_total({name: self.round_components[name] for name in _BESIDE}, draws, None, None)
+        return plain, (_drawn(setup, self.by_model[1], draws, self.verify) - beside) * of_round + beside
 
 
 def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool) -> _Arms:
@@ -366,7 +357,7 @@ def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, cen
     if plain.ran is not None and verify.ran is not None:
         plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
         components["eager"] = _launched_apart(setup, components, verify.ran)
-    return _Arms(plain, verify, (plain_components, components), swept_factors(setup, batch, verified), setup.costs)
+    return _Arms(plain, verify, (plain_components, components), swept_factors(setup, batch, verified))
 
 
 def _round_components(

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.observations import NAMES, joined, log_predicted, log_slopes
-from advisor.measured.points import refit_points, with_costs
+from advisor.measured.points import refit_points
 from studies.fits.overheads import Prior, solve
 from studies.published import point_of, seen_by
 from tests.measured.refit_synthetic import ROW, synthetic_points
@@ -78,20 +78,6 @@ def test_slopes_of_every_quantity_are_its_derivatives():
     assert log_slopes(observed, theta) == pytest.approx(np.transpose(differences), abs=1e-8)
     each = np.tile(theta, (len(observed.line), 1))
     assert log_predicted(observed, each) == pytest.approx(log_predicted(observed, theta), rel=1e-12)
-
-
-ASKED = {"batch_size": "4", "draft_tokens_k": "3", "accepted_length": "2.4", "speedup": "1.5"}
-
-
-def test_host_time_of_drafting_that_the_device_hides_has_the_slope_of_what_shows():
-    point = point_of({**{name: str(value) for name, value in ROW.items()}, **ASKED})
-    assert point.setup.costs.hides_draft_host
-    theta = np.zeros(len(NAMES))
-    for step in (1e-3, -1e-3):
-        theta[NAMES.index("draft_host")] = step
-        costs = {"host_per_draft_pass_s": point.setup.costs.host_per_draft_pass_s * np.exp(step)}
-        moved = log_predicted(seen_by(point, with_costs(point.setup, **costs)).observations, np.zeros(len(NAMES)))
-        assert log_predicted(point.observations, theta) == pytest.approx(moved, rel=1e-6)
 
 
 def test_a_published_row_and_the_same_row_of_a_user_are_the_same_observation():

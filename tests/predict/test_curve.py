@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from advisor.catalog.fit_records import class_costs
 from advisor.physics import laws
 from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
 from advisor.physics.components import COMPONENTS
@@ -18,7 +16,6 @@ from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
     DEFAULT_BATCHES,
     SCHEDULE_BATCHES,
-    Curve,
     batches_with,
     curve_columns,
     curve_for,
@@ -205,65 +202,17 @@ def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(end: s
     )
     rest = curve.plain_step_s[0] - curve.plain_components["routed"][0]
     assert curve.plain_draws_s[0, 0] == pytest.approx(rest + plain)
-    whole = round_beside(setup, curve, verify - curve.round_components["routed"][0, 0])
+    whole = curve.round_s[0, 0] - curve.round_components["routed"][0, 0] + verify
     assert curve.draws[0, 0, 0] == pytest.approx(curve.accepted_length[0] * (rest + plain) / whole)
 
 
 def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
     factor = {one.key: np.ones(1) for one in COMPONENTS} | {"host": np.array([3.0])}
-    setup = load_setup(QWEN)
-    curve = curve_for(setup, [16], [3], draws=draws(factor=factor))
+    curve = curve_for(load_setup(QWEN), [16], [3], draws=draws(factor=factor))
     host = 2.0 * curve.plain_components["host"][0]
     assert curve.plain_draws_s[0, 0] == pytest.approx(curve.plain_step_s[0] + host)
-    faster = curve.accepted_length[0] * (curve.plain_step_s[0] + host) / round_beside(setup, curve, host)
+    faster = curve.accepted_length[0] * (curve.plain_step_s[0] + host) / (curve.round_s[0, 0] + host)
     assert curve.draws[0, 0, 0] == pytest.approx(faster)
-
-
-def round_beside(setup: Setup, curve: Curve, more_s: float) -> float:
-    """A round of K = 3 whose part beside drafting's host time takes so much longer. [s]"""
-    rest = float(curve.round_s[0, 0] - curve.round_components["draft_host"][0, 0]) + more_s
-    return math.hypot(rest, 3 * setup.costs.host_per_draft_pass_s)
-
-
-def hiding(setup: Setup, hides: bool, **costs: float) -> Setup:
-    return replace(setup, costs=replace(setup.costs, hides_draft_host=hides, **costs))
-
-
-def test_the_device_hides_host_time_of_drafting_but_for_what_is_longer_than_its_own() -> None:
-    setup = load_setup(QWEN)
-    assert setup.costs.hides_draft_host
-    shown = curve_for(setup, [1, 256], [0, 3], central_only=True)
-    whole = curve_for(hiding(setup, False), [1, 256], [0, 3], central_only=True)
-    passes = 3 * setup.costs.host_per_draft_pass_s
-    host = shown.round_components["draft_host"]
-    assert whole.round_components["draft_host"][:, 1] == pytest.approx(passes)
-    rest = whole.round_s[:, 1] - passes
-    assert host[:, 1] == pytest.approx(np.hypot(rest, passes) - rest)
-    assert host[:, 0].tolist() == [0.0, 0.0], "a plain step drafts nothing"
-    assert host[0, 1] > 5 * host[1, 1] > 0.0, "a longer round hides more"
-    assert shown.round_s == pytest.approx(sum(shown.round_components.values()))
-    assert [time.tolist() for time in shown.plain_components.values()] == [
-        time.tolist() for time in whole.plain_components.values()
-    ]
-    none = curve_for(hiding(setup, True, host_per_draft_pass_s=0.0), [1], [3], central_only=True)
-    assert none.round_components["draft_host"].item() == 0.0
-    slow = curve_for(hiding(setup, True, host_per_draft_pass_s=10.0), [1], [3], central_only=True)
-    assert slow.round_s.item() == pytest.approx(30.0, rel=1e-4), "the host decides where it is the slower"
-
-
-def test_what_a_class_hides() -> None:
-    found = {name: class_costs(name)["hides_draft_host"] for name in ("vllm", "sglang-synchronous", "vllm-workstation")}
-    assert found == {"vllm": True, "sglang-synchronous": False, "vllm-workstation": False}
-
-
-def test_each_draw_hides_by_its_own_host_and_device() -> None:
-    factor = {one.key: np.ones(1) for one in COMPONENTS} | {"draft_host": np.array([4.0]), "host": np.array([3.0])}
-    setup = load_setup(QWEN)
-    curve = curve_for(setup, [16], [3], draws=draws(factor=factor))
-    more = 2.0 * curve.plain_components["host"][0]
-    rest = curve.round_s[0, 0] - curve.round_components["draft_host"][0, 0] + more
-    round_s = math.hypot(rest, 4 * 3 * setup.costs.host_per_draft_pass_s)
-    assert curve.draws[0, 0, 0] == pytest.approx(curve.accepted_length[0] * (curve.plain_step_s[0] + more) / round_s)
 
 
 def drafted_s(setup: Setup, batch: object, k: object) -> object:
@@ -288,8 +237,7 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
     costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
     parts = curve.round_components
     assert parts["draft"] == pytest.approx(drafted_s(setup, np.array([[4.0], [16.0]]), k))
-    rest = curve.round_s[1] - parts["draft_host"][1]
-    assert parts["draft_host"][1] == pytest.approx(np.hypot(rest, k * costs.host_per_draft_pass_s) - rest)
+    assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
     assert parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
     own = {"draft", "draft_host", "round_host", "verified"}
     assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(curve.verify_step_s)

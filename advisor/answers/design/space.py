@@ -24,7 +24,6 @@ from advisor.answers.design.grid import (
     weights,
 )
 from advisor.catalog.graphs import Ran
-from advisor.physics import laws
 from advisor.physics.acceptance import speedup
 from advisor.physics.architecture import Architecture
 from advisor.physics.draft import draft_architecture, draft_time
@@ -131,7 +130,6 @@ class Arms:
 
     plain_s: Array
     round_s: Array
-    """But for drafting's host time, which does not grow with a design and shows less beside a longer round."""
     prefill_s: Array
     plain_wait_s: Array | None = None
     """Launches of a step without a captured graph beyond its device's time, below 0 where that is longer; 0 with a
@@ -163,9 +161,9 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         kv_bytes_per_element=kv,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
-    accept = costs.round_host_s(setup.placement.gpus) * (k > 0)
+    host = draft.host_s(costs.host_per_draft_pass_s) + costs.round_host_s(setup.placement.gpus) * (k > 0)
     beyond = verified_time(setup, (plain, verify), column, q) * (k > 0)
-    rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + accept
+    rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
     launches_s = costs.eager_per_layer_s * n_layers(body.architecture)
@@ -218,9 +216,6 @@ def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
         round_s = both.round_s[index]
         if both.round_wait_s is not None:
             round_s = round_s + np.maximum(both.round_wait_s[index], 0.0)
-        if setup.draft_architecture is not None:
-            host_s = laws.draft_host(setup.drafter.passes(int(k)), setup.costs.host_per_draft_pass_s)
-            round_s = round_s + setup.costs.shown_draft_host_s(host_s, round_s)
         gain = speedup(lengths[k], plain_s, round_s, prefill)
         better = gain > best
         np.copyto(best, gain, where=better)
@@ -435,8 +430,7 @@ class DesignSpace:
         """The candidates that can be the best by the objective at some batch, rising.
 
         Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a fixed K times are
-        affine in the width and grow with it, and a speedup is the ratio of two such times, nearly so where drafting's
-        host is hidden.
+        affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
         return self.width_ends(self.failed == 0)
 

@@ -72,7 +72,6 @@ from advisor.physics.laws.rounds import (
     prompt,
     prompt_waits,
     reread,
-    shown_host,
     speedup,
     tokens_per_s_per_gpu,
     tpot,

@@ -38,20 +38,6 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
     return n * c_d
 
 
-def shown_host(T_host: Floats, T_rest: Floats) -> Floats:
-    """Host time of drafting that shows beside the device's, where an engine launches ahead of it.
-
-    T_shown = (T_rest^2 + T_host^2)^0.5 - T_rest
-
-    T_host: host time of all drafting passes of a round. [s]
-    T_rest: all else of the round. [s]
-    Limits: 0 without host time; all of it where the device has nothing to do. Device and host together are a smooth
-      maximum of both: far above T_host the device hides all but T_host^2 / (2 T_rest).
-    Source: docs/decisions/0034-host-hidden-by-the-device.md; the power of 2 is chosen, not fitted.
-    """
-    return (T_rest**2 + T_host**2) ** 0.5 - T_rest
-
-
 def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
     """Time of a batch that starts together and ends with its slowest sequence, over that of a steady batch.
 
@@ -63,7 +49,7 @@ def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
     r: a round of one sequence over a round of all, both of kernels. [-]
     Limits: 1 for one sequence, and without drafting, where all of one length end together.
     Source: own derivation: T(b) = T(0) + b t, so what waits is T(0) alone, for s g e more rounds than the mean;
-      docs/decisions/0034-host-hidden-by-the-device.md.
+      docs/decisions/0034-hosts-of-engines-that-overlap.md.
     """
     return 1 + s * g * e * r
 

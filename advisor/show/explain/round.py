@@ -140,8 +140,6 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
         parts["T_draft"] = b.add(head, laws.drafting, values, (launch,))
         host = overhead_constant(setup, "c_d", "host time of a drafting pass", "host_per_draft_pass_s")
         head = Head("host", "Drafting, host", "T_draft_host", "s")
-        if setup.costs.hides_draft_host:
-            head = Head("host_all", "Drafting, host, hidden or not", "T_draft_host", "s")
         parts["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
     accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
     head = Head("round_host", "Accept or reject, host", "T_accept", "s")
@@ -166,14 +164,6 @@ def _verified(b: Builder, run: Pass, plain: Quantity, verify: Quantity) -> Mappi
 def _answer(
     b: Builder, setup: Setup, batch: float, k: int, plain: Quantity, verify: Quantity, extra: Mapping[str, Quantity]
 ) -> None:
-    if setup.costs.hides_draft_host and (host := extra.get("T_draft_host")) is not None:
-        rest = verify.value + sum(part.value for name, part in extra.items() if name != "T_draft_host")
-        times = {"T_host": host, "T_rest": Quantity(rest, "s")}
-        group, b.group, b.prefix = b.group, "Drafting", "draft"
-        shown = b.add(Head("host", "Drafting, host that shows", "T_shown", "s"), laws.shown_host, times)
-        b.group, b.prefix = group, ""
-        extra = {"T_shown" if name == "T_draft_host" else name: part for name, part in extra.items()}
-        extra["T_shown"] = shown
     round_ = b.add_sum(Head("round", f"One round with K = {k}", "T_round", "s"), {"T_verify": verify, **extra})
     length = _accepted(b, setup, k)
     prefill, waiting = _prefill(b, setup, batch)
