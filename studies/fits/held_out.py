@@ -33,11 +33,11 @@ FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
 
 def held_out_fits(points: Sequence[PublishedPoint], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
     """The fit without each laboratory, by its name."""
-    out, classes = {}, {point.engine_class for point in points}
+    out = {}
     for own in by_laboratory(points):
         held = set(own)
         rest = [point for i, point in enumerate(points) if i not in held]
-        out[points[own[0]].laboratory] = fit_overheads(rest, common_share, classes)
+        out[points[own[0]].laboratory] = fit_overheads(rest, common_share)
     return out
 
 
