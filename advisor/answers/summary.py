@@ -237,12 +237,21 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
 
 def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
     """One line for each flip, `Accepted length below 1.9 at K = 3 (now 2.7): K = 2`."""
+    now, *values = told_apart(today, *(flip.accepted_length for flip in flips))
     return tuple(
-        f"Accepted length {'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} at K = {n_draft} "
-        f"(now {today:.1f}): {f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in flips
-        if f"{flip.accepted_length:.1f}" != f"{today:.1f}"
+        f"Accepted length {'below' if flip.is_below else 'above'} {value} at K = {n_draft} (now {now}): "
+        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
+        for flip, value in zip(flips, values, strict=True)
     )
+
+
+def told_apart(*lengths: float) -> list[str]:
+    """Accepted lengths with one decimal, or with two where one does not tell the first from the others."""
+    for decimals in (1, 2):
+        texts = [f"{length:.{decimals}f}" for length in lengths]
+        if texts[0] not in texts[1:]:
+            break
+    return texts
 
 
 def _recommended(advice: Advice, today: float, length: float) -> int:

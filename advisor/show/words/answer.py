@@ -31,6 +31,7 @@ from advisor.answers.summary import (
     published_text,
     refitted_times_text,
     tier_words,
+    told_apart,
     unlaunched_text,
 )
 from advisor.catalog.engines import export_engines, load_engine
@@ -155,12 +156,13 @@ def _verdict(advice: Advice) -> list[str]:
 
 def _reasons(advice: Advice) -> list[str]:
     """What would flip the answer, and how sure it is."""
-    now = f"{advice.curve.accepted_length[advice.curve_column]:.1f}"
+    found = accepted_length_flips(advice)
+    today = float(advice.curve.accepted_length[advice.curve_column])
+    now, *values = told_apart(today, *(flip.accepted_length for flip in found))
     flips = [
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.1f}: "
+        f"{'below' if flip.is_below else 'above'} {value}: "
         f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in accepted_length_flips(advice)
-        if f"{flip.accepted_length:.1f}" != now
+        for flip, value in zip(found, values, strict=True)
     ]
     adjustment = advice.setup.adjustment
     times = (
@@ -168,7 +170,8 @@ def _reasons(advice: Advice) -> list[str]:
         if adjustment is None
         else refitted_times_text(adjustment)
     )
-    pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 else ""  # several ranges end where memory does
+    # Several ranges end where memory does; where none drafts, there is no gain that could end.
+    pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft else ""
     own = own_runs_text(advice)
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),

@@ -246,10 +246,11 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const found = flips(v.m, v.batch, v.length, v.ranges).filter((one) => one.what === "batch" || one.value.toFixed(1) !== v.length.toFixed(1));
+  const found = flips(v.m, v.batch, v.length, v.ranges);
+  const same = found.some((one) => one.what !== "batch" && one.value.toFixed(1) === v.length.toFixed(1));
   const rows = found.map((one) => {
-    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(1);
-    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(same ? 2 : 1);
+    return node("div", {}, `${one.what === "batch" ? "Batch" : `Accepted length at K = ${v.m.k}`} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));
 }
