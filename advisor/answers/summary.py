@@ -20,7 +20,7 @@ from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.measured.published import PublishedRun, runs_beside
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, length_at, parse_acceptance
 from advisor.physics.bands import SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import of_data_centre
@@ -212,7 +212,7 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`). Shown with
     one decimal, which is what that is good for.
     """
-    k = advice.curve_k
+    k = length_k(advice)
     today = float(advice.curve.accepted_length[advice.curve.column(k)])
     if k == 0 or today <= _LEAST:
         return ()
@@ -233,6 +233,15 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
             low, high, k_before = (central, high, k_before) if k == 0 else (low, central, k)
         flips.insert(1, Flip((low + high) / 2.0, k_before, 0, True))
     return tuple(flips)
+
+
+def length_k(advice: Advice) -> int:
+    """K at which an accepted length is shown and asked for: the one it was given at, else the one that is drawn."""
+    given = advice.scenario.acceptance
+    if "@" not in given:
+        return advice.curve_k
+    _, at = length_at(given.strip())
+    return at if at in advice.curve.drafts else advice.curve_k
 
 
 def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
@@ -257,8 +266,8 @@ def told_apart(*lengths: float) -> list[str]:
 def _recommended(advice: Advice, today: float, length: float) -> int:
     """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
     curve = advice.curve
-    longest = int(curve.drafts[-1])
-    factor = (_carried(length, advice.curve_k, longest) / _carried(today, advice.curve_k, longest))[curve.drafts]
+    k, longest = length_k(advice), int(curve.drafts[-1])
+    factor = (_carried(length, k, longest) / _carried(today, k, longest))[curve.drafts]
     scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
     return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index)])
 

@@ -212,7 +212,7 @@ def parse_acceptance(
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
-        length, at = _length_at(stripped)
+        length, at = length_at(stripped)
         source = f"{length:g} tokens a round at K = {at}, as given; other K follow the measured curves' shape"
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
     if "," in stripped or number_of(stripped) is not None:
@@ -282,7 +282,7 @@ def _curves() -> dict[str, AcceptanceCurve]:
     return {curve.id: curve for curve in read_profile(path, _CurveFile).curves}
 
 
-def _length_at(text: str) -> tuple[float, int]:
+def length_at(text: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
     left, _, right = (field.strip() for field in text.partition("@"))
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):

@@ -20,6 +20,7 @@ from advisor.answers.summary import (
     flip_texts,
     gain_end_text,
     headline,
+    length_k,
     place_text,
     published_text,
     unlaunched_text,
@@ -344,8 +345,8 @@ def _in_short(report: Report) -> str:
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    length = float(advice.setup.acceptance.accepted_length[advice.curve_k])
-    flips = flip_texts(accepted_length_flips(advice), advice.curve_k, length)
+    k = length_k(advice)
+    flips = flip_texts(accepted_length_flips(advice), k, float(advice.setup.acceptance.accepted_length[k]))
     lines = [accepted_text(advice), published_text(advice), *flips]
     if report.validation:
         lines.append(nearest_check(*next(iter(report.validation.items()))))

@@ -24,6 +24,7 @@ from advisor.answers.summary import (
     fit_of,
     gain_end_text,
     headline,
+    length_k,
     likely_text,
     one_k_text,
     own_runs_text,
@@ -157,7 +158,8 @@ def _verdict(advice: Advice) -> list[str]:
 def _reasons(advice: Advice) -> list[str]:
     """What would flip the answer, and how sure it is."""
     found = accepted_length_flips(advice)
-    today = float(advice.curve.accepted_length[advice.curve_column])
+    k = length_k(advice)
+    today = float(advice.curve.accepted_length[advice.curve.column(k)])
     now, *values = told_apart(today, *(flip.accepted_length for flip in found))
     flips = [
         f"{'below' if flip.is_below else 'above'} {value}: "
@@ -175,11 +177,7 @@ def _reasons(advice: Advice) -> list[str]:
     own = own_runs_text(advice)
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
-        *(
-            [f"What would change K: an accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
-            if flips
-            else []
-        ),
+        *([f"What would change K: an accepted length (now {now} at K = {k}) {'; '.join(flips)}."] if flips else []),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
 

@@ -40,7 +40,9 @@ function build(root) {
     update(v);
   }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
   v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
-    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.k + 1);
+    const { k } = v.m.accepted, most = k + 1;
+    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), most);
+    v.borrowed.textContent = value > most ? `A round with K = ${k} emits at most ${most} tokens; another K stands under More.` : v.lent;
     update(v);
   }, () => commit(v), (way) => v.length + 0.05 * way);
   v.borrowed = node("div", { class: "borrowed" });
@@ -80,9 +82,12 @@ function take(v, data) {
   v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
   v.lengthSlider.box.hidden = !data.accepted;
   v.lengthSlider.range.min = 1.05;
-  v.lengthSlider.range.max = data.k + 1;
-  v.lengthSlider.name.textContent = `Accepted length, K = ${data.k}`;
-  v.borrowed.textContent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
+  if (data.accepted) {
+    v.lengthSlider.range.max = data.accepted.k + 1;
+    v.lengthSlider.name.textContent = `Accepted length, K = ${data.accepted.k}`;
+  }
+  v.lent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
+  if (!v.borrowed.textContent.startsWith("A round")) v.borrowed.textContent = v.lent;
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
   const count = data.warnings.length;
   v.remarks.hidden = !count;
@@ -105,9 +110,9 @@ function announce(v) {
 /** Tell Python where the sliders stand, which brings its exact answer and the command. */
 function commit(v) {
   announce(v);
-  const { batch, accepted, k } = v.m, moved = {};
+  const { batch, accepted } = v.m, moved = {};
   if (v.batch !== batch) moved.batch = v.batch;
-  if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${k}`;
+  if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${accepted.k}`;
   if (!Object.keys(moved).length) return;
   v.waiting = true;
   v.launch.classList.add("stale");
@@ -250,7 +255,7 @@ function flipped(v) {
   const same = found.some((one) => one.what !== "batch" && one.value.toFixed(1) === v.length.toFixed(1));
   const rows = found.map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(same ? 2 : 1);
-    return node("div", {}, `${one.what === "batch" ? "Batch" : `Accepted length at K = ${v.m.k}`} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));
 }

@@ -203,7 +203,7 @@ function flips(m, batch, length, ranges) {
   };
   if (m.accepted) {
     const own = chosen(length);
-    for (const end of [m.accepted.lengths[0], m.k + 1]) {
+    for (const end of [m.accepted.lengths[0], m.accepted.k + 1]) {
       const count = Math.max(2, Math.round(Math.abs(end - length) / 0.06));
       for (let i = 1, last = length; i < count; i++) {
         const here = length + ((end - length) * i) / (count - 1), k = chosen(here);
