@@ -34,6 +34,14 @@ def advice() -> Advice:
     return advise(GPT_OSS)
 
 
+def test_an_accepted_length_is_asked_for_at_the_k_it_was_given_at(advice: Advice) -> None:
+    other = advise(GPT_OSS.model_copy(update={"acceptance": "1.5@3"}))
+    assert other.curve_k != 3, "else nothing is shown here"
+    for one, length in ((advice, 2.7), (other, 1.5)):
+        accepted = live_answer(one)["accepted"]
+        assert (accepted["k"], accepted["now"]) == (3, pytest.approx(length))
+
+
 def test_packed_draws_come_back_within_a_part_in_ten_thousand() -> None:
     draws = np.exp(np.random.default_rng(3).normal(0.2, 0.4, (64, 5, 3)))
     made = packed(draws)

@@ -257,7 +257,9 @@ def _may_be_one(native: tuple[str, float] | None) -> bool:
 
 def _words(header: str) -> list[str]:
     key = re.sub(r"(^|_)w_o(_|$)", r"\1without\2", header_key(header))
+    key = re.sub(r"(^|_)eagle_(\d)(?=_|$)", r"\1eagle\2", key)
     key = re.sub(r"(^|_)(mtp|spec|sd|ngram|dflash)(\d+)(?=_|$)", r"\1\2_k\3", key)
+    key = re.sub(r"(^|_)(eagle3?|mtp|spec|ngram|dflash)_(\d+)_(?:draft_)?tok(?:en)?s?(?=_|$)", r"\1\2_k\3", key)
     return re.sub(r"(^|_)k_(\d+)(?=_|$)", r"\1k\2", key).split("_")
 
 
