@@ -182,6 +182,10 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
         assert held <= tokens + max(6 * 16, 0.25 * tokens), "padded little"
     assert sizes[-1] % 6 == 0, "Model Runner V1 drops sizes above the last multiple of K + 1"
     assert any("600 tokens are captured" in text and "above the 498 that vLLM 0.24.0" in text for text in made.warnings)
+    again = f"ask again with --graph-sizes {sizes[-1]}"
+    assert any(again in text for text in made.warnings), "priced without these graphs"
+    unpriced = export_scenario(load_setup(Scenario(acceptance="2.4@3")), ranges, "vllm", draft_model="a/b")
+    assert not any("ask again" in text for text in unpriced.warnings)
     few = export_scenario(setup, ranges, "vllm", draft_model="a/b", max_running_requests=80)
     assert captured(few.launch_line) == [], "more requests are not admitted"
 

@@ -51,7 +51,7 @@ def rows_of(data: bytes, **values: object) -> Measured:
         ("tpot_k0_ms", "tpot_k3_ms", 1.0),
         ("baseline_tpot_ms", "sd_tpot_ms", 1.0),
         ("w/o MTP: mean TPOT us", "w/ MTP: mean TPOT us", 1e3),
-        ("TPOT ms (baseline)", "TPOT ms (EAGLE-3, 3 tokens)", 1.0),
+        ("TPOT ms (baseline)", "TPOT ms (EAGLE-3 3 tokens)", 1.0),
     ],
 )
 def test_plain_and_speculative_times_side_by_side_give_speedups_and_times(plain, spec, scale):

@@ -66,6 +66,14 @@ class ExportRequest:
     """CUDA graphs that the release captures by itself; None: not read."""
     target_k: int = 0
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
+    priced: bool = False
+    """The ranges were decided with `graphs`, so that steps above them were charged their launches."""
+
+    def priced_again(self, largest: int) -> str:
+        """What to ask again where the launch line captures more than the ranges were decided with; else empty."""
+        if not self.priced:
+            return ""
+        return f". K by batch was decided without them: ask again with --graph-sizes {largest} (More: CUDA graphs captured)"
 
 
 @dataclass(frozen=True)

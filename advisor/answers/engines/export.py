@@ -73,6 +73,7 @@ def export_scenario(
             version=engine_version,
             context_matters=contexts is not None and contexts.matters,
             graphs=default_graphs(setup, engine, engine_version),
+            priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
             target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )

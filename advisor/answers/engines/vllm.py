@@ -116,6 +116,7 @@ def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words:
     return [
         f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule are above the {own:,} "
         f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
+        + request.priced_again(sizes[-1])
     ]
 
 
