@@ -133,6 +133,23 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
     assert frame(test)[["tpot_s", "output_tok_per_s", "step_time_s"]].isna().all(axis=None)
 
 
+def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_confirmed_first() -> None:
+    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    for name in ("accept_len", "tau"):
+        lengths = zip(TPUT.splitlines(), (f"{name},p99_ttft_ms", "2.4,31", "2.4,32", "2.3,33"), strict=True)
+        test = upload(page(**bar), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode())
+        assert test.selectbox(key="map_p99_ttft_ms").value == "ignore", "nothing is read from it"
+        assert test.selectbox(key=f"map_{name}").value == "accepted_length"
+        assert ("confirm the columns" in test.title[0].value) == (name == "tau")
+        if name == "tau":
+            assert frame(test)["accepted_length"].isna().all()
+            press(test, COLUMNS)
+            read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+            assert ["Accepted length", "tau"] in read.to_numpy().tolist(), "under the file's own name"
+        assert frame(test)["accepted_length"].tolist() == [2.4, 2.4, 2.3]
+        assert frame(test)["ttft_s"].isna().all()
+
+
 def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have() -> None:
     test = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "box 7").encode())
     asked = test.selectbox(key="known_hardware_id")

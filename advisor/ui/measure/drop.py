@@ -236,10 +236,11 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     """Pairs (meaning, column of the file), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
+    own = {ours: theirs for file in FILES.result for theirs, ours in file.columns.items()}
     for headers in (source.headers for source in read.sources):
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
-                columns.setdefault(ours, theirs)
+                columns.setdefault(ours, own.get(theirs, theirs))
     found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
     metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
     metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds
