@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -88,19 +87,20 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
 
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     """Prediction of the server in the bar at the batch that a complaint names, and what the text lacks."""
-    told, counted_at = COMPLAINT.result or {}, re.search(r"@(\d+)$", scenario.acceptance)
-    k = int(told.get("draft_tokens_k", 0)) or (int(counted_at[1]) if counted_at else advice_or_stop(scenario).curve_k)
+    told = COMPLAINT.result or {}
+    k = int(told.get("draft_tokens_k", 0))
     changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
     advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
-    k = min(k, len(rows) - 1)
+    k = min(k or advice.curve_k, len(rows) - 1)
     heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
     said = unlaunched_text(advice) or likely_text(advice, k)
     st.markdown(plain(f"{' '.join(place_text(advice))}. {said[:1].upper()}{said[1:]}"))
     named = [(told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
     if other := [f"{own}, the bar {value}" for own, value in named if own != value]:
         st.warning(plain(f"The text says {listed(other)}: set the bar to what was served."))
-    show_table(Table(DRAFTS, tuple(row for row in rows if row.n_draft in (0, 1, k) or row.recommended)))
+    last = max(k, *(row.n_draft for row in rows if row.recommended))
+    show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
     st.button(f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, None))
 
@@ -123,7 +123,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
 
 _OF_THE_RUN = (
     *("model_id", "model_config_json", "hardware_id", "hardware_json", "n_gpus", "tensor_parallel", "expert_parallel"),
-    *("engine", "drafter_id", "acceptance", "batch_size", "k_max"),
+    *("engine", "drafter_id", "acceptance", "batch_size"),
 )
 
 
@@ -135,6 +135,8 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
         return
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
+    own["k_max"] = max(scenario.k_max, found.n_draft)
+    own |= {"acceptance": found.acceptance} if found.own_length else {}
     at = f"batch {found.scenario.batch_size:,}"
     label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
     mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
@@ -142,8 +144,8 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
 
 
 def _open(mended: Scenario, acceptance: str | None) -> None:
-    show(mended)
     use_length(acceptance)
+    show(mended)
     TO_SERVE.put(True)
 
 
