@@ -453,6 +453,8 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
+    back = [link.proto.label for link in test.get("page_link") if link.proto.page == "measure"]
+    assert [label[:24] for label in back] == ["By your runs: Keep K = 3"], "the decision of Measure, and the way back"
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
 
