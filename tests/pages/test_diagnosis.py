@@ -96,7 +96,7 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
         zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
         assert "CUDA graphs are switched off" in words(test)
         assert "In drafted.txt, line 3" in words(test)
-        assert "Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
+        assert "Judged as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
 
 
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
@@ -201,3 +201,39 @@ def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
 
 def remedy(test: AppTest) -> pd.DataFrame:
     return next(item.value for item in test.dataframe if "Predicted best" in item.value.columns)
+
+
+SENTENCES = """My server became slower after I switched MTP on. Batch about 128.
+TPOT was 38.1 ms without and 44.7 ms with MTP.
+vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config \
+'{"method":"deepseek_mtp","num_speculative_tokens":3}'"""
+
+
+def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click_makes_the_bar_s() -> None:
+    test = diagnosed(page(engine="vllm"), SENTENCES)
+    assert "Judged as DeepSeek-V3 on 8 x NVIDIA" in words(test)
+    assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
+    assert re.search(r"until then, or try K = \d, predicted", words(test))
+    test.button(key="bar_to_server").click().run()
+    now = test.session_state["_scenario"]
+    assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
+    assert "bar_to_server" not in {button.key for button in test.button}
+
+
+def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
+    text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
+    test = diagnosed(page(engine="vllm"), text)
+    assert "CUDA graphs are switched off. Measured 0.85×. Whether" in words(test)
+    assert re.search(r"To say more, add the batch \(\d+ checks\)", words(test))
+    test.number_input(key="unsaid_batch_size").set_value(128)
+    test.button(key="predict_unsaid").click().run()
+    assert "K = 3 at batch 128 measured 0.85×, predicted" in words(test)
+    assert "unsaid_batch_size" not in {item.key for item in test.number_input}
+
+
+def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
+    test = diagnosed(page(engine="vllm"), SENTENCES)
+    test.button(key="forget").click().run()
+    assert [item.value for item in test.info] == ["Upload removed"]
+    diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
+    assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]

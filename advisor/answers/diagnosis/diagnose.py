@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.answers.diagnosis.facts import Run, fact_words, to_add
+from advisor.answers.diagnosis.facts import TO_PREDICT, Run, fact_words, to_add
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     IN_WORDS,
@@ -22,6 +22,7 @@ from advisor.answers.diagnosis.physics import (
 )
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
+from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
 from advisor.text import counted, listed, typeset, with_prefix
@@ -99,9 +100,13 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        lacks, adds = (tuple(dict.fromkeys(map(words, missing))) for words in (fact_words, to_add))
-        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks, adds)
+        adds = _once(filter(None, (to_add(one, run) for one in missing)))
+        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), _once(map(fact_words, missing)), adds)
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
+
+
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
@@ -173,10 +178,8 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        until = (
-            f"Switch speculation off at batch {worst.batch_size:,.4g} until then." if (worst.gain or 1.0) < 1.0 else ""
-        )
-        return " ".join(filter(None, [plain_text(worst), _unforeseen_text(worst), cause_text(worst), until]))
+        said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst)]
+        return " ".join(filter(None, said))
     row = shown_row(compared)
     if row is None:
         return "Nothing found in what could be judged."
@@ -193,6 +196,15 @@ def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     """The run that gains least of those that gain less than their band, or lose. None where no run does."""
     less = [one for one in compared if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low]
     return min(less, key=lambda one: one.gain or 0.0, default=None)
+
+
+def _until_text(one: Comparison) -> str:
+    """Sentence on what to do at a batch that loses until its cause is known. Empty where it does not lose."""
+    if (one.gain or 1.0) >= 1.0:
+        return ""
+    is_shorter = 0 < one.recommended.n_draft < one.n_draft and not plain_text(one)
+    shorter = f", or try {_instead(one)[6:]}" if is_shorter else ""
+    return f"Switch speculation off at batch {one.batch_size:,.4g} until then{shorter}."
 
 
 def _unforeseen_text(one: Comparison) -> str:
@@ -307,7 +319,9 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     )
     worst = unforeseen(compared)
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
-    return " ".join(filter(None, [f"{opening}: {titles}.", besides or predicted_text(compared)]))
+    row = shown_row(compared)
+    measured = f"Speedup {_both(row)}." if row is not None and row.name == "speedup" else predicted_text(compared)
+    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured]))
 
 
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
@@ -483,23 +497,25 @@ def _sentence(
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
     verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses)
-    if verdict == "unknown" and not findings and (run := _unpredicted(result)) is not None:
-        verdict_sentence = _unpredicted_text(run, unsaid(result)) or verdict_sentence
-    judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
-    return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
+    if not predicted and (run := _unpredicted(result)) is not None:
+        open_ = _unpredicted_text(run, unsaid(result))
+        verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
+    judged_as = {
+        f"{model_name(one.scenario.model_id)} on {one.place}": run.assumed
+        for run, one in reversed(compared)
+        if run.assumed
+    }
+    return " ".join([verdict_sentence, *(f"Judged as {what}, {assumed}." for what, assumed in judged_as.items())])
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:
     return tuple(f"{file}, line {line}: {reason}" for file, line, reason in result.refused)
 
 
-_TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
-
-
 def unsaid(result: LoadedRuns) -> tuple[str, ...]:
     """Columns that the first run with drafts has to state to be predicted. Empty where it is, or there is none."""
     run = _unpredicted(result)
-    return tuple(name.split("|")[0] for name in _TO_PREDICT if run is not None and not run.has(name))
+    return tuple(name.split("|")[0] for name in TO_PREDICT if run is not None and not run.has(name))
 
 
 def _unpredicted(result: LoadedRuns) -> Run | None:

@@ -12,8 +12,10 @@ import streamlit as st
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
+from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
 from advisor.show.table import Table
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
@@ -22,13 +24,15 @@ from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
-from advisor.ui.state import TO_SERVE, plain, show
+from advisor.ui.state import TO_SERVE, plain, show, show_other
 from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
 _OF: Kept[tuple[list[UserFile], Mapping[str, str], Scenario] | None] = Kept("_diagnosis_of")
 """What the diagnosis was made of."""
+_TOLD: Kept[Mapping[str, str]] = Kept("_diagnosis_told", dict)
+"""What the runs leave unsaid and the user said on the page, by column."""
 COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
@@ -42,7 +46,7 @@ def give(runs: Sequence[UserFile]) -> None:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for kept in (_GIVEN, VIEW, _OF, COMPLAINT):
+    for kept in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):
         kept.forget()
 
 
@@ -54,7 +58,7 @@ def diagnosed(scenario: Scenario) -> DiagnosisView | None:
     # Files under the columns that the user chose for them, what was filled in for them, and the scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
-    asked = files, filled_in(), scenario
+    asked = files, {**_TOLD.result, **filled_in()}, scenario
     if _OF.result != asked:
         VIEW.forget()
         VIEW.take(_diagnosed, *asked)
@@ -85,6 +89,27 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
     draw(found, scenario)
 
 
+_ASKED = {"batch_size": MAX_BATCH, "draft_tokens_k": MAX_DRAFT}
+"""Columns asked for where runs leave them unsaid and the bar does not tell, and the most that is predicted."""
+
+
+def _ask(unsaid: Sequence[str]) -> None:
+    """Fields for what the runs leave unsaid."""
+    names = [name for name in unsaid if name in _ASKED]
+    if not names:
+        return
+    with st.form("unsaid", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for name in names:
+            title = COLUMNS["points"][name].title
+            st.number_input(title, 1, _ASKED[name], value=None, key=f"unsaid_{name}", width=180)
+        st.form_submit_button("Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names,))
+
+
+def _tell(names: Sequence[str]) -> None:
+    said = {name: str(value) for name in names if (value := st.session_state.get(f"unsaid_{name}")) is not None}
+    _TOLD.put({**_TOLD.result, **said})
+
+
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     """Prediction of the server in the bar at the batch that a complaint names, and what the text lacks."""
     told = COMPLAINT.result or {}
@@ -110,6 +135,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
     if found is None:
         return
     st.markdown(f"**{plain(found.sentence)}**")
+    _ask(found.unsaid)
     if found.remedy is not None:
         _remedy(found.remedy, scenario)
     for number, one in enumerate(found.findings):
@@ -131,10 +157,13 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
     """What each K is predicted to give by batch, and the button that opens the best of them."""
     st.caption(plain(found.said))
     show_table(found.table)
-    if found.n_draft is None:
-        return
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
+    if found.n_draft is None:
+        if any(own[name] != getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", "drafter_id")):
+            theirs = scenario.model_copy(update=own | {"acceptance": scenario.acceptance})
+            st.button("Set the bar to this server", key="bar_to_server", on_click=show_other, args=(theirs,))
+        return
     own["k_max"] = max(scenario.k_max, found.n_draft)
     own |= {"acceptance": found.acceptance} if found.own_length else {}
     at = f"batch {found.scenario.batch_size:,}"
