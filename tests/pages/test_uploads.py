@@ -424,9 +424,9 @@ def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_
 
 def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
     test = press(upload(page(**BAR), "runs.csv", RUNS), "refit_upload")
-    assert "Accepted length counted in this very run" in texts(test)
-    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
-    press(test, "refit_upload")
+    assert "say so: they are then held" in texts(test)
+    assert "--set" not in texts(test), "no flag on a page"
+    press(test, "hold_lengths")
     assert not test.error
     _, found = test.session_state["_upload_refit"]
     assert "accepted_length" not in {item.name for item in found.parameters}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.answers.diagnosis.facts import TO_PREDICT, Run, fact_words, to_add
+from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words, to_add
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     IN_WORDS,
@@ -45,7 +45,8 @@ class Evidence:
     def text(self) -> str:
         """Evidence as a sentence fragment, `completed requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
-            return f"{self.words}: {'yes' if self.value else 'no'}"
+            words = FACTS[self.words].meaning if self.words in FACTS else self.words
+            return f"{words}: {'yes' if self.value else 'no'}"
         shown = f"{self.words} {_shown(self.value, self.unit)}, {self.test} {_shown(self.limit, self.unit)}"
         return typeset(shown)
 
@@ -100,13 +101,10 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        adds = _once(filter(None, (to_add(one, run) for one in missing)))
-        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), _once(map(fact_words, missing)), adds)
+        texts = map(fact_words, missing), (to_add(one, run) for one in missing)
+        lacks, adds = (tuple(dict.fromkeys(filter(None, some))) for some in texts)
+        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks, adds)
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
-
-
-def _once(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(texts))
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
@@ -250,19 +248,11 @@ def cause_text(one: Comparison) -> str:
         return ""
     too_little, length = row.predicted / row.measured, one.accepted_length
     if one.length_from == OF_THE_RUN:
-        said = ", ".join(
-            f"{item.label.lower()} {amount(item.measured, item.unit)}, {amount(item.predicted, item.unit)} predicted"
-            for item in (one.row("round"), one.row("plain"))
-            if item is not None and item.measured is not None
-        )
-        return (
-            f"Likeliest cause: a round {too_little:.2f} times as long over a plain step as predicted"
-            f"{f' ({said})' if said else ''}, with drafting, verification or the host at fault."
-        )
+        return _round_text(one, too_little)
     if length / too_little > 1.0:
         return (
             f"Two causes that these data cannot tell apart: an accepted length of {length / too_little:.2f}, not "
-            f"{length:.2f} ({one.length_from}), or a round {too_little:.2f} times as long over a plain step. The mean "
+            f"{length:.2f} ({one.length_from}), or a round of {too_little:.2f} times as many plain steps. The mean "
             "accepted length in the engine's log decides."
         )
     least = row.predicted / length
@@ -270,6 +260,25 @@ def cause_text(one: Comparison) -> str:
         f"Likeliest cause: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
         f"least {least / row.measured - 1.0:.0%} too long, as without CUDA graphs or with a slow drafter."
     )
+
+
+def _round_text(one: Comparison, too_little: float) -> str:
+    """Sentence on a round that takes too many plain steps, which a short plain step makes of a round as predicted."""
+    round_s, plain_s = one.row("round"), one.row("plain")
+    if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
+        return (
+            f"Likeliest cause: a round of {too_little:.2f} times as many plain steps as predicted, with drafting, "
+            "verification or the host at fault."
+        )
+    steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
+    both = "; ".join(
+        f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"
+        for name, row in (("round", round_s), ("plain step", plain_s))
+    )
+    times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
+    if round_s.measured <= round_s.predicted:
+        return f"The round is not too long, the plain step is shorter than predicted: {times}."
+    return f"Likeliest cause: {times}, with drafting, verification or the host at fault."
 
 
 def plain_text(one: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,8 @@ _TOLD: Kept[Mapping[str, str]] = Kept("_diagnosis_told", dict)
 """What the runs leave unsaid and the user said on the page, by column."""
 COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
+_PASTED_AS_IT_STANDS = re.compile(r"--|[A-Z_0-9]+=|python |vllm ")
+"""How a remedy begins that is part of a launch line; others are sentences."""
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 
@@ -185,7 +188,10 @@ def _finding(one: DiagnosisFinding) -> None:
     lines = [f"In {one.where}", *one.evidence, *(f"Differs: {text}" for text in one.differs)]
     st.markdown("\n".join(f"- {plain(line)}" for line in lines))
     st.markdown(f"{plain(one.because[0].upper() + one.because[1:])}.")
-    st.code(one.fix, language=None, wrap_lines=True)
+    if _PASTED_AS_IT_STANDS.match(one.fix):
+        st.code(one.fix, language=None, wrap_lines=True)
+    else:
+        st.markdown(f"**{plain(one.fix[0].upper() + one.fix[1:])}.**")
     st.caption(f"Source: {plain(one.source)}")
 
 

@@ -495,6 +495,12 @@ def refit_upload(acceptance: str | None) -> None:
         refit(read.frame, "refit", acceptance, read.header_of)
 
 
+def hold_lengths(acceptance: str | None) -> None:
+    """Say that the upload's accepted lengths were counted in its runs, and refit anew."""
+    if fill_in({"accepted_length_same_run": 1}, {}, "refit"):
+        refit_upload(acceptance)
+
+
 def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:
     """Refit on points and keep the result in the session."""
     forget_refit()

@@ -57,6 +57,7 @@ from advisor.ui.measure.session import (
     MAPPED_FORMATS,
     REFIT,
     acceptances,
+    hold_lengths,
     lacks,
     likely_columns,
     own_length,
@@ -78,7 +79,6 @@ from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
     """The button that refits, and the accepted length that rows without one borrow where some lack it."""
-    missing = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
@@ -89,10 +89,15 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
-        args=(scenario.acceptance if missing else None,),
+        args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent) or read.rows_kept < MIN_POINTS,
         help=f"Still missing: {fields}." if absent else few if read.rows_kept < MIN_POINTS else None,
     )
+
+
+def _without_length(read: Measured | None) -> bool:
+    """Whether some rows with drafts state no accepted length."""
+    return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
 
 
 def draw_refit_problem(scenario: Scenario) -> None:
@@ -118,6 +123,9 @@ def draw_refit(scenario: Scenario) -> None:
     points, result = REFIT.result
     st.subheader("What your data changed", anchor=False)
     st.markdown(plain(result.sentence))
+    if result.length_factor is not None:
+        acceptance = scenario.acceptance if _without_length(upload()) else None
+        st.button("They were: refit with them held", key="hold_lengths", on_click=hold_lengths, args=(acceptance,))
     if changed := _changed(result, scenario):
         st.markdown(f":material/tune: {plain(changed)}")
     _use(result, scenario)
