@@ -69,6 +69,12 @@ def frame(test: AppTest) -> pd.DataFrame:
     return test.session_state["_upload"].result.frame
 
 
+def read_as(test: AppTest) -> pd.DataFrame:
+    """What was read as what."""
+    found = next(item.value for item in test.table if "Column" in item.value).reset_index()
+    return found.replace(r"\\", "", regex=True)
+
+
 def scenario(test: AppTest) -> Scenario:
     """The scenario of the session."""
     return test.session_state["_scenario"]
@@ -126,7 +132,7 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
     bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
     test = upload(page(**bar), "mine.csv", TPUT.encode())
     assert "fill_in" not in {button.key for button in test.button}
-    read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+    read = read_as(test)
     meant = dict(zip(read["Column"], read["Meaning"], strict=True))
     assert [meant[name] for name in ("model", "gpu_name", "conc")] == ["Model", "Accelerator", "Batch"]
     assert frame(test)["speedup"].round(3).tolist() == [1.722, 1.496, 1.077]
@@ -144,10 +150,19 @@ def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_c
         if name == "tau":
             assert frame(test)["accepted_length"].isna().all()
             press(test, COLUMNS)
-            read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+            read = read_as(test)
             assert ["Accepted length", "tau"] in read.to_numpy().tolist(), "under the file's own name"
         assert frame(test)["accepted_length"].tolist() == [2.4, 2.4, 2.3]
         assert frame(test)["ttft_s"].isna().all()
+
+
+def test_why_rows_are_refused_stands_open() -> None:
+    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    for data, refused in ((TPUT, False), (TPUT.replace("180", "fast").replace("1150", "1150 tok/s"), True)):
+        test = upload(page(**bar), "mine.csv", data.encode())
+        (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
+        assert details.proto.expanded == refused
+        assert len(frame(test)) == (2 if refused else 3)
 
 
 def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have() -> None:
@@ -516,7 +531,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     assert "**Your accepted length explains it.**" in texts(test)
     assert "use_own_length" in {button.key for button in test.button}
     assert "fill_in" not in {button.key for button in test.button}, "nothing is asked"
-    read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+    read = read_as(test)
     assert dict(zip(read["Column"], read["Meaning"], strict=True))["B200 SXM · 180 GiB (bar)"] == "Accelerator"
     press(test, "use_own_length")
     assert scenario(test).acceptance == "2.2@3"

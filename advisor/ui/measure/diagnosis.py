@@ -209,8 +209,8 @@ def _compared(found: DiagnosisView) -> None:
 def _checks(found: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
-        rules = pd.DataFrame(list(found.not_judged), columns=["Not checked", "Needs"])
-        st.dataframe(rules, hide_index=True)
+        rules = [[plain(cell) for cell in row] for row in found.not_judged]
+        st.table(pd.DataFrame(rules, columns=["Not checked", "Needs"]).set_index("Not checked"))
         if found.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

@@ -304,7 +304,8 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height="content")
+    rows = [[plain(cell) for cell in row] for row in read_as(read)]
+    st.table(pd.DataFrame(rows, columns=["Meaning", "Column"]).set_index("Meaning"))
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
@@ -352,8 +353,8 @@ def _details(read: Measured, scenario: Scenario) -> None:
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
-    unpredicted = attempt(advice_for, scenario)[0] is None
-    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", unpredicted):
+    open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
+    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", open_):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
         if said:
