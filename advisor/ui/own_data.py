@@ -195,7 +195,7 @@ def stop_length() -> None:
 
 
 def leave_length(of: Pair, to: Pair) -> None:
-    """Model and drafter are others: the length given with the former ends, one given with the latter is back."""
+    """Model or drafter is another: the length given with the former ends, that of the latter is back."""
     now, kept = st.session_state, {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
     brought = _take_back("acceptance")
     if acceptance_curve(text := brought or str(now["acceptance"])) is None:

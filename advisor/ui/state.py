@@ -104,7 +104,7 @@ def follow_model() -> None:
 
 
 def follow_drafter() -> None:
-    """Take the acceptance measured with another model or drafter: a length given is of those it was given with."""
+    """Take the acceptance measured with another model or drafter, or the length that was given for it."""
     now, before = st.session_state, _VALUES.result or st.session_state
     of, to = ((str(one["model_id"]), str(one["drafter_id"])) for one in (before, now))
     if of != to:

@@ -165,7 +165,7 @@ def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
 
 
 def without_rate(text: pa.Array, column: CanonicalColumn, header: str | list[str]) -> pa.Array:
-    """Cells such as `2350 tok/s` as numbers, where the column counts tokens/s, or its header says that it does."""
+    """Cells such as `2350 tok/s` as numbers, where the column or its header says tokens/s."""
     said = column.unit == "as metric" and isinstance(header, str) and metrics_in_unit(header)
     is_rate = column.unit == "tokens/s" or (said and all("per_s" in one for one in said))
     return pc.replace_substring_regex(text, _RATE, r"\1") if is_rate else text

@@ -185,7 +185,9 @@ def draw_live(advice: Advice) -> None:
     scenario = advice.scenario
     own = own_points(scenario)
     if own is not None and (decision := measured_text(own, scenario.drafter_id)):
-        st.page_link(str(PAGES["measure"]), label=f"By your runs: {plain(decision)}", icon=":material/monitoring:")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"By your runs: {plain(decision)}", width="content")
+            st.page_link(str(PAGES["measure"]), label="See them", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario
     _ANSWER(
