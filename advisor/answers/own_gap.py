@@ -280,6 +280,14 @@ def verdict_text(found: OwnVerdict) -> str:
     return said
 
 
+def measured_text(points: pd.DataFrame, drafter_id: str) -> str:
+    """The decision by measured points of a drafter (n_draft, speedup), at the K that has most of them."""
+    rows = points.rename(columns={"n_draft": "draft_tokens_k"}).dropna(subset=["draft_tokens_k"])
+    rows = rows[rows["drafter"].isna() | rows["drafter"].eq(drafter_id)]
+    drafts = drafts_of(rows) if len(rows) else []
+    return decision_text(rows, drafts[0], one_k=not drafts[1:]) if drafts else ""
+
+
 def decision_text(frame: pd.DataFrame, n_draft: int, one_k: bool) -> str:
     """Sentence on where to draft, by the measured speedups of a points frame alone. Empty where there are none.
 

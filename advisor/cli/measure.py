@@ -194,7 +194,8 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
     """What a refit found, and what speaks against it."""
     from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
 
-    out.say(answer.sentence + "\n")
+    held = " (--set accepted_length_same_run=1)" if answer.length_factor is not None else ""
+    out.say(f"{answer.sentence.removesuffix('.')}{held}.\n")
     out.print_table(Table(PARAMETERS, answer.parameters))
     _say_borrowed(points)
     for note in notes(answer):

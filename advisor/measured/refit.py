@@ -53,7 +53,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.text import counted
 
-MEANINGS = {**FACTORS, "accepted_length": "the accepted length (not said to be counted in these runs)"}
+MEANINGS = {**FACTORS, "accepted_length": "the accepted length"}
 _REASONS_NAMED = 3
 """Reasons that the refusal of a whole file gives, the most frequent first."""
 MIN_POINTS = 3

@@ -385,10 +385,20 @@ class RefitResult:
         """Names of multipliers that the data do not determine."""
         return tuple(item.name for item in self.parameters if not item.identified)
 
+    @property
+    def learnt(self) -> list[RefitParameter]:
+        """Multipliers that the data move, the farthest first."""
+        found = [item for item in self.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
+        return sorted(found, key=lambda item: -abs(np.log(item.factor)))
+
+    @property
+    def length_factor(self) -> float | None:
+        """Factor on accepted lengths, which are not said to be of these runs. None where they are, or are not moved."""
+        return next((item.factor for item in self.learnt if item.name == "accepted_length"), None)
+
 
 def _sentence(result: RefitResult) -> str:
-    learnt = [item for item in result.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
-    learnt.sort(key=lambda item: -abs(np.log(item.factor)))
+    learnt = result.learnt
     moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
     text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
     text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
@@ -410,13 +420,11 @@ def _sentence(result: RefitResult) -> str:
         f". Predictions of these points change by {result.moved:.1%} in the median; all {errors.after.n} values, each "
         f"left out of the fit in turn, are predicted {verdict} ({errors.text})."
     )
-    length = next((item for item in learnt if item.name == "accepted_length"), None)
-    if length is None:
+    if (factor := result.length_factor) is None:
         return text
     return (
-        f"{text} The accepted length stays the scenario's own: multiply it by {length.factor:.2f} there to predict "
-        "these points. If the lengths in your file were counted in these very runs, say so ('Accepted length counted "
-        "in this very run', --set accepted_length_same_run=1); they are then held."
+        f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
+        "points. If your file's lengths were counted in these very runs, say so: they are then held."
     )
 
 

@@ -17,7 +17,7 @@ import streamlit as st
 from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
-from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_digest
+from advisor.catalog.hardware import drafter_name, hardware_by_vendor, model_name, models_by_maker, own_digest
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
@@ -25,6 +25,7 @@ from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_points import rows_of, unlike, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
+from advisor.physics.acceptance import acceptance_curve
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
 from advisor.predict.field_rows import Catalogue
@@ -168,8 +169,12 @@ def _take_back(name: str) -> str:
     return brought
 
 
-_LEFT: Kept[str] = Kept("_length_left", str)
-"""Accepted length of a run that another model or drafter has ended the use of."""
+Pair = tuple[str, str]
+"""Model and drafter, which an accepted length belongs to."""
+_LENGTHS: Kept[Mapping[Pair, tuple[str, bool]]] = Kept("_lengths_left", dict)
+"""Accepted lengths that a change of model or drafter has ended, and whether each was a run's."""
+_LEFT: Kept[tuple[Pair, Pair] | None] = Kept("_length_left")
+"""Whose length was ended last, and what model and drafter are since."""
 
 
 def use_length(text: str | None) -> None:
@@ -185,20 +190,41 @@ def is_own_length(text: str) -> bool:
 
 def stop_length() -> None:
     """Back to the accepted length before the run's, where that is in use."""
-    _LEFT.forget()
+    _LENGTHS.put({of: kept for of, kept in _LENGTHS.result.items() if not kept[1]})
     _take_back("acceptance")
 
 
-def leave_length() -> None:
-    """End the use of a run's accepted length: model or drafter is another. It is said, until one changes again."""
-    _LEFT.put(_take_back("acceptance"))
+def leave_length(of: Pair, to: Pair) -> None:
+    """Model or drafter is another: the length given with the former ends, that of the latter is back."""
+    now, kept = st.session_state, {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
+    brought = _take_back("acceptance")
+    if acceptance_curve(text := brought or str(now["acceptance"])) is None:
+        kept[of] = text, bool(brought)
+    if acceptance_curve(str(now["acceptance"])) is None:
+        now["acceptance"] = default("acceptance")
+    _LENGTHS.put(kept)
+    _LEFT.put((of, to) if of in kept and to not in kept else None)
+    if to in kept:
+        _take_again(*kept[to])
 
 
-def length_banner() -> None:
-    """Note on every page that the accepted length of a run is no longer used. One click brings it back."""
-    if left := _LEFT.result:
-        text = f"The accepted length of your run, {left}, was of another model or drafter; **here it is not used.**"
-        _banner(f":material/timeline: {text}", "Use it here too", "keep_own_length", use_length, left)
+def _take_again(text: str, of_run: bool) -> None:
+    if of_run:
+        use_length(text)
+    else:
+        st.session_state["acceptance"] = text
+        _LEFT.forget()
+
+
+def length_banner(scenario: Scenario) -> None:
+    """Note on every page that an accepted length given with another model or drafter is not used. A click uses it."""
+    of, here = _LEFT.result or (("", ""), ("", ""))
+    if of not in _LENGTHS.result or here != (scenario.model_id, scenario.drafter_id):
+        return
+    text, of_run = _LENGTHS.result[of]
+    whose = f"{model_name(of[0])} with {drafter_name(of[1])}"
+    said = f"The accepted length {'of your run, ' * of_run}{text} was given for {whose}; **here it is not used.**"
+    _banner(f":material/timeline: {said}", "Use it here too", "keep_own_length", _take_again, text, of_run)
 
 
 def ranks_are_for(values: Mapping[str, Any]) -> bool:

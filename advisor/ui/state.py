@@ -104,12 +104,11 @@ def follow_model() -> None:
 
 
 def follow_drafter() -> None:
-    """Take the acceptance measured with another model or drafter, unless the user typed numbers.
-
-    A length counted in a run is of that run's model and drafter.
-    """
-    now = st.session_state
-    leave_length()
+    """Take the acceptance measured with another model or drafter, or the length that was given for it."""
+    now, before = st.session_state, _VALUES.result or st.session_state
+    of, to = ((str(one["model_id"]), str(one["drafter_id"])) for one in (before, now))
+    if of != to:
+        leave_length(of, to)
     now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], now["acceptance"])
 
 

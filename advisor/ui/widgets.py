@@ -55,7 +55,7 @@ def scenario_or_stop() -> Scenario:
     refit_banner(scenario)
     ranks_banner(scenario)
     sweep_banner(scenario)
-    length_banner()
+    length_banner(scenario)
     return scenario
 
 

@@ -102,7 +102,7 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     assert found.verdict == "unexplained"
     assert not found.findings
     assert found.sentence.startswith("Your runs gain less than predicted: K = 3 at batch")
-    assert "Likeliest cause: a round 1.5" in found.sentence
+    assert "Likeliest cause: a round takes 2.17 plain steps, 1.44 predicted (round " in found.sentence
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
@@ -533,6 +533,10 @@ def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() ->
         "The mean accepted length in the engine's log decides. Switch speculation off at batch 64 until then." in said
     )
     assert "Likeliest cause" not in said
+    counted = rows.replace(",3,64,18", ",3,64,18,2.4").replace(",0,64,12", ",0,64,12,")
+    own = diagnose([UserFile("runs.csv", (head.replace("\n", ",accepted_length\n") + counted).encode())]).sentence
+    assert "The round is not too long, the plain step is shorter than predicted: a round takes 3.60 plain steps" in own
+    assert "at fault" not in own
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
     assert remedy is not None
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"

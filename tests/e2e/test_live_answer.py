@@ -252,10 +252,13 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
     rows = {"batch_size": [16.0, 64.0], "n_draft": 3, "speedup": [1.53, 0.8], "drafter": "", "source": "made up"}
     data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows | {"accepted_length": np.nan}))
-    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 3)", data) for batch in (16, 4)]
+    asked = ((16, 3), (16, 2), (64, 3), (4, 3))
+    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, {k})", data) for batch, k in asked]
     text = ["".join("".join(part) for part in one) for one in said]
-    assert text[0] == " · ● you measured 1.53× here"
-    assert text[1] == " · ● 1 of 2 runs of yours fell outside the likely range, at 0.80×"
+    assert text[0] == " · ● you measured 1.53× here, 0.80× at batch 64"
+    assert text[1] == " · ● you measured 1.53× here with K = 3, 0.80× at batch 64"
+    assert text[2] == " · ● you measured 0.80× here"
+    assert text[3] == " · ● 1 of 2 runs of yours fell outside the likely range, at 0.80×"
 
 
 def words_on_screen(page: Any) -> list[str]:

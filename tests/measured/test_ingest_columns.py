@@ -349,6 +349,19 @@ def test_units_that_stand_in_the_cells_are_read():
     assert len(open_questions(some.rejects)) == 1
 
 
+def test_a_rate_in_a_cell_is_read_where_the_column_counts_rates_and_refused_with_the_remedy_elsewhere():
+    for plain, spec in (("tps_no_spec", "tps_k3"), ("plain (ms)", "k3 (ms)")):
+        data = f"concurrency,{plain},{spec}\n1,fast,410\n16,2350 tok/s,3200 tokens/s\n32,3900,4950 tps\n"
+        found = read_upload("t.csv", data.encode()).result
+        reasons = dict(zip(found.rejects["line"], found.rejects["reason"], strict=False))
+        assert all("the unit in the column's header" in reason for reason in reasons.values())
+        assert (sorted(reasons) == [2]) == (plain == "tps_no_spec"), reasons
+        if plain == "tps_no_spec":
+            assert found.frame["sd_value"].tolist() == [3200, 4950]
+    rate = read_upload("t.csv", b"concurrency,K,output_tok_per_s\n1,0,245 tok/s\n4,0,820\n").result
+    assert rate.frame["output_tok_per_s"].tolist() == [245, 820]
+
+
 @pytest.mark.parametrize("header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"])
 def test_a_flag_under_a_name_that_says_the_contrary_is_turned_round(header):
     given = f"batch,{header},K,tpot_ms\n1,True,0,5\n2,0,0,6\n3,,0,6\n".encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.readers.prose import pairs_of
+from advisor.measured.readers.prose import complaint_of, pairs_of, unread_text
 from advisor.prediction import AdvisorError
 
 WENT = "TPOT went from 18 ms to 24 ms with MTP at concurrency 64"
@@ -72,3 +72,24 @@ def test_several_pairs_need_their_own_concurrency() -> None:
     assert read_upload("note", told.encode()).result.frame["batch_size"].tolist() == [8, 64]
     with pytest.raises(AdvisorError, match="several pairs of values"):
         read_upload("note", told.replace("concurrency 64", "night").replace("concurrency 8", "noon").encode())
+
+
+@pytest.mark.parametrize("about", ["about 128", "~128", "size of around 128", "= 128"])
+def test_a_batch_is_read_that_is_only_about(about: str) -> None:
+    assert (complaint_of(f"Slower after I switched MTP on. Batch {about}.") or {}).get("batch_size") == "128"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "acceptance rate about 45%, K = 3",
+            "Not read: acceptance rate about 45%. Say the accepted length; it is 1 + 0.45 x 3 = 2.35",
+        ),
+        ("the accept rate was .6", "it is 1 + 0.6 K tokens if the rate is of all drafted tokens, as in vLLM's log."),
+        ("accepted length 2.4", ""),
+    ],
+)
+def test_an_acceptance_rate_is_not_dropped_without_a_word(text: str, said: str) -> None:
+    assert said in unread_text(text)
+    assert bool(said) == bool(unread_text(text))

@@ -212,3 +212,24 @@ def test_likely_meanings_come_first_in_the_unit_that_a_header_says() -> None:
     assert first("base_tps", 1) == ["baseline_output_tok_per_s_per_user"]
     assert all(name.endswith("_ms") for name in first("latency (ms)", 9))
     assert "Tokens/s of one request" in target_label(first("tokens/s", 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "read", "guess"),
+    [
+        ("accept_len", "2.42", "accepted_length", "accepted_length"),
+        ("Avg acceptance len", "2.42", "accepted_length", "accepted_length"),
+        ("mean_AL", "2.42", "accepted_length", "accepted_length"),
+        ("tau", "2.42", None, "accepted_length"),
+        ("mean_accepted", "1.42", None, "accepted_length"),
+        ("tokens_per_step", "2.42", None, "accepted_length"),
+        ("mean_accepted", "0.42", None, IGNORE),
+        ("acceptance_rate", "45", None, IGNORE),
+    ],
+)
+def test_an_accepted_length_is_read_by_its_usual_names_and_one_that_may_lack_its_bonus_token_is_a_guess(
+    header: str, cell: str, read: str | None, guess: str
+) -> None:
+    text = f"concurrency,tps_no_spec,tps_eagle_k3,{header}\n1,245,410,{cell}\n".encode()
+    found = next(item for item in own_headers("x.csv", text) if item.theirs == header)
+    assert (found.native, found.ours) == (read, guess)

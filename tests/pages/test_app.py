@@ -302,13 +302,24 @@ def test_an_own_model_link_without_a_name_gets_one() -> None:
     assert restored.model_config_json == CONFIG_JSON
 
 
-def test_the_drafter_follows_the_model_and_the_user_s_own_acceptance_stays() -> None:
+def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own_and_comes_back_with_it() -> None:
     test, own = app(), app(acceptance="2.4@3")
     for one in (test, own):
         one.selectbox(key="model_id").set_value("deepseek-v3").run()
     scenario = test.session_state["_scenario"]
     assert (scenario.drafter_id, scenario.acceptance) == ("mtp", "deepseek-r1-mtp-internal")
+    assert own.session_state["_scenario"].acceptance == scenario.acceptance, "one length, whatever was typed before"
+    said = "The accepted length 2.4@3 was given for Qwen3-30B-A3B with EAGLE-3; **here it is not used.**"
+    assert any(said in item.value for item in own.markdown)
+    own.selectbox(key="drafter_id").set_value("eagle").run()
+    assert not any(said in item.value for item in own.markdown), "said until one changes again"
+    own.selectbox(key="model_id").set_value("qwen3-30b-a3b").run()
+    own.selectbox(key="drafter_id").set_value("eagle3").run()
     assert own.session_state["_scenario"].acceptance == "2.4@3"
+    own.selectbox(key="model_id").set_value("deepseek-v3").run()
+    own.button(key="keep_own_length").click().run()
+    assert own.session_state["_scenario"].acceptance == "2.4@3"
+    assert "keep_own_length" not in {button.key for button in own.button}
     test.selectbox(key="model_id").set_value("gpt-oss-20b").run()
     assert test.session_state["_scenario"].drafter_id == "eagle3"
 

@@ -37,6 +37,11 @@ def fixes(test: AppTest) -> list[str]:
     return [item.value for item in test.code if not item.value.startswith(("?", "advisor profile"))]
 
 
+def compared(test: AppTest) -> pd.DataFrame:
+    """The last run beside its prediction."""
+    return [item.value for item in test.table if "Predicted" in item.value][-1]
+
+
 def words(test: AppTest) -> str:
     kinds = (test.title, test.markdown, test.caption, test.error)
     return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
@@ -49,7 +54,7 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
     assert "batch_size 128 sequences, above 48 sequences" in words(test)
     assert "Source: sgl-project/sglang pull request 34290" in words(test)
-    table = test.table[-1].value
+    table = compared(test)
     assert [*table.columns] == ["Measured", "Predicted", "Likely range", "Measured / predicted"]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
     assert re.search(r"To say more, add .*its log \(\d+ checks\)", words(test))
@@ -61,9 +66,11 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
 
 def test_a_complaint_without_times_is_a_question_about_the_server_in_the_bar() -> None:
     test = diagnosed(page(), "We got slower with EAGLE-3 at batch 64, on B200")
-    row = advise(Scenario.model_validate(SERVED | {"batch_size": 64})).drafts[3]
-    assert test.title[0].value == f"Predicted at batch 64: {row.speedup:.2f}× with K = 3"
-    assert {0, 1, 3} <= set(test.dataframe[0].value["K"])
+    rows = advise(Scenario.model_validate(SERVED | {"batch_size": 64})).drafts
+    row = next(row for row in rows if row.recommended)
+    assert test.title[0].value == f"Predicted at batch 64: {row.speedup:.2f}× with K = {row.n_draft}"
+    assert "You picked" not in words(test), "the text names no K"
+    assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
     assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", words(test))
     assert [item.value for item in test.warning] == [
         "The text says b200-sxm, the bar h200-sxm: set the bar to what was served."
@@ -72,7 +79,7 @@ def test_a_complaint_without_times_is_a_question_about_the_server_in_the_bar() -
 
 
 def test_the_bar_fills_what_the_text_does_not_say() -> None:
-    one, other = (diagnosed(page(hardware_id=name), SLOW).table[-1].value for name in ("h200-sxm", "b200-sxm"))
+    one, other = (compared(diagnosed(page(hardware_id=name), SLOW)) for name in ("h200-sxm", "b200-sxm"))
     assert (one["Predicted"] != other["Predicted"]).any()
     assert (one["Measured"] == other["Measured"]).all()
 
@@ -94,7 +101,7 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
         zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
         assert "CUDA graphs are switched off" in words(test)
         assert "In drafted.txt, line 3" in words(test)
-        assert "Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
+        assert "Judged as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
 
 
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
@@ -199,3 +206,39 @@ def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
 
 def remedy(test: AppTest) -> pd.DataFrame:
     return next(item.value for item in test.dataframe if "Predicted best" in item.value.columns)
+
+
+SENTENCES = """My server became slower after I switched MTP on. Batch about 128.
+TPOT was 38.1 ms without and 44.7 ms with MTP.
+vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config \
+'{"method":"deepseek_mtp","num_speculative_tokens":3}'"""
+
+
+def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click_makes_the_bar_s() -> None:
+    test = diagnosed(page(engine="vllm"), SENTENCES)
+    assert "Judged as DeepSeek-V3 on 8 x NVIDIA" in words(test)
+    assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
+    assert re.search(r"until then, or try K = \d, predicted", words(test))
+    test.button(key="bar_to_server").click().run()
+    now = test.session_state["_scenario"]
+    assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
+    assert "bar_to_server" not in {button.key for button in test.button}
+
+
+def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
+    text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
+    test = diagnosed(page(engine="vllm"), text)
+    assert "CUDA graphs are switched off. Measured 0.85×. Whether" in words(test)
+    assert re.search(r"To say more, add the batch \(\d+ checks\)", words(test))
+    test.number_input(key="unsaid_batch_size").set_value(128)
+    test.button(key="predict_unsaid").click().run()
+    assert "K = 3 at batch 128 measured 0.85×, predicted" in words(test)
+    assert "unsaid_batch_size" not in {item.key for item in test.number_input}
+
+
+def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
+    test = diagnosed(page(engine="vllm"), SENTENCES)
+    test.button(key="forget").click().run()
+    assert [item.value for item in test.info] == ["Upload removed"]
+    diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
+    assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]

@@ -69,6 +69,12 @@ def frame(test: AppTest) -> pd.DataFrame:
     return test.session_state["_upload"].result.frame
 
 
+def read_as(test: AppTest) -> pd.DataFrame:
+    """What was read as what."""
+    found = next(item.value for item in test.table if "Column" in item.value).reset_index()
+    return found.replace(r"\\", "", regex=True)
+
+
 def scenario(test: AppTest) -> Scenario:
     """The scenario of the session."""
     return test.session_state["_scenario"]
@@ -126,11 +132,37 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
     bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
     test = upload(page(**bar), "mine.csv", TPUT.encode())
     assert "fill_in" not in {button.key for button in test.button}
-    read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+    read = read_as(test)
     meant = dict(zip(read["Column"], read["Meaning"], strict=True))
     assert [meant[name] for name in ("model", "gpu_name", "conc")] == ["Model", "Accelerator", "Batch"]
     assert frame(test)["speedup"].round(3).tolist() == [1.722, 1.496, 1.077]
     assert frame(test)[["tpot_s", "output_tok_per_s", "step_time_s"]].isna().all(axis=None)
+
+
+def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_confirmed_first() -> None:
+    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    for name in ("accept_len", "tau"):
+        lengths = zip(TPUT.splitlines(), (f"{name},p99_ttft_ms", "2.4,31", "2.4,32", "2.3,33"), strict=True)
+        test = upload(page(**bar), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode())
+        assert test.selectbox(key="map_p99_ttft_ms").value == "ignore", "nothing is read from it"
+        assert test.selectbox(key=f"map_{name}").value == "accepted_length"
+        assert ("confirm the columns" in test.title[0].value) == (name == "tau")
+        if name == "tau":
+            assert frame(test)["accepted_length"].isna().all()
+            press(test, COLUMNS)
+            read = read_as(test)
+            assert ["Accepted length", "tau"] in read.to_numpy().tolist(), "under the file's own name"
+        assert frame(test)["accepted_length"].tolist() == [2.4, 2.4, 2.3]
+        assert frame(test)["ttft_s"].isna().all()
+
+
+def test_why_rows_are_refused_stands_open() -> None:
+    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    for data, refused in ((TPUT, False), (TPUT.replace("180", "fast").replace("1150", "1150 tok/s"), True)):
+        test = upload(page(**bar), "mine.csv", data.encode())
+        (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
+        assert details.proto.expanded == refused
+        assert len(frame(test)) == (2 if refused else 3)
 
 
 def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have() -> None:
@@ -407,9 +439,9 @@ def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_
 
 def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
     test = press(upload(page(**BAR), "runs.csv", RUNS), "refit_upload")
-    assert "Accepted length counted in this very run" in texts(test)
-    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
-    press(test, "refit_upload")
+    assert "say so: they are then held" in texts(test)
+    assert "--set" not in texts(test), "no flag on a page"
+    press(test, "hold_lengths")
     assert not test.error
     _, found = test.session_state["_upload_refit"]
     assert "accepted_length" not in {item.name for item in found.parameters}
@@ -436,6 +468,8 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
+    assert "By your runs: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
+    assert [link.proto.page for link in test.get("page_link")].count("measure") == 1
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
 
@@ -497,7 +531,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     assert "**Your accepted length explains it.**" in texts(test)
     assert "use_own_length" in {button.key for button in test.button}
     assert "fill_in" not in {button.key for button in test.button}, "nothing is asked"
-    read = next(item.value for item in test.dataframe if "Meaning" in item.value)
+    read = read_as(test)
     assert dict(zip(read["Column"], read["Meaning"], strict=True))["B200 SXM · 180 GiB (bar)"] == "Accelerator"
     press(test, "use_own_length")
     assert scenario(test).acceptance == "2.2@3"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.answers.diagnosis.facts import Run, fact_words, to_add
+from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words, to_add
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     IN_WORDS,
@@ -22,6 +22,7 @@ from advisor.answers.diagnosis.physics import (
 )
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
+from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
 from advisor.text import counted, listed, typeset, with_prefix
@@ -44,7 +45,8 @@ class Evidence:
     def text(self) -> str:
         """Evidence as a sentence fragment, `completed requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
-            return f"{self.words}: {'yes' if self.value else 'no'}"
+            words = FACTS[self.words].meaning if self.words in FACTS else self.words
+            return f"{words}: {'yes' if self.value else 'no'}"
         shown = f"{self.words} {_shown(self.value, self.unit)}, {self.test} {_shown(self.limit, self.unit)}"
         return typeset(shown)
 
@@ -99,7 +101,8 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        lacks, adds = (tuple(dict.fromkeys(map(words, missing))) for words in (fact_words, to_add))
+        texts = map(fact_words, missing), (to_add(one, run) for one in missing)
+        lacks, adds = (tuple(dict.fromkeys(filter(None, some))) for some in texts)
         return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks, adds)
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
 
@@ -173,10 +176,8 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        until = (
-            f"Switch speculation off at batch {worst.batch_size:,.4g} until then." if (worst.gain or 1.0) < 1.0 else ""
-        )
-        return " ".join(filter(None, [plain_text(worst), _unforeseen_text(worst), cause_text(worst), until]))
+        said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst)]
+        return " ".join(filter(None, said))
     row = shown_row(compared)
     if row is None:
         return "Nothing found in what could be judged."
@@ -193,6 +194,15 @@ def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     """The run that gains least of those that gain less than their band, or lose. None where no run does."""
     less = [one for one in compared if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low]
     return min(less, key=lambda one: one.gain or 0.0, default=None)
+
+
+def _until_text(one: Comparison) -> str:
+    """Sentence on what to do at a batch that loses until its cause is known. Empty where it does not lose."""
+    if (one.gain or 1.0) >= 1.0:
+        return ""
+    is_shorter = 0 < one.recommended.n_draft < one.n_draft and not plain_text(one)
+    shorter = f", or try {_instead(one)[6:]}" if is_shorter else ""
+    return f"Switch speculation off at batch {one.batch_size:,.4g} until then{shorter}."
 
 
 def _unforeseen_text(one: Comparison) -> str:
@@ -238,19 +248,11 @@ def cause_text(one: Comparison) -> str:
         return ""
     too_little, length = row.predicted / row.measured, one.accepted_length
     if one.length_from == OF_THE_RUN:
-        said = ", ".join(
-            f"{item.label.lower()} {amount(item.measured, item.unit)}, {amount(item.predicted, item.unit)} predicted"
-            for item in (one.row("round"), one.row("plain"))
-            if item is not None and item.measured is not None
-        )
-        return (
-            f"Likeliest cause: a round {too_little:.2f} times as long over a plain step as predicted"
-            f"{f' ({said})' if said else ''}, with drafting, verification or the host at fault."
-        )
+        return _round_text(one, too_little)
     if length / too_little > 1.0:
         return (
             f"Two causes that these data cannot tell apart: an accepted length of {length / too_little:.2f}, not "
-            f"{length:.2f} ({one.length_from}), or a round {too_little:.2f} times as long over a plain step. The mean "
+            f"{length:.2f} ({one.length_from}), or a round of {too_little:.2f} times as many plain steps. The mean "
             "accepted length in the engine's log decides."
         )
     least = row.predicted / length
@@ -258,6 +260,25 @@ def cause_text(one: Comparison) -> str:
         f"Likeliest cause: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
         f"least {least / row.measured - 1.0:.0%} too long, as without CUDA graphs or with a slow drafter."
     )
+
+
+def _round_text(one: Comparison, too_little: float) -> str:
+    """Sentence on a round that takes too many plain steps, which a short plain step makes of a round as predicted."""
+    round_s, plain_s = one.row("round"), one.row("plain")
+    if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
+        return (
+            f"Likeliest cause: a round of {too_little:.2f} times as many plain steps as predicted, with drafting, "
+            "verification or the host at fault."
+        )
+    steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
+    both = "; ".join(
+        f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"
+        for name, row in (("round", round_s), ("plain step", plain_s))
+    )
+    times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
+    if round_s.measured <= round_s.predicted:
+        return f"The round is not too long, the plain step is shorter than predicted: {times}."
+    return f"Likeliest cause: {times}, with drafting, verification or the host at fault."
 
 
 def plain_text(one: Comparison) -> str:
@@ -307,7 +328,9 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     )
     worst = unforeseen(compared)
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
-    return " ".join(filter(None, [f"{opening}: {titles}.", besides or predicted_text(compared)]))
+    row = shown_row(compared)
+    measured = f"Speedup {_both(row)}." if row is not None and row.name == "speedup" else predicted_text(compared)
+    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured]))
 
 
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
@@ -483,23 +506,25 @@ def _sentence(
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
     verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses)
-    if verdict == "unknown" and not findings and (run := _unpredicted(result)) is not None:
-        verdict_sentence = _unpredicted_text(run, unsaid(result)) or verdict_sentence
-    judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
-    return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
+    if not predicted and (run := _unpredicted(result)) is not None:
+        open_ = _unpredicted_text(run, unsaid(result))
+        verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
+    judged_as = {
+        f"{model_name(one.scenario.model_id)} on {one.place}": run.assumed
+        for run, one in reversed(compared)
+        if run.assumed
+    }
+    return " ".join([verdict_sentence, *(f"Judged as {what}, {assumed}." for what, assumed in judged_as.items())])
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:
     return tuple(f"{file}, line {line}: {reason}" for file, line, reason in result.refused)
 
 
-_TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
-
-
 def unsaid(result: LoadedRuns) -> tuple[str, ...]:
     """Columns that the first run with drafts has to state to be predicted. Empty where it is, or there is none."""
     run = _unpredicted(result)
-    return tuple(name.split("|")[0] for name in _TO_PREDICT if run is not None and not run.has(name))
+    return tuple(name.split("|")[0] for name in TO_PREDICT if run is not None and not run.has(name))
 
 
 def _unpredicted(result: LoadedRuns) -> Run | None:

@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
-from advisor.text import number_of
+from advisor.text import listed, number_of
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,19 @@ def fact_words(needed: str) -> str:
 _ADDED = {_LINE: "the server's launch line", _LOG: "its log", _CLIENT: "the benchmark's result file"}
 
 
-def to_add(needed: str) -> str:
-    """File, run or value, by its title, that a user adds so that a fact is known."""
+TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
+"""Columns without which a run with drafts is not predicted."""
+
+
+def to_add(needed: str, run: Run) -> str:
+    """File, run or value, by its title, that a user adds so that a fact is known. Empty where nothing would help."""
     name = needed.split("|")[0]
     if " " in needed or name.startswith("plain:"):
         return "a run without drafts" if name.startswith("plain:") else needed
     if name == "prediction":
-        return "accelerator, model, batch and K"
+        needs = TO_PREDICT if run.value("draft_tokens_k") != 0 else TO_PREDICT[:-1]
+        lacked = [COLUMNS["points"][one.split("|")[0]].in_text for one in needs if not run.has(one)]
+        return f"the {listed(lacked)}" if lacked else ""
     if name in FACTS:
         return next((text for where, text in _ADDED.items() if FACTS[name].where.startswith(where)), FACTS[name].where)
     column = COLUMNS["points"].get(name)

@@ -504,7 +504,11 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
     low, high = (
         float(edge(getattr(one, name)[k] for one in published)) for edge, name in ((min, "low"), (max, "high"))
     )
-    return [Compared("length", "Accepted length", _number(facts, "accepted_length"), central, low, high, "tokens")]
+    return [
+        Compared(
+            "length", "Accepted length, published", _number(facts, "accepted_length"), central, low, high, "tokens"
+        )
+    ]
 
 
 def _parts(curve: Curve) -> tuple[Part, ...]:

@@ -14,7 +14,7 @@ from advisor.catalog.engines import Graphs, grid_sizes, load_engine
 from advisor.prediction import AdvisorError
 
 EFFECTS: dict[str, str] = {
-    "safe": "holds, with a remark",
+    "safe": "note",
     "no_effect": "has no effect",
     "harmful": "can harm",
     "unknown": "not known",

@@ -22,7 +22,7 @@ from advisor.measured.ingest.columns import (
     match_header,
 )
 from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, TIMES, Reject, shorten
-from advisor.measured.ingest.side_by_side import SideBySide, side_by_side
+from advisor.measured.ingest.side_by_side import SideBySide, metrics_in_unit, side_by_side
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
 from advisor.text import EMPTY, NO, YES, names_of_today, number_of
@@ -34,6 +34,7 @@ _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
 _WITH_UNIT = rf"^[0-9.,+eE-]+ ?(?:{'|'.join(UNIT_FACTORS)})$"
+_RATE = r"^([0-9.,+eE-]+) ?(?:tok(?:en)?s?(?:/| per )s(?:ec(?:ond)?)?|tps|t/s)$"
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 
 
@@ -161,6 +162,13 @@ def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
         if number is not None and digits is not None:
             cells[row] = repr(number * UNIT_FACTORS[cells[row][digits.end() :].strip()] / scale)
     return pa.array(cells, pa.large_string()), scale
+
+
+def without_rate(text: pa.Array, column: CanonicalColumn, header: str | list[str]) -> pa.Array:
+    """Cells such as `2350 tok/s` as numbers, where the column or its header says tokens/s."""
+    said = column.unit == "as metric" and isinstance(header, str) and metrics_in_unit(header)
+    is_rate = column.unit == "tokens/s" or (said and all("per_s" in one for one in said))
+    return pc.replace_substring_regex(text, _RATE, r"\1") if is_rate else text
 
 
 def _outside(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:

@@ -156,7 +156,12 @@ def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
 
     A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `tpot_ms_mean`): a bare `tpot` is not matched.
     """
-    return HEADER_TABLE[kind].get(re.sub(r"(_[mu]?s)_(?:mean|avg|average)$", r"\1", header_key(header)))
+    return HEADER_TABLE[kind].get(_MEAN.sub("", header_key(header)))
+
+
+_AVERAGE = "(?:mean|avg|average)"
+_MEAN = re.compile(rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al)$)")
+"""Words that say no more than the column does: behind a time's unit, before an accepted length."""
 
 
 class Numbers(dict[str, np.ndarray]):

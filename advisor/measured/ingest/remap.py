@@ -36,7 +36,7 @@ _HINTS = {
         ("batch_size", "concurrent sequences streams parallel flight sessions clients"),
         ("draft_tokens_k", "drafted spec speculative gamma lookahead"),
         ("speedup", "gain"),
-        ("accepted_length", "accepted acceptance"),
+        ("accepted_length", "accepted acceptance accept tau"),
         ("request_latency_s", "latency"),
         ("output_tok_per_s", "throughput"),
         ("step_time_s", "round iteration"),
@@ -85,7 +85,7 @@ def own_headers(
     exchange = _exchanged(known, swapped, kind)
     out = []
     for cell, first in zip(header, cells, strict=True):
-        ours = exchange.get(cell) or known[cell] or _named_in(first, kind, taken) or _guess(cell, kind, taken)
+        ours = exchange.get(cell) or known[cell] or _named_in(first, kind, taken) or _guess(cell, first, kind, taken)
         taken.add(ours)
         if cell:
             out.append(Header(cell, ours, known[cell], first))
@@ -239,7 +239,8 @@ def target_label(target: str, kind: TableKind = "points") -> str:
     found = match_header(target, kind)
     if found is None:
         return "(ignored)"
-    return f"{'Not: ' if found[1] < 0 else ''}{COLUMNS[kind][found[0]].title} ({target})"
+    title = COLUMNS[kind][found[0]].title + ", bonus token included" * (found[0] == "accepted_length")
+    return f"{'Not: ' if found[1] < 0 else ''}{title} ({target})"
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
@@ -365,8 +366,28 @@ _SENSORS = {"temp", "temperature", "util", "utilization", "utilisation", "clock"
 """Words of what a monitor reads beside a run: `gpu_temp` names no accelerator."""
 
 
-def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
-    """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
+_SHARES = {"rate", "ratio", "share", "pct", "percent", "fraction"}
+"""Words of an acceptance rate, which is no length."""
+_PER_ROUND = re.compile(r"(?:^|_)tok(?:en)?s?_(?:per_)?(?:step|round|iteration)(?:_|$)")
+"""Tokens of one round, with the bonus token or without it: a guess, to be confirmed."""
+
+
+def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
+    """The target most like a header that no reader knows. IGNORE where none is near, or none that its cells can be."""
+    key = header_key(header)
+    of_round = kind == "points" and "accepted_length" not in taken and _PER_ROUND.search(key)
+    found = "accepted_length" if of_round else _alike(header, kind, taken)
+    if found == "accepted_length" and _SHARES & set(key.split("_")):
+        return IGNORE
+    match = match_header(found, kind)
+    if match is None or (column := COLUMNS[kind][match[0]]).low is None or column.high is None:
+        return found
+    numbers = [number for cell in cells if (number := number_of(cell)) is not None]
+    return found if all(column.low <= number <= column.high for number in numbers) else IGNORE
+
+
+def _alike(header: str, kind: TableKind, taken: set[str]) -> str:
+    """The target most like a header. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
     words = set(key.split("_"))
     if words & _SENSORS:
@@ -455,7 +476,7 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
     known = {found[0]: name for name in names if (found := match_header(name, "points"))}
     known |= {own_header(str(ours)) or str(ours): theirs for theirs, ours in _paired(names, "points").items()}
     taken, others = set(known), [name for name in names if name not in known.values()]
-    likely = {name: ours for name in others[:_GUESSED] if (ours := _guess(name, "points", taken)) != IGNORE}
+    likely = {name: ours for name in others[:_GUESSED] if (ours := _guess(name, (), "points", taken)) != IGNORE}
     says = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])

@@ -15,7 +15,16 @@ import pyarrow as pa
 
 from advisor.catalog.engines import engine_called
 from advisor.catalog.models import model_meant
-from advisor.measured.ingest.cells import Cells, FileTable, Mapped, check_text, comma_is_decimal, strings, to_numbers
+from advisor.measured.ingest.cells import (
+    Cells,
+    FileTable,
+    Mapped,
+    check_text,
+    comma_is_decimal,
+    strings,
+    to_numbers,
+    without_rate,
+)
 from advisor.measured.ingest.columns import (
     COLUMNS,
     CanonicalColumn,
@@ -226,6 +235,7 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
         text = strings(cells.values)
         cells.values = None  # column by column, so that a million raw cells are not kept twice
         if name in numeric:
+            text = without_rate(text, column, cells.source)
             series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
         else:
             series[name], bad = text, check_text(text, column)

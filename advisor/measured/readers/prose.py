@@ -89,9 +89,10 @@ _RATES = (
     ("output_tok_per_s_per_user", r"/\s*user|/\s*req|(?:per|each) (?:user|request|stream)"),
     ("output_tok_per_s", r"total|aggregate|all (?:requests|users)|whole server"),
 )
+_ABOUT = r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
 _COUNTS = {
     "batch_size": (
-        r"\b(?:concurrency|conc|batch(?: size)?|bs)\s*(?:of|=|:|is|was)?\s*(\d+)\b",
+        rf"\b(?:concurrency|conc|batch(?: size)?|bs){_ABOUT}(\d+)\b",
         r"\b(\d+) (?:(?:concurrent|parallel) \w+|users|streams|clients)\b",
     ),
     "draft_tokens_k": (
@@ -99,7 +100,7 @@ _COUNTS = {
         r"num[_-]speculative[_-]tokens\W{0,4}(\d+)\b",
         r"\b(\d+) (?:draft|speculative) tokens?\b",
     ),
-    "accepted_length": (r"(?:accept(?:ed|ance) length|\bAL)\s*(?:of|=|:|is|was)?\s*(\d+\.\d+)\b",),
+    "accepted_length": (rf"(?:accept(?:ed|ance) length|\bAL){_ABOUT}(\d+\.\d+)\b",),
     "tensor_parallel": (r"\b(?:TP|tensor[- ]parallel(?:[- ]size)?)\s*(?:of|=|:)?\s*(\d+)\b",),
     "gpu_count": (r"\b(\d+)\s*[x×]?\s*(?:GPUs?\b|(?:NVIDIA |AMD )?[A-Z]{1,3}\d{2,3}[A-Z]?\b)",),
 }
@@ -148,6 +149,22 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
         value = float(number.rstrip("k")) * (1e3 if number.endswith("k") else 1.0)
         texts.append(f"{value * (1.0 if rate else UNIT_FACTORS[unit] / wanted):.9g}")
     return ProsePair((texts[0], texts[1]), metric, " ".join(match[0].split()), _only("batch_size", sentence))
+
+
+_SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+\b)", re.IGNORECASE)
+
+
+def unread_text(text: str) -> str:
+    """Sentence on an acceptance rate in a text, which no one length follows from. Empty without one."""
+    if len(text) > MAX_PROSE or (found := _SHARE.search(text)) is None:
+        return ""
+    share = float(found[1].rstrip("% ")) / (100.0 if "%" in found[1] else 1.0)
+    k = _only("draft_tokens_k", text)
+    length = f"1 + {share:.3g} K tokens" if k is None else f"1 + {share:.3g} x {k} = {1 + share * int(k):.2f} tokens"
+    return (
+        f"Not read: {found[0]}. Say the accepted length; it is {length} if the rate is of all drafted tokens, as in "
+        "vLLM's log."
+    )
 
 
 _SLOWER = r"\b(?:slow\w*|worse\w*|regress\w*|degrad\w*|no (?:gain|speed-?up|faster)|not (?:faster|better))\b"
@@ -230,6 +247,7 @@ def read(sample: Sample) -> RawRows:
     said = [f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them" for one in kept]
     said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
     raw.notes.append("; ".join(said))
+    raw.warnings += filter(None, [unread_text(text)])
     return raw
 
 

@@ -78,6 +78,8 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 _LARGEST_PARTS = 6
+_ALL_K = 4
+"""Up to which every K has its column; of more, those that matter. [-]"""
 _COMPARED: tuple[Column[Compared], ...] = (
     Column("quantity", attrgetter("label"), words=True),
     Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
@@ -260,6 +262,8 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
         )
     columns.append(Column("K = 0", lambda one: with_prefix(one.by_k[0].tpot_s, "s")))
     of_interest = {k for one in drafting for k in (1, one.n_draft, one.recommended.n_draft) if k}
+    if max(of_interest) <= _ALL_K:
+        of_interest = {*range(1, max(of_interest) + 1)}
     columns += [Column(f"K = {k}", partial(_cell_of, k)) for k in sorted(of_interest)]
     columns.append(Column("predicted best", lambda one: f"K = {one.recommended.n_draft}"))
     return Remedy(

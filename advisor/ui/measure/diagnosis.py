@@ -13,8 +13,10 @@ import streamlit as st
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
+from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
 from advisor.show.table import Table
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
@@ -23,15 +25,19 @@ from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
-from advisor.ui.state import TO_SERVE, plain, show
+from advisor.ui.state import TO_SERVE, plain, show, show_other
 from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
 _OF: Kept[tuple[list[UserFile], Mapping[str, str], Scenario] | None] = Kept("_diagnosis_of")
 """What the diagnosis was made of."""
+_TOLD: Kept[Mapping[str, str]] = Kept("_diagnosis_told", dict)
+"""What the runs leave unsaid and the user said on the page, by column."""
 COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
+_PASTED_AS_IT_STANDS = re.compile(r"--|[A-Z_0-9]+=|python |vllm ")
+"""How a remedy begins that is part of a launch line; others are sentences."""
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 
@@ -43,7 +49,7 @@ def give(runs: Sequence[UserFile]) -> None:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for kept in (_GIVEN, VIEW, _OF, COMPLAINT):
+    for kept in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):
         kept.forget()
 
 
@@ -55,7 +61,7 @@ def diagnosed(scenario: Scenario) -> DiagnosisView | None:
     # Files under the columns that the user chose for them, what was filled in for them, and the scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
-    asked = files, filled_in(), scenario
+    asked = files, {**_TOLD.result, **filled_in()}, scenario
     if _OF.result != asked:
         VIEW.forget()
         VIEW.take(_diagnosed, *asked)
@@ -86,21 +92,43 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
     draw(found, scenario)
 
 
+_ASKED = {"batch_size": MAX_BATCH, "draft_tokens_k": MAX_DRAFT}
+"""Columns asked for where runs leave them unsaid and the bar does not tell, and the most that is predicted."""
+
+
+def _ask(unsaid: Sequence[str]) -> None:
+    """Fields for what the runs leave unsaid."""
+    names = [name for name in unsaid if name in _ASKED]
+    if not names:
+        return
+    with st.form("unsaid", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for name in names:
+            title = COLUMNS["points"][name].title
+            st.number_input(title, 1, _ASKED[name], value=None, key=f"unsaid_{name}", width=180)
+        st.form_submit_button("Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names,))
+
+
+def _tell(names: Sequence[str]) -> None:
+    said = {name: str(value) for name in names if (value := st.session_state.get(f"unsaid_{name}")) is not None}
+    _TOLD.put({**_TOLD.result, **said})
+
+
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     """Prediction of the server in the bar at the batch that a complaint names, and what the text lacks."""
-    told, counted_at = COMPLAINT.result or {}, re.search(r"@(\d+)$", scenario.acceptance)
-    k = int(told.get("draft_tokens_k", 0)) or (int(counted_at[1]) if counted_at else advice_or_stop(scenario).curve_k)
+    told = COMPLAINT.result or {}
+    k = int(told.get("draft_tokens_k", 0))
     changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
     advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
-    k = min(k, len(rows) - 1)
+    k = min(k or advice.curve_k, len(rows) - 1)
     heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
     said = unlaunched_text(advice) or likely_text(advice, k)
     st.markdown(plain(f"{' '.join(place_text(advice))}. {said[:1].upper()}{said[1:]}"))
     named = [(told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
     if other := [f"{own}, the bar {value}" for own, value in named if own != value]:
         st.warning(plain(f"The text says {listed(other)}: set the bar to what was served."))
-    show_table(Table(DRAFTS, tuple(row for row in rows if row.n_draft in (0, 1, k) or row.recommended)))
+    last = max(k, *(row.n_draft for row in rows if row.recommended))
+    show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
     st.button(f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, None))
 
@@ -110,6 +138,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
     if found is None:
         return
     st.markdown(f"**{plain(found.sentence)}**")
+    _ask(found.unsaid)
     if found.remedy is not None:
         _remedy(found.remedy, scenario)
     for number, one in enumerate(found.findings):
@@ -123,7 +152,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
 
 _OF_THE_RUN = (
     *("model_id", "model_config_json", "hardware_id", "hardware_json", "n_gpus", "tensor_parallel", "expert_parallel"),
-    *("engine", "drafter_id", "acceptance", "batch_size", "k_max"),
+    *("engine", "drafter_id", "acceptance", "batch_size"),
 )
 
 
@@ -131,10 +160,15 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
     """What each K is predicted to give by batch, and the button that opens the best of them."""
     st.caption(plain(found.said))
     show_table(found.table)
-    if found.n_draft is None:
-        return
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
+    if found.n_draft is None:
+        if any(own[name] != getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", "drafter_id")):
+            theirs = scenario.model_copy(update=own | {"acceptance": scenario.acceptance})
+            st.button("Set the bar to this server", key="bar_to_server", on_click=show_other, args=(theirs,))
+        return
+    own["k_max"] = max(scenario.k_max, found.n_draft)
+    own |= {"acceptance": found.acceptance} if found.own_length else {}
     at = f"batch {found.scenario.batch_size:,}"
     label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
     mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
@@ -142,8 +176,8 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
 
 
 def _open(mended: Scenario, acceptance: str | None) -> None:
-    show(mended)
     use_length(acceptance)
+    show(mended)
     TO_SERVE.put(True)
 
 
@@ -154,7 +188,10 @@ def _finding(one: DiagnosisFinding) -> None:
     lines = [f"In {one.where}", *one.evidence, *(f"Differs: {text}" for text in one.differs)]
     st.markdown("\n".join(f"- {plain(line)}" for line in lines))
     st.markdown(f"{plain(one.because[0].upper() + one.because[1:])}.")
-    st.code(one.fix, language=None, wrap_lines=True)
+    if _PASTED_AS_IT_STANDS.match(one.fix):
+        st.code(one.fix, language=None, wrap_lines=True)
+    else:
+        st.markdown(f"**{plain(one.fix[0].upper() + one.fix[1:])}.**")
     st.caption(f"Source: {plain(one.source)}")
 
 
@@ -172,8 +209,8 @@ def _compared(found: DiagnosisView) -> None:
 def _checks(found: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
-        rules = pd.DataFrame(list(found.not_judged), columns=["Not checked", "Needs"])
-        st.dataframe(rules, hide_index=True)
+        rules = [[plain(cell) for cell in row] for row in found.not_judged]
+        st.table(pd.DataFrame(rules, columns=["Not checked", "Needs"]).set_index("Not checked"))
         if found.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

@@ -34,7 +34,7 @@ from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
 from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.own_points import rows_of
-from advisor.measured.readers.prose import complaint_of
+from advisor.measured.readers.prose import complaint_of, unread_text
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, usual_drafter
@@ -148,6 +148,8 @@ def draw_what_goes_in() -> None:
 
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
+    for kept in (_SAID, NOTES):
+        kept.forget()
     if text.strip() and is_prose(text):
         diagnosis.forget()
         KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
@@ -157,6 +159,8 @@ def _take_text(scenario: Scenario) -> None:
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         take({PASTED: text.encode("utf-8", errors="replace")}, scenario)
+    if unread := unread_text(text):
+        _SAID.put((*_SAID.result, unread))
 
 
 def _take_files(scenario: Scenario) -> None:
@@ -175,7 +179,8 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
-    _SAID.forget()
+    for kept in (_SAID, NOTES):
+        kept.forget()
     session.complain("file", "")
     KINDS.put(tuple(kinds.items()))
     if benchmark := by_kind.get("benchmark"):
@@ -236,10 +241,11 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     """Pairs (meaning, column of the file), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
+    own = {ours: theirs for file in FILES.result for theirs, ours in file.columns.items()}
     for headers in (source.headers for source in read.sources):
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
-                columns.setdefault(ours, theirs)
+                columns.setdefault(ours, own.get(theirs, theirs))
     found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
     metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
     metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds

@@ -110,6 +110,9 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
     headers: tuple[Header, ...] = ()
     if file.rows is None or file.rows.sources[0].format_id in MAPPED_FORMATS:
         headers = own_headers(file.name, file.data, file.kind, _swapped(file.rows, alone))
+    if (rows := file.rows) is not None:
+        asked = _asked_first(attempt(lambda: rows.result)[0])
+        headers = tuple(one if one.native or one.ours in asked else replace(one, ours=IGNORE) for one in headers)
     problem = file.problem
     if headers and "is not recognised" in problem:
         problem = f"{file.name} is not recognised by its headers; say below which column is which"
@@ -341,9 +344,17 @@ def fill_from_bar(scenario: Scenario) -> None:
 
 def likely_columns() -> set[str]:
     """Required columns of ours that an unused column of a file may well be: asked first."""
-    read, lone = upload(), [file for file in FILES.result if not file.chosen]
-    guessed = {item.ours for file in lone for item in file.headers if item.native is None}
-    return set() if read is None else guessed & {item.name for item in read.missing if item.required}
+    lone = [file for file in FILES.result if not file.chosen]
+    return {item.ours for file in lone for item in file.headers if item.native is None} & _asked_first(upload())
+
+
+def _asked_first(read: Measured | None) -> set[str]:
+    """Columns of ours that rows lack and a guess at a file's own is confirmed for. Other guesses are not taken."""
+    if read is None:
+        return set()
+    needed = {item.name for item in read.missing if item.required}
+    no_length = read.kind == "points" and bool(read.frame["accepted_length"].isna().all())
+    return needed | {"accepted_length"} if no_length else needed
 
 
 def header_in(read: Measured, column: str) -> str:
@@ -482,6 +493,12 @@ def refit_upload(acceptance: str | None) -> None:
     filled = fill_in(values, override, "refit") if values or override else True
     if filled and (read := upload()) is not None:
         refit(read.frame, "refit", acceptance, read.header_of)
+
+
+def hold_lengths(acceptance: str | None) -> None:
+    """Say that the upload's accepted lengths were counted in its runs, and refit anew."""
+    if fill_in({"accepted_length_same_run": 1}, {}, "refit"):
+        refit_upload(acceptance)
 
 
 def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:

@@ -57,6 +57,7 @@ from advisor.ui.measure.session import (
     MAPPED_FORMATS,
     REFIT,
     acceptances,
+    hold_lengths,
     lacks,
     likely_columns,
     own_length,
@@ -78,7 +79,6 @@ from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
     """The button that refits, and the accepted length that rows without one borrow where some lack it."""
-    missing = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
@@ -89,10 +89,15 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
-        args=(scenario.acceptance if missing else None,),
+        args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent) or read.rows_kept < MIN_POINTS,
         help=f"Still missing: {fields}." if absent else few if read.rows_kept < MIN_POINTS else None,
     )
+
+
+def _without_length(read: Measured | None) -> bool:
+    """Whether some rows with drafts state no accepted length."""
+    return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
 
 
 def draw_refit_problem(scenario: Scenario) -> None:
@@ -118,6 +123,9 @@ def draw_refit(scenario: Scenario) -> None:
     points, result = REFIT.result
     st.subheader("What your data changed", anchor=False)
     st.markdown(plain(result.sentence))
+    if result.length_factor is not None:
+        acceptance = scenario.acceptance if _without_length(upload()) else None
+        st.button("They were: refit with them held", key="hold_lengths", on_click=hold_lengths, args=(acceptance,))
     if changed := _changed(result, scenario):
         st.markdown(f":material/tune: {plain(changed)}")
     _use(result, scenario)
@@ -296,7 +304,8 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height="content")
+    rows = [[plain(cell) for cell in row] for row in read_as(read)]
+    st.table(pd.DataFrame(rows, columns=["Meaning", "Column"]).set_index("Meaning"))
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
@@ -344,8 +353,8 @@ def _details(read: Measured, scenario: Scenario) -> None:
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
-    unpredicted = attempt(advice_for, scenario)[0] is None
-    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", unpredicted):
+    open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
+    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", open_):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
         if said:

@@ -17,7 +17,7 @@ from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_li
 from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
-from advisor.answers.own_gap import at_batch
+from advisor.answers.own_gap import at_batch, measured_text
 from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
 from advisor.catalog.hardware import model_name
 from advisor.measured.seeds import read_claims
@@ -34,6 +34,7 @@ from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
 from advisor.text import counted
+from advisor.ui import PAGES
 from advisor.ui.answers import asked, board_for, errors_for, published_for, remembered
 from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
@@ -182,7 +183,12 @@ _WHY = st.components.v2.component("live_why", css=_CSS, js=_script("rules", "cha
 def draw_live(advice: Advice) -> None:
     """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the scenario's."""
     scenario = advice.scenario
-    data = live_answer(advice, published_for(scenario), own_points(scenario), st.session_state.get("load_price"))
+    own = own_points(scenario)
+    if own is not None and (decision := measured_text(own, scenario.drafter_id)):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"By your runs: {plain(decision)}", width="content")
+            st.page_link(str(PAGES["measure"]), label="See them", icon=":material/monitoring:")
+    data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario
     _ANSWER(
         key=_KEY,

@@ -250,7 +250,7 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
-/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, the one here. */
+/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any, and the first loss. */
 function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const isOdd = ([batch, k, value]) => {
@@ -268,8 +268,14 @@ function against(m, length, batch, n) {
     const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
     return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside the likely range, at `], [values, ""]];
   };
-  const here = m.own.filter((one) => one[0] === batch && one[1] === n).map((one) => one[2]).sort((a, b) => a - b);
-  const mine = here.length ? [["", " · ● you measured "], [`${here[here.length >> 1].toFixed(2)}×`, " here"]] : told(m.own, "●", "run of yours fell", "runs of yours fell");
+  const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
+  const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
+  const lost = m.own.filter((one) => one[2] < 1), first = Math.min(...lost.map((one) => one[0]));
+  const loss = lost.length && first !== batch ? [[times(lost.filter((one) => one[0] === first)), ` at batch ${first.toLocaleString("en")}`]] : [];
+  const at = alike.length ? [[times(alike), " here"]] : drafts.map((k) => [times(here.filter((one) => one[1] === k)), ` here${k === null ? "" : ` with K = ${k}`}`]);
+  const odd = at.length ? [] : told(m.own, "●", "run of yours fell", "runs of yours fell");
+  const said = odd.length ? [] : [...at, ...loss].flatMap((one, i) => (i ? [["", ", "], one] : [one]));
+  const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
   return [...mine, ...told(same, "◆", "published run of this setup fell", "published runs of this setup fell")];
 }
 
