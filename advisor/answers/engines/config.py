@@ -73,7 +73,7 @@ class ExportRequest:
         """What to ask again where the launch line captures more than the ranges were decided with; else empty."""
         if not self.priced:
             return ""
-        return f". K by batch was decided without them: ask again with --graph-sizes {largest} (More: CUDA graphs captured)"
+        return f". K by batch was decided without them: ask again with --graph-sizes {largest} (More: CUDA graphs)"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from advisor.answers.engines.export import export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     accepted_length_flips,
+    correction_text,
     fit_of,
     gain_end_text,
     headline,
@@ -178,7 +179,7 @@ def _reasons(advice: Advice) -> list[str]:
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *([f"What would change K: an accepted length (now {now} at K = {k}) {'; '.join(flips)}."] if flips else []),
-        f"How sure: times are {times}.{f' {own}.' if own else ''}",
+        f"How sure: times are {times}.{f' {own}.' if own else ''} {correction_text(advice)}".rstrip(),
     ]
 
 
