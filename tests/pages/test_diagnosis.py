@@ -126,6 +126,10 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     assert test.title[0].value == "Slower than expected at batch 128"
     assert "Switch speculation off at batch 128" in words(test)
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
+    before = test.session_state["_scenario"].k_max
+    test.button(key="open_mended").click().run()
+    opened_as = test.session_state["_scenario"]
+    assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), "the longest draft stays the bar's"
     loses = with_k(diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n"))
     assert loses.title[0].value == "This loss is not foreseen"
     assert "open_mended" not in {button.key for button in loses.button}
