@@ -236,7 +236,7 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
 
 
 def length_k(advice: Advice) -> int:
-    """K at which an accepted length is shown and asked for: the one it was given at, else the one that is drawn."""
+    """K of the accepted length that is shown and asked for: the one given, else the one drawn. [-]"""
     given = advice.scenario.acceptance
     if "@" not in given:
         return advice.curve_k

@@ -283,7 +283,7 @@ def _curves() -> dict[str, AcceptanceCurve]:
 
 
 def length_at(text: str) -> tuple[float, int]:
-    """X and K of `X@K`, refused with one sentence where it is no such thing."""
+    """X [tokens per round] and K [-] of `X@K`. Raises AdvisorError where it is no such thing. Definition."""
     left, _, right = (field.strip() for field in text.partition("@"))
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
         raise AdvisorError(f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3")

@@ -70,7 +70,7 @@ class ExportRequest:
     """The ranges were decided with `graphs`, so that steps above them were charged their launches."""
 
     def priced_again(self, largest: int) -> str:
-        """What to ask again where the launch line captures more than the ranges were decided with; else empty."""
+        """Advice to ask again with the captured sizes. Empty where the ranges were decided without any."""
         if not self.priced:
             return ""
         return f". K by batch was decided without them: ask again with --graph-sizes {largest} (More: CUDA graphs)"
