@@ -333,8 +333,8 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
 def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> bool:
     """Whether the recommended K is run at every batch.
 
-    So it is where it comes near the schedule, or where that is worth nothing. Near is within MIN_GAIN. Worth nothing is one that loses to no speculation: it keeps its drafter at K = 0. Never
-    where the target batch does not draft.
+    It is where it comes within MIN_GAIN of the schedule, and where that loses to no speculation, since it keeps its
+    drafter at K = 0. Never where the target batch does not draft.
 
     gain : over the doublings of the batches that the ranges cover. n_draft : the K recommended at the target batch.
     """
