@@ -20,8 +20,8 @@ from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
-    accepted_length_flips,
     fit_of,
+    flips_text,
     gain_end_text,
     headline,
     likely_text,
@@ -155,13 +155,7 @@ def _verdict(advice: Advice) -> list[str]:
 
 def _reasons(advice: Advice) -> list[str]:
     """What would flip the answer, and how sure it is."""
-    now = f"{advice.curve.accepted_length[advice.curve_column]:.1f}"
-    flips = [
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.1f}: "
-        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip in accepted_length_flips(advice)
-        if f"{flip.accepted_length:.1f}" != now
-    ]
+    flips = flips_text(advice)
     adjustment = advice.setup.adjustment
     times = (
         tier_words(advice.setup, advice.recommendation.speedup.tier)
@@ -172,11 +166,7 @@ def _reasons(advice: Advice) -> list[str]:
     own = own_runs_text(advice)
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
-        *(
-            [f"What would change K: an accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
-            if flips
-            else []
-        ),
+        *([f"What would change K: {flips}."] if flips else []),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
 
