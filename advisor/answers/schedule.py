@@ -357,8 +357,8 @@ def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -
     current = next((item for item in ranges if item.smoothed_k is not None), None)
     if current is not None:
         texts.append(
-            f"K = {current.n_draft} at batch {batch_size:,} is the best of that batch alone; a schedule without it "
-            f"keeps K = {current.smoothed_k} there."
+            f"At batch {batch_size:,} alone K = {current.n_draft} is best; with its neighbours the schedule would have "
+            f"K = {current.smoothed_k} there."
         )
     return tuple(text for text in texts if text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -20,7 +20,7 @@ from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.measured.published import PublishedRun, runs_beside
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, length_at, parse_acceptance
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import of_data_centre
@@ -187,8 +187,17 @@ def unlaunched_text(advice: Advice) -> str:
     return f"batch {batch:,} does not fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
 
 
+def stated_k(advice: Advice) -> int:
+    """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one. [-]"""
+    _, _, given = advice.scenario.acceptance.partition("@")
+    given_k = int(given) if given.strip().isdigit() else 0
+    return given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
+
+
 _STEP = 0.06
 """Accepted lengths that are looked at are this far apart. [tokens]"""
+_FINE = 0.004
+"""Between two of them a flip is located to this. [tokens]"""
 _LEAST = 1.01
 """No accepted length is looked at below this one. [tokens]"""
 
@@ -198,7 +207,7 @@ class Flip:
     """Accepted length from which on, away from today's, another K is recommended."""
 
     accepted_length: float
-    """At `n_draft` of today's answer. [tokens]"""
+    """At `stated_k` of today's answer. [tokens]"""
     k_before: int
     k_after: int
     is_below: bool
@@ -209,10 +218,9 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     """The nearest flip on each side of today's accepted length, and the one to no drafting at all.
 
     A draw's speedup is proportional to the accepted length at its K where prompts are not charged, so the curve is
-    scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`). Shown with
-    one decimal, which is what that is good for.
+    scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`).
     """
-    k = length_k(advice)
+    k = stated_k(advice)
     today = float(advice.curve.accepted_length[advice.curve.column(k)])
     if k == 0 or today <= _LEAST:
         return ()
@@ -223,7 +231,12 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
         for last, length in pairwise(lengths.tolist()):
             after = _recommended(advice, today, length)
             if after != before:
-                flips.append(Flip((last + length) / 2.0, before, after, length < today))
+                near, far = last, length
+                while abs(far - near) > _FINE:  # today's own length may lie within a step of it
+                    middle = (near + far) / 2.0
+                    k_there = _recommended(advice, today, middle)
+                    near, far, after = (middle, far, after) if k_there == before else (near, middle, k_there)
+                flips.append(Flip((near + far) / 2.0, before, after, length < today))
                 break
     if flips and flips[0].is_below and flips[0].k_after and _recommended(advice, today, _LEAST) == 0:
         low, high, k_before = _LEAST, flips[0].accepted_length, 0
@@ -235,38 +248,27 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     return tuple(flips)
 
 
-def length_k(advice: Advice) -> int:
-    """K of the accepted length that is shown and asked for: the one given, else the one drawn. [-]"""
-    given = advice.scenario.acceptance
-    if "@" not in given:
-        return advice.curve_k
-    _, at = length_at(given.strip())
-    return at if at in advice.curve.drafts else advice.curve_k
-
-
-def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
-    """One line for each flip, `Accepted length below 1.9 at K = 3 (now 2.7): K = 2`."""
-    now, *values = told_apart(today, *(flip.accepted_length for flip in flips))
+def flip_texts(advice: Advice) -> tuple[str, ...]:
+    """One piece for each flip, `below 1.94: K = 2`."""
     return tuple(
-        f"Accepted length {'below' if flip.is_below else 'above'} {value} at K = {n_draft} (now {now}): "
+        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.2f}: "
         f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip, value in zip(flips, values, strict=True)
+        for flip in accepted_length_flips(advice)
     )
 
 
-def told_apart(*lengths: float) -> list[str]:
-    """Accepted lengths with one decimal, or with two where one does not tell the first from the others."""
-    for decimals in (1, 2):
-        texts = [f"{length:.{decimals}f}" for length in lengths]
-        if texts[0] not in texts[1:]:
-            break
-    return texts
+def flips_text(advice: Advice) -> str:
+    """Accepted lengths that would change K, in one clause. Empty where none would."""
+    found, k = "; ".join(flip_texts(advice)), stated_k(advice)
+    now = float(advice.curve.accepted_length[advice.curve.column(k)])
+    return f"an accepted length (now {now:.2f} at K = {k}) {found}" if found else ""
 
 
 def _recommended(advice: Advice, today: float, length: float) -> int:
     """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
     curve = advice.curve
-    k, longest = length_k(advice), int(curve.drafts[-1])
+    longest = int(curve.drafts[-1])
+    k = stated_k(advice)
     factor = (_carried(length, k, longest) / _carried(today, k, longest))[curve.drafts]
     scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
     return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index)])

@@ -212,7 +212,7 @@ def parse_acceptance(
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
-        length, at = length_at(stripped)
+        length, at = _length_at(stripped)
         source = f"{length:g} tokens a round at K = {at}, as given; other K follow the measured curves' shape"
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
     if "," in stripped or number_of(stripped) is not None:
@@ -282,8 +282,8 @@ def _curves() -> dict[str, AcceptanceCurve]:
     return {curve.id: curve for curve in read_profile(path, _CurveFile).curves}
 
 
-def length_at(text: str) -> tuple[float, int]:
-    """X [tokens per round] and K [-] of `X@K`. Raises AdvisorError where it is no such thing. Definition."""
+def _length_at(text: str) -> tuple[float, int]:
+    """X and K of `X@K`, refused with one sentence where it is no such thing."""
     left, _, right = (field.strip() for field in text.partition("@"))
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
         raise AdvisorError(f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3")

@@ -18,7 +18,7 @@ from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
-from advisor.answers.summary import borrowed_from, fit_of, length_k
+from advisor.answers.summary import borrowed_from, fit_of, stated_k
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
@@ -36,6 +36,7 @@ LENGTH_STEP = 0.05
 """Accepted lengths that the browser is told of are this far apart. [tokens]"""
 _SHORTEST = 1.01
 """The least of them, as `answers.summary` looks at. [tokens]"""
+_BY_HAND = "Set K in its own options, or choose vLLM or SGLang above."
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
@@ -129,11 +130,11 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 
 def _accepted(advice: Advice) -> dict[str, Any] | None:
-    """Accepted lengths that the slider offers at the K they are given at, and what each K accepts at every one of them.
+    """Accepted lengths that the slider offers, their K, and what each K accepts at every one of them.
 
     None where nothing is drafted.
     """
-    curve, k = advice.curve, length_k(advice)
+    curve, k = advice.curve, stated_k(advice)
     if k == 0:
         return None
     longest = int(curve.drafts[-1])
@@ -176,7 +177,7 @@ def launch(advice: Advice) -> dict[str, str]:
     if fit_of(advice) is not None:
         return {"engine": engine, "text": "", "note": "Does not fit in memory."}
     if not is_written:
-        return {"engine": engine, "text": "", "note": f"No command is written for {engine}."}
+        return {"engine": engine, "text": "", "note": f"No command is written for {engine}. {_BY_HAND}"}
     made = engine_setup(advice, advice.scenario.engine)
     if made.problem:
         return {"engine": engine, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}

@@ -109,7 +109,9 @@ def follow_drafter() -> None:
     of, to = ((str(one["model_id"]), str(one["drafter_id"])) for one in (before, now))
     if of != to:
         leave_length(of, to)
-    now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], now["acceptance"])
+    # From the first screen's, whichever was shown before: a model that is chosen again gets the same once more.
+    current = now["acceptance"] if acceptance_curve(now["acceptance"]) is None else default("acceptance")
+    now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], current)
 
 
 def uploaded_text(given: Any, most_bytes: int, what: str) -> str:

@@ -138,7 +138,7 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
     assert "One server for all batches runs K = 1 there: at K = 0 its drafter" in schedule_texts(kept, values, 16)[-1]
     assert len(schedule_texts((KRange(1, 1024, 0, 1.0),), values, 16)) == 1
     own = (KRange(1, 16, 2, 1.0, smoothed_k=3), KRange(17, 1024, 3, 1.0))
-    assert schedule_texts(own, values, 16)[-1].startswith("K = 2 at batch 16 is the best of that batch alone")
+    assert schedule_texts(own, values, 16)[-1].startswith("At batch 16 alone K = 2 is best")
 
 
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:

@@ -96,7 +96,7 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
     far = replace(found.space, measured_gap=2.85)
     assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
     assert title(far, best).startswith(
-        "Keep Top-8 of 128, no shared: its measured step takes 3.9× what is modelled for designs like it"
+        "No comparison: Top-8 of 128, no shared was measured at 3.9× what is modelled for such designs"
     )
 
 

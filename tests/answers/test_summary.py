@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import pytest
+
 from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
 from advisor.answers.summary import (
@@ -12,10 +14,12 @@ from advisor.answers.summary import (
     errors_text,
     fit_of,
     flip_texts,
+    flips_text,
     headline,
     one_k_text,
     refit_text,
     refitted_times_text,
+    stated_k,
 )
 from advisor.catalog.adjustment import write_adjustment
 from advisor.measured.refit import adjustment_of
@@ -23,6 +27,7 @@ from advisor.measured.refit_result import Errors
 from advisor.physics.components import FACTORS
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.show.live_answer import live_answer
 from tests.measured.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
@@ -45,7 +50,7 @@ def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() ->
 
 
 def test_flips_are_where_the_library_recommends_another_k() -> None:
-    k = ADVICE.curve_k
+    k = stated_k(ADVICE)
     today = float(ADVICE.curve.accepted_length[k])
     flips = accepted_length_flips(ADVICE)
     assert {flip.is_below for flip in flips} == {True, False}
@@ -54,7 +59,22 @@ def test_flips_are_where_the_library_recommends_another_k() -> None:
         before, after = (flip.accepted_length + step for step in ((0.1, -0.1) if flip.is_below else (-0.1, 0.1)))
         assert recommended(before, k) == flip.k_before
         assert recommended(after, k) == flip.k_after
-    assert all(f"now {today:.1f}" in text for text in flip_texts(flips, k, today))
+    assert f"(now {today:.2f} at K = {k})" in flips_text(ADVICE)
+
+
+@pytest.mark.parametrize("typed", ["2.3@3", "2.2@3", "1.2@3"])
+def test_accepted_lengths_are_stated_at_the_k_they_were_typed_at(typed: str) -> None:
+    """Whatever K is recommended; a flip within a tenth of today's length is told too."""
+    advice = advise(SCENARIO.model_copy(update={"acceptance": typed}))
+    assert stated_k(advice) == 3
+    flips = accepted_length_flips(advice)
+    assert flips
+    assert len(flip_texts(advice)) == len(flips)
+    for flip in flips:
+        before, after = (flip.accepted_length + step for step in ((0.02, -0.02) if flip.is_below else (-0.02, 0.02)))
+        assert (recommended(before, 3), recommended(after, 3)) == (flip.k_before, flip.k_after)
+    told = live_answer(advice)["accepted"]
+    assert (told["k"], told["now"]) == (3, float(typed.partition("@")[0]))
 
 
 def recommended(length: float, k: int) -> int:

@@ -286,3 +286,18 @@ def test_the_payload_s_curves_are_the_same_whatever_batch_of_the_grid_is_asked_a
     one, other = (live_answer(advise(Scenario(**GPT_OSS, batch_size=batch))) for batch in (16, 64))
     assert one["speedup"] == other["speedup"]
     assert one["draws"] == other["draws"]
+
+
+def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(page: Any, app_url: str) -> None:
+    """The K that is recommended changes on the way; the K that the length is stated at does not."""
+    opened(page, app_url, "acceptance=2.2%403")
+    exact = page.locator("#length").locator("xpath=..").locator("input[type=number]")
+    for typed in ("2.0", "1.5", "1.2"):
+        exact.fill(typed)
+        exact.press("Enter")
+        page.wait_for_url(re.compile(rf"acceptance={float(typed):g}%403"))
+    exact.fill("4.5")
+    exact.press("Enter")
+    assert page.get_by_text("4.5 not taken: a round of K = 3 emits").is_visible()
+    assert exact.input_value() == "1.20"
+    assert page.locator("#length").locator("xpath=..").inner_text().startswith("Accepted length, K = 3")

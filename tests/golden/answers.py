@@ -9,7 +9,6 @@ from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
 from advisor.answers.summary import (
-    accepted_length_flips,
     accepted_text,
     fit_of,
     flip_texts,
@@ -58,7 +57,6 @@ STATES: dict[str, dict[str, Any]] = {
 def told(advice: Advice) -> dict[str, Any]:
     """Every text and figure of an answer and of the first screen, to six digits."""
     own, k = advice.recommendation, advice.recommendation.n_draft
-    length = float(advice.curve.accepted_length[advice.curve_k])
     fit = fit_of(advice)
     found: dict[str, Any] = {
         "verdict": own.verdict,
@@ -78,7 +76,7 @@ def told(advice: Advice) -> dict[str, Any]:
         "components": [[one.label, one.plain_ms, one.round_ms] for one in component_times(advice)],
         "screen": [*place_text(advice), headline(advice, k), likely_text(advice, k), one_k_text(advice)],
         "picked": [headline(advice, 8), likely_text(advice, 8)],
-        "flips": flip_texts(accepted_length_flips(advice), advice.curve_k, length),
+        "flips": flip_texts(advice),
         "accepted": accepted_text(advice),
         "fit": None if fit is None else [fit.because, fit.remedy, fit.needed_bytes, fit.usable_bytes],
     }

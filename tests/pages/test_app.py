@@ -115,7 +115,7 @@ def test_numbers_command_and_engine_always_go_together(engine: str, starts: str)
     assert data["command"]["text"].startswith(starts)
     assert bool(data["command"]["text"]) == bool(starts)
     if engine == "trtllm":
-        assert data["command"]["note"] == "No command is written for TensorRT-LLM."
+        assert data["command"]["note"].startswith("No command is written for TensorRT-LLM. Set K in its own options")
     if engine == "sglang":
         assert "python -m sglang.launch_server" in data["command"]["text"], "the file that it loads comes first"
 
@@ -560,3 +560,12 @@ def test_trust_is_one_page_that_shows_the_odds() -> None:
     kept = chances_kept(read_judged()[1])
     assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
     assert "Farthest from the stated chance" in odds.proto.alt
+
+
+def test_a_model_chosen_again_gets_its_own_accepted_length_once_more() -> None:
+    test = app()
+    fresh = test.session_state["_scenario"].acceptance
+    for model in ("deepseek-v3", "gpt-oss-20b"):
+        test.selectbox(key="model_id").set_value(model).run()
+    again = test.session_state["_scenario"]
+    assert (again.model_id, again.acceptance) == ("gpt-oss-20b", fresh)

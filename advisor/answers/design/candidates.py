@@ -376,7 +376,7 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
         return f"Today's design cannot serve this; {words[0].lower()}{words[1:]} can"
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return (
-            f"Keep {kept}: its measured step takes {1.0 + space.measured_gap:.1f}× what is modelled for designs like it"
+            f"No comparison: {kept} was measured at {1.0 + space.measured_gap:.1f}× what is modelled for such designs"
         )
     asked = space.question.objective
     better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"

@@ -11,20 +11,22 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from advisor.answers.advice import component_times, gain_text
-from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.schedule import plain_text, schedule_rule
+import numpy as np
+
+from advisor.answers.advice import Advice, component_times, gain_text
+from advisor.answers.by_batch import schedule_values
+from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
-    accepted_length_flips,
     accepted_text,
-    flip_texts,
+    flips_text,
     gain_end_text,
     headline,
-    length_k,
     place_text,
     published_text,
     unlaunched_text,
 )
+from advisor.catalog.hardware import model_name
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
@@ -141,7 +143,25 @@ def curve_finding(report: Report) -> str:
     return (
         f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is {speedup[row]:.2f}x "
         f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
-        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
+        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {_by_batch_finding(advice, ending)}"
+    )
+
+
+def _by_batch_finding(advice: Advice, ending: str) -> str:
+    """`ending` as that of one K, and the peak and end of the schedule, which the page Serve marks."""
+    ranges, curve = advice.k_by_batch, advice.curve
+    if len({item.n_draft for item in ranges}) == 1:
+        return ending
+    fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
+    at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
+    of = [float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))]) for row in at]
+    best = int(np.argmax(of))
+    stops = ranges[-1].n_draft == 0
+    last = f"pays up to batch {ranges[-1].batch_start - 1 if stops else ranges[-1].batch_end:,}"
+    alone = f"That K alone: {ending[:1].lower()}{ending[1:]} " if ending else ""
+    return (
+        f"{alone}With K by batch the speedup is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x, and "
+        f"drafting {last}."
     )
 
 
@@ -307,6 +327,8 @@ def _band(low: float, high: float) -> str:
 
 _LONGEST_COMMAND = 900
 """Characters of a launch line that fit the page, its lists folded; a longer one is in the full report. [-]"""
+_LONGEST_LINK = 400
+"""Characters of a link that fits it; a longer one is in the full report. [-]"""
 _LIST = re.compile(r"(\d+, ?\d+, ?)(?:\d+, ?){8,}")
 """A list of so many numbers is folded to its ends."""
 _MOST_WARNINGS = 2
@@ -315,7 +337,10 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    return f"{headline(report.advice, report.advice.recommendation.n_draft)}, {engine_of(report.scenario.engine)[0]}"
+    said = headline(report.advice, report.advice.recommendation.n_draft)
+    return (
+        f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: {said[:1].lower()}{said[1:]}"
+    )
 
 
 def brief_sections(report: Report) -> tuple[Section, ...]:
@@ -323,12 +348,13 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
+    link = (_link(report),) if _has_room(report, command) else ()
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
-        *((Section("What to run", (command,)),) if command is not None else ()),
+        *((Section("What to run" if command else "The app", (*command, *link)),) if (*command, *link) else ()),
     )
     return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
 
@@ -345,27 +371,39 @@ def _in_short(report: Report) -> str:
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    k = length_k(advice)
-    flips = flip_texts(accepted_length_flips(advice), k, float(advice.setup.acceptance.accepted_length[k]))
-    lines = [accepted_text(advice), published_text(advice), *flips]
+    flips = flips_text(advice)
+    lines = [accepted_text(advice), published_text(advice), f"What would change K: {flips}." if flips else ""]
     if report.validation:
         lines.append(nearest_check(*next(iter(report.validation.items()))))
     lines += list(report.warnings[:_MOST_WARNINGS])
     return (Listing(tuple(printable(line, _LONGEST_LINE) for line in lines if line)),)
 
 
-def _command(report: Report) -> Block | None:
-    """The launch line of the scenario's engine, long lists folded to their ends; None where it has none."""
+def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
+    """Whether the link, where there is one, fits below what is run."""
+    written = sum(len(block.text) for block in command if isinstance(block, Code))
+    return bool(report.share_query) and len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
+
+
+def _link(report: Report) -> Block:
+    return Paragraph(f"In the app: append ?{report.share_query} to its address.")
+
+
+def _command(report: Report) -> tuple[Block, ...]:
+    """The launch line of the scenario's engine, long lists folded to their ends, and its file. Empty without one."""
     own = next((one for one in report.engines if one.engine == report.scenario.engine and not one.problem), None)
     if own is None:
-        return None
+        return ()
     whole = _packed(own.launch_line)
     lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
     if len(lines) > _LONGEST_COMMAND:
-        return Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report.")
+        return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
     folded = "" if lines == whole else "; lists shortened (...), whole in the full report"
-    beside = f"; {own.file_name} is in the full report" if own.file_name else ""
-    return Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{folded}{beside}")
+    file = one_slot_a_line(own.config_json) if own.file_name else ""
+    is_long = len(lines) + len(file) > _LONGEST_COMMAND
+    beside = f"; {own.file_name} is in the full report" if is_long else ""
+    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{folded}{beside}")
+    return (line, *((Code(file, own.file_name),) if file and not is_long else ()))
 
 
 def _packed(command: str) -> str:

@@ -20,12 +20,11 @@ from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
-    accepted_length_flips,
     correction_text,
     fit_of,
+    flips_text,
     gain_end_text,
     headline,
-    length_k,
     likely_text,
     one_k_text,
     own_runs_text,
@@ -33,7 +32,6 @@ from advisor.answers.summary import (
     published_text,
     refitted_times_text,
     tier_words,
-    told_apart,
     unlaunched_text,
 )
 from advisor.catalog.engines import export_engines, load_engine
@@ -158,15 +156,7 @@ def _verdict(advice: Advice) -> list[str]:
 
 def _reasons(advice: Advice) -> list[str]:
     """What would flip the answer, and how sure it is."""
-    found = accepted_length_flips(advice)
-    k = length_k(advice)
-    today = float(advice.curve.accepted_length[advice.curve.column(k)])
-    now, *values = told_apart(today, *(flip.accepted_length for flip in found))
-    flips = [
-        f"{'below' if flip.is_below else 'above'} {value}: "
-        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
-        for flip, value in zip(found, values, strict=True)
-    ]
+    flips = flips_text(advice)
     adjustment = advice.setup.adjustment
     times = (
         tier_words(advice.setup, advice.recommendation.speedup.tier)
@@ -178,7 +168,7 @@ def _reasons(advice: Advice) -> list[str]:
     own = own_runs_text(advice)
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
-        *([f"What would change K: an accepted length (now {now} at K = {k}) {'; '.join(flips)}."] if flips else []),
+        *([f"What would change K: {flips}."] if flips else []),
         f"How sure: times are {times}.{f' {own}.' if own else ''} {correction_text(advice)}".rstrip(),
     ]
 

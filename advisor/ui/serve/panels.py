@@ -282,7 +282,7 @@ def _published(advice: Advice) -> None:
     st.subheader("Published near this scenario", anchor=False)
     found = published_for(advice.scenario)
     if found is None or found.empty:
-        st.caption("None on this accelerator and model; the page Trust has them all.")
+        st.caption("None of this accelerator, model and number of GPUs; the page Trust has those of all.")
         return
     near = nearest_speedups(found, advice.scenario.batch_size, advice.curve_k, _NEAR)
     model: Column[dict[str, Any]] = Column("model", lambda row: modelled(advice, row["batch_size"], row["n_draft"]))

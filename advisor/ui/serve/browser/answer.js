@@ -7,10 +7,16 @@ function slider(label, id, most, moved, done, steps) {
   const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value` });
   const name = node("label", { for: id }, label);
   let later = 0;
-  const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range), range, exact, name, held: false };
-  range.addEventListener("input", () => { one.held = true; moved(Number(range.value), true); });
+  const note = node("div", { class: "borrowed", role: "status" });
+  const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1, most: 1, beyond: "" };
+  range.addEventListener("input", () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); });
   range.addEventListener("change", () => { one.held = false; done(); });
-  exact.addEventListener("change", () => { if (exact.value) { moved(Number(exact.value), false); done(); } });
+  exact.addEventListener("change", () => {
+    const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
+    note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
+    if (isOutside) exact.value = one.shown;
+    else if (exact.value) { moved(typed, false); done(); }
+  });
   range.addEventListener("keydown", (event) => {
     const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
     if (!way) return;
@@ -40,9 +46,7 @@ function build(root) {
     update(v);
   }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
   v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
-    const { k } = v.m.accepted, most = k + 1;
-    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), most);
-    v.borrowed.textContent = value > most ? `A round with K = ${k} emits at most ${most} tokens; another K stands under More.` : v.lent;
+    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.accepted.k + 1);
     update(v);
   }, () => commit(v), (way) => v.length + 0.05 * way);
   v.borrowed = node("div", { class: "borrowed" });
@@ -82,12 +86,13 @@ function take(v, data) {
   v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
   v.lengthSlider.box.hidden = !data.accepted;
   v.lengthSlider.range.min = 1.05;
-  if (data.accepted) {
-    v.lengthSlider.range.max = data.accepted.k + 1;
-    v.lengthSlider.name.textContent = `Accepted length, K = ${data.accepted.k}`;
-  }
-  v.lent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
-  if (!v.borrowed.textContent.startsWith("A round")) v.borrowed.textContent = v.lent;
+  const most = data.batches[data.batches.length - 1], at = data.accepted ? data.accepted.k : 1;
+  Object.assign(v.batchSlider, { least: 1, most, beyond: `a batch is from 1 to ${most.toLocaleString("en")}` });
+  const other = "for another K type a length as 3.2@4 under More";
+  Object.assign(v.lengthSlider, { least: 1.05, most: at + 1, beyond: `a round of K = ${at} emits from 1.05 to ${at + 1} tokens; ${other}` });
+  v.lengthSlider.range.max = at + 1;
+  v.lengthSlider.name.textContent = `Accepted length, K = ${at}`;
+  v.borrowed.textContent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
   const count = data.warnings.length;
   v.remarks.hidden = !count;
@@ -131,10 +136,10 @@ function update(v) {
   v.wider.textContent = m.fit ? m.fit.wider : "";
   v.batchSlider.range.value = Math.log2(v.batch);
   v.batchSlider.range.setAttribute("aria-valuetext", `${v.batch} sequences`);
-  v.batchSlider.exact.value = v.batch;
+  v.batchSlider.exact.value = v.batchSlider.shown = v.batch;
   v.lengthSlider.range.value = v.length;
   v.lengthSlider.range.setAttribute("aria-valuetext", `${v.length.toFixed(2)} tokens`);
-  v.lengthSlider.exact.value = v.length.toFixed(2);
+  v.lengthSlider.exact.value = v.lengthSlider.shown = v.length.toFixed(2);
   drawn_again(v);
   table(v);
   launch(v);
@@ -165,7 +170,7 @@ function drawn_again(v) {
 function axes(v) {
   const offered = Object.entries(AXES).filter(([name]) => name !== "usd" || v.m.usd_per_hour !== null);
   v.axes.replaceChildren(...offered.map(([name, one]) => {
-    const pick = () => { KEPT.axis = name; drawn_again(v); };
+    const pick = () => { KEPT.axis = name; legend(v); drawn_again(v); };
     const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
     return node("label", {}, radio, one.name);
   }));
@@ -182,7 +187,8 @@ function legend(v) {
   if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
-  if (twin) made.push(key("···", "faint", "dense model, same active size"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size, K=${v.m.k}`));
+  if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
@@ -251,10 +257,9 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const found = flips(v.m, v.batch, v.length, v.ranges);
-  const same = found.some((one) => one.what !== "batch" && one.value.toFixed(1) === v.length.toFixed(1));
+  const found = flips(v.m, v.batch, v.length, v.ranges), at = v.m.accepted ? `@${v.m.accepted.k}` : "";
   const rows = found.map((one) => {
-    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(same ? 2 : 1);
+    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2) + at;
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));

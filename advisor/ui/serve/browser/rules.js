@@ -208,7 +208,13 @@ function flips(m, batch, length, ranges) {
       for (let i = 1, last = length; i < count; i++) {
         const here = length + ((end - length) * i) / (count - 1), k = chosen(here);
         if (k !== own) {
-          found.push({ what: "length", above: end > length, value: (last + here) / 2, k });
+          let near = last, far = here, after = k;
+          while (Math.abs(far - near) > 0.004) {
+            const middle = (near + far) / 2, there = chosen(middle);
+            if (there === own) near = middle;
+            else [far, after] = [middle, there];
+          }
+          found.push({ what: "length", above: end > length, value: (near + far) / 2, k: after });
           break;
         }
         last = here;
