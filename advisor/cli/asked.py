@@ -116,9 +116,10 @@ class _Gpus(_Ascii, click.types.IntParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or number and accelerator. Raises click.BadParameter for anything else."""
         if isinstance(value, str) and value[:1].isalpha():
-            self.fail(
-                f"{printable(value, 40)!r} is not a number of GPUs, e.g. 8 or 8x{printable(value, 40)}", param, ctx
-            )
+            name = printable(value, 40)
+            turned = re.fullmatch(r"(.+)[xX](\d+)", name)
+            example = f"{turned[2]}x{turned[1]}" if turned else f"8 or 8x{name}"
+            self.fail(f"{name!r} is not a number of GPUs, e.g. {example}", param, ctx)
         if not isinstance(value, str) or typed_number(value) is not None or not value[:1].isdigit():
             return super().convert(value, param, ctx)
         return gpus_of(value)
@@ -318,6 +319,8 @@ def spell_out_gpus(ctx: click.Context) -> None:
 def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
     """Raise click.UsageError with all that is missing, and a command that has it."""
     asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
+    if (gpus := values.get("n_gpus")) is not None:
+        asked["hardware_id"] = f"which GPU (--gpus {gpus}xH200, or --hardware H200)"
     if missing := [words for name, words in asked.items() if values[name] is None]:
         example = f"{ctx.command_path} {_EXAMPLE}"
         raise click.UsageError(

@@ -19,6 +19,7 @@ import click
 from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
+from advisor.catalog.hardware import drafter_name
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli import output as out
@@ -35,7 +36,7 @@ from advisor.cli.measured_files import (
     reading_options,
 )
 from advisor.cli.output import json_option, path_option, print_json, print_labelled, print_table, say, whole_numbers
-from advisor.cli.own import read_config
+from advisor.cli.own import assume, read_config
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
@@ -49,7 +50,7 @@ from advisor.physics.expert_ranks import expert_loads
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.touched_experts import RoutingPreset, write_own_routing
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, write_loads
+from advisor.predict.scenario import Scenario, usual_drafter, write_loads
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
@@ -305,6 +306,10 @@ def diagnose(
         for data in [read_bytes(path)]
     ]
     found = diagnosed(files, given, mapped(columns), configs)
+    if found.unsaid == ("drafter",) and given.get("model_id") in model_ids():
+        given["drafter"] = usual_drafter(given["model_id"])
+        assume(f"{drafter_name(given['drafter'])} (--drafter)")
+        found = diagnosed(files, given, mapped(columns), configs)
     if as_json:
         out.print_json(diagnosis_document(found))
         return
@@ -312,6 +317,8 @@ def diagnose(
     _print(view, show_all)
     if view.unsaid:
         out.print_next({"with your own values": ["diagnose", *retyped(), *lacking_words(dict.fromkeys(view.unsaid))]})
+    elif view.remedy is not None and view.remedy.n_draft is None and not view.remedy.own_length:
+        out.print_next({"with the engine's log: its accepted length": ["diagnose", *retyped(), "server.log"]})
     elif view.remedy is not None:
         every_k = {"acceptance": view.remedy.acceptance, "k_max": FIELDS["k_max"].default}
         scenario = view.remedy.scenario.model_copy(update=every_k)
@@ -342,7 +349,7 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
 def _print(found: DiagnosisView, show_all: bool) -> None:
     out.say(found.sentence)
     if found.remedy is not None:
-        click.echo(f"\n{found.remedy.said}")
+        out.say(f"\n{found.remedy.said}:")
         out.print_table(found.remedy.table)
     for one in found.findings:
         click.echo(f"\n[{one.kind}] {one.title}")
@@ -355,7 +362,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         out.say(compared.parts)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
-    click.echo(f"\nChecks passed: {len(found.clean)}. {found.more}")
+    out.say(f"\nChecks passed: {len(found.clean)}. {found.more}")
     out.print_labelled("  passed", found.clean if show_all else ())
     for title, needs in found.not_judged if show_all else ():
         click.echo(f"  {title}: needs {needs}")

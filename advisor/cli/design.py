@@ -245,15 +245,15 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
         Column("k", attrgetter("n_active")),
         Column("s", attrgetter("n_shared"), shared.format),
         Column("width", attrgetter("expert_width")),
+        Column("K", lambda item: "/".join(map(str, item.n_draft))),
+        Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
+        Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
+        Column("likely range", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
+        Column("speedup", lambda item: question.mean_speedup(item.speedup, item.tpot_s), "{:.2f}".format),
         Column("total B", lambda item: item.total_params / 1e9, "{:.1f}".format),
         Column("active B", lambda item: item.active_params / 1e9, "{:.2f}".format),
         Column("training", attrgetter("training_cost"), "{:.2f}x".format),
         *(Column[Candidate](f"law {letter}", partial(_law, at=at)) for at, letter in enumerate("ABC")),
-        Column("speedup", lambda item: question.mean_speedup(item.speedup, item.tpot_s), "{:.2f}".format),
-        Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
-        Column("K", lambda item: "/".join(map(str, item.n_draft))),
-        Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
-        Column("likely range", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
     )
     return Table(columns, answer.top)
 

@@ -473,9 +473,14 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
         names = ("overall", "by_laboratory", "by_tier", "by_acceptance", "best_k_regret", "n_best_k", "n_refused")
         out.print_json({name: getattr(result, name) for name in names} | {"rows": _records(result.rows)})
         return
-    groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
-    out.print_table(_errors_table("rows", groups))
-    click.echo("\nBy source; every other line is a mean over sources")
+    judged = result.rows[result.rows["absolute_percentage_error"].notna()]
+    if len(judged) <= _FEW_ROWS:
+        out.print_table(Table(_ROWS, judged.reindex(columns=_SHOWN).apply(pd.to_numeric).to_dict("records")))
+        click.echo()
+    groups = [(_GROUPS.get(name, name), one) for name, one in (*result.by_acceptance.items(), *result.by_tier.items())]
+    out.say("Errors of the predicted speedup, each source counted alike:")
+    out.print_table(_errors_table("rows", [("all rows", result.overall), *groups]))
+    click.echo("\nBy source:")
     out.print_table(_errors_table("source", result.by_laboratory.items()))
     if result.best_k_regret is not None:
         click.echo(
@@ -485,6 +490,23 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
     click.echo(f"\n{result.n_refused} rows not predicted")
     for reason, lines in alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons):
         click.echo(f"{len(lines):5d}  {reason}")
+    if file is not None:
+        out.print_next({"refit to these runs": ["fit", *retyped("as_json"), *_TO_REFIT]})
+
+
+_FEW_ROWS = 20  # each is shown up to here; own choice
+_LENGTH = "accepted length {}counted in the run"
+_GROUPS = {"same_run": _LENGTH.format(""), "borrowed": _LENGTH.format("not "), "other_model": "length of other models"}
+_GROUPS |= {"fitted": "kernels fitted", "interpolated": "kernels interpolated", "roofline": "kernels by data sheet"}
+_SHOWN = ["batch_size", "draft_tokens_k", "speedup", "predicted_speedup", "predicted_low", "predicted_high"]
+_ROWS: tuple[Column[dict[str, Any]], ...] = (
+    Column("batch", itemgetter("batch_size"), "{:,.4g}".format),
+    Column("K", itemgetter("draft_tokens_k"), "{:.0f}".format),
+    Column("measured", itemgetter("speedup"), "{:.2f}x".format),
+    Column("predicted", itemgetter("predicted_speedup"), "{:.2f}x".format),
+    Column("likely range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}"),
+    Column("inside", lambda row: "yes" if row["predicted_low"] <= row["speedup"] <= row["predicted_high"] else "no"),
+)
 
 
 _PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S+ with \S+")
@@ -512,7 +534,7 @@ _ERRORS = {
     "median error": "median_ape",
     "mean error": "mape",
     "p90": "p90_ape",
-    "right side of 1x": "sign_accuracy",
+    "gain or loss right": "sign_accuracy",
     "in likely range": "coverage",
     "width of range": "mean_band_width",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import shlex
 import shutil
 import sys
@@ -127,25 +128,29 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
 
 
 def print_table(table: Table[Any]) -> None:
-    """Columns aligned, words to the left and numbers to the right. On a terminal, words wrap to its width."""
-    if sys.stdout.isatty():
-        _print_rich(table)
+    """Columns aligned, words to the left and numbers to the right.
+
+    A terminal gets those that it has room for, and a line on the others; whatever else reads them gets all.
+    """
+    if not sys.stdout.isatty():
+        click.echo("\n".join(table.lines()))
         return
-    for line in table.lines():
-        click.echo(line)
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    shown, left_out = table.within(width)
+    plain = bool(os.environ.get("NO_COLOR"))
+    for at, lines in enumerate(shown.drawn(width)):
+        style = {"fg": "cyan"} if at == 0 else {"bold": True} if "recommended" in " ".join(lines).split() else {}
+        for line in lines:
+            click.echo(line if plain or not style else click.style(line, **style))
+    if left_out:
+        say(f"No room for {', '.join(left_out)} ({_elsewhere()}).")
 
 
-def _print_rich(table: Table[Any]) -> None:
-    """The table for a reader at a terminal: coloured unless NO_COLOR is set, the recommended row in bold."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="cyan")
-    for label, letter in zip(table.header, table.align, strict=True):
-        grid.add_column(label, justify="left" if letter == "l" else "right", no_wrap=letter == "r", overflow="fold")
-    for cells in table.cells:
-        grid.add_row(*cells, style="bold" if "recommended" in cells else None)
-    Console(highlight=False, markup=False).print(grid)
+def _elsewhere() -> str:
+    """Where columns stand that a terminal has no room for: options of the running command."""
+    context = click.get_current_context(silent=True)
+    known = set() if context is None else {name for param in context.command.params for name in param.opts}
+    return " or ".join([*(name for name in ("--csv", "--json") if name in known), "a wider terminal"])
 
 
 MAX_NUMBERS = 4096

@@ -7,11 +7,15 @@ import io
 import os
 import re
 from pathlib import Path
+from unittest import mock
 
 from advisor.cli import main
 
 FOLDER = Path(__file__).resolve().parents[1] / "cli" / "terminal"
 COLUMNS = (80, 120)
+_OF = "--gpus 8xH200 --model deepseek-v3 --drafter mtp --engine vllm"
+_RUNS = f"tests/fixtures/terminal/runs.csv {_OF}"
+_TWO = "tests/fixtures/terminal/two.csv --gpus 8xH200 --model deepseek-v3"
 COMMANDS = (
     "--help",
     "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --engine sglang --batch 32",
@@ -20,12 +24,26 @@ COMMANDS = (
     "explore gpt-oss-20b gpt-oss-120b --gpus 1xH200",
     "explore qwen3-30b-a3b --gpus 1xH200 --vary engine=vllm,sglang",
     "advise --help",
+    "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32 -v",
+    "design --gpus 1xB200 --batch 64 --target-total 40B",
+    "explore --models all --gpus 8xH200",
+    f"fit {_RUNS}",
+    f"validate {_RUNS}",
+    f"diagnose {_TWO}",
 )
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
 
 
 def printed(command: str) -> str:
     """Standard output and error of a command, one after the other."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Terminal(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
         main(command.split())
     return out.getvalue() + err.getvalue()
@@ -33,12 +51,8 @@ def printed(command: str) -> str:
 
 def page(columns: int) -> str:
     """All commands as a terminal of that width shows them, a # for each number."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(columns)
-    try:
+    with mock.patch.dict(os.environ, COLUMNS=str(columns), NO_COLOR="1"):
         shown = "".join(f"$ advisor {command}\n{printed(command)}\n" for command in COMMANDS)
-    finally:
-        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
     return re.sub(r" *(?<![\w.-])[0-9][0-9.,]*", " #", shown)
 
 

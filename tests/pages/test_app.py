@@ -108,7 +108,7 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("engine", "starts"), [("vllm", "vllm serve"), ("sglang", "cat > "), ("trtllm", "")])
 def test_numbers_command_and_engine_always_go_together(engine: str, starts: str) -> None:
     asked = {"model_id": "deepseek-v3", "n_gpus": "8", "tensor_parallel": "8", "drafter_id": "mtp"}
-    test = app(hardware_id="h200-sxm", acceptance="2.82@3", batch_size="32", engine=engine, **asked)
+    test = app(hardware_id="h200-sxm", acceptance="3.4@3", batch_size="32", engine=engine, **asked)
     data, own = live(test), advise(test.session_state["_scenario"])
     assert own.scenario.engine == engine
     assert data["speedup"][row(data)] == pytest.approx(own.curve.speedup[own.batch_index], rel=1e-4)

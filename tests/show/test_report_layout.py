@@ -33,7 +33,7 @@ SCENARIOS = {
     ),
     **{
         f"gpt-oss-120b on {engine}": Scenario(
-            acceptance="2.4@3",
+            acceptance="2.82@3",
             model_id="gpt-oss-120b",
             hardware_id="h100-sxm",
             n_gpus=4,

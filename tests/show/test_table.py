@@ -63,3 +63,33 @@ def test_a_heading_has_a_capital_unless_it_is_a_unit_or_a_name(label: str, headi
 def test_columns_that_are_data_stand_right_of_their_words() -> None:
     assert matrix(("batch", "1", "8"), [("a", 1, None)]).align == "lrr"
     assert matrix(("batch", "1", "8"), [("a", 1, None)]).cells == [("a", "1", "")]
+
+
+WIDE = Table(
+    (
+        Column[tuple]("rank", itemgetter(0)),
+        Column[tuple]("model", itemgetter(1), words=True),
+        Column[tuple]("likely range", itemgetter(2)),
+        Column[tuple]("tier", itemgetter(3), words=True, paper=False),
+        Column[tuple]("USD per million tokens", itemgetter(4)),
+    ),
+    [(256, "a model whose name is rather long", "7.92 (6.94-8.07)", "fitted", "1,234.5 (1,100.1-1,300.2)")],
+)
+
+
+@pytest.mark.parametrize("width", range(30, 130))
+def test_a_narrow_table_loses_whole_columns_and_never_a_digit_or_its_names(width: int) -> None:
+    shown, left_out = WIDE.within(width)
+    printed = [line for row in shown.drawn(width) for line in row]
+    assert {"rank", "model"} <= set(shown.header)
+    assert [*shown.header, *left_out] == sorted(WIDE.header, key=lambda label: label in left_out)
+    assert not left_out or "tier" in left_out
+    assert all(
+        cell in "\n".join(printed) for cell, letter in zip(shown.cells[0], shown.align, strict=True) if letter == "r"
+    )
+    assert max(map(len, printed)) <= width
+
+
+def test_a_wide_terminal_draws_a_table_as_a_pipe_does() -> None:
+    assert WIDE.within(200) == (WIDE, [])
+    assert [line for row in WIDE.drawn(200) for line in row] == WIDE.lines()

@@ -209,10 +209,10 @@ def _unforeseen_text(one: Comparison) -> str:
     row = one.row("speedup")
     if row is None or row.measured is None:
         return ""
-    what = "Your runs gain less than predicted" if row.measured >= 1.0 else "Your runs lose, which is not predicted"
-    if max(row.measured, row.predicted) < 1.0:
-        what = "Your runs lose more than predicted"
-    return f"{what}: {_cell(one)} {_both(row)}."
+    if row.measured >= 1.0:
+        return f"Your runs gain less than predicted: {_cell(one)} {_both(row)}."
+    foreseen = "more than predicted" if row.predicted < 1.0 else "which is not predicted"
+    return f"{1.0 / row.measured - 1.0:.0%} slower with {_cell(one)}, {foreseen}: {_both(row)}."
 
 
 _NO_GAIN = "Speculation does not pay at this batch on this hardware"

@@ -30,7 +30,7 @@ CHANGES: tuple[Column[_Row], ...] = (
     Column("change", lambda row: printable(row[1].change.what), key="what", words=True),
     Column("gain", lambda row: gain_text(row[1], row[0]), key="gain"),
     *(Column[_Row](MERITS[goal].name, partial(_change_at, goal=goal), key=goal) for goal in GOALS),
-    Column("tier", lambda row: row[1].tier, key="tier", words=True),
+    Column("tier", lambda row: row[1].tier, key="tier", words=True, paper=False),
     Column(None, lambda row: tuple(map(printable, row[1].change.notes)), key="notes"),
 )
 """A change with the goal that its gain is by, and the figures before and after."""

@@ -260,12 +260,13 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
         columns.append(
             Column("measured", lambda one: "" if one.gain is None else f"{one.gain:.2f}x at K = {one.n_draft}")
         )
-    columns.append(Column("K = 0", lambda one: with_prefix(one.by_k[0].tpot_s, "s")))
     of_interest = {k for one in drafting for k in (1, one.n_draft, one.recommended.n_draft) if k}
     if max(of_interest) <= _ALL_K:
         of_interest = {*range(1, max(of_interest) + 1)}
-    columns += [Column(f"K = {k}", partial(_cell_of, k)) for k in sorted(of_interest)]
+    needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft)}
     columns.append(Column("predicted best", lambda one: f"K = {one.recommended.n_draft}"))
+    columns.append(Column("K = 0", lambda one: with_prefix(one.by_k[0].tpot_s, "s"), paper=False))
+    columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(of_interest)]
     return Remedy(
         f"Speedup predicted{once} on {chosen.place} with accepted length {said}",
         Table(tuple(columns), tuple(sorted(drafting, key=attrgetter("batch_size", "n_draft")))),
@@ -291,4 +292,4 @@ def _gain(one: Comparison) -> tuple[float, float]:
 
 def _cell_of(n_draft: int, one: Comparison) -> str:
     row = next((row for row in one.by_k if row.n_draft == n_draft), None)
-    return "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f} to {row.speedup_high:.2f}x)"
+    return "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"

@@ -83,8 +83,8 @@ PARAMETERS: tuple[Column[RefitParameter], ...] = (
     Column("Constant", lambda item: item.meaning.capitalize(), words=True),
     Column("Before", lambda item: _amount(item, item.before)),
     Column("After", lambda item: _amount(item, item.after)),
-    Column("Change", attrgetter("factor"), change_text),
-    Column("Prior uncertainty", attrgetter("prior_log_sd"), "±{:.0%}".format),
+    Column("Change", attrgetter("factor"), change_text, paper=False),
+    Column("Prior uncertainty", attrgetter("prior_log_sd"), "±{:.0%}".format, paper=False),
     Column("Posterior uncertainty", attrgetter("log_stderr"), "±{:.0%}".format),
     Column(
         "Identified by your data", lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no"
@@ -96,4 +96,4 @@ PARAMETERS: tuple[Column[RefitParameter], ...] = (
 def _amount(item: RefitParameter, value: float) -> str:
     if item.unit == "s":
         return f"{value * 1e6:,.1f} \N{MICRO SIGN}s"
-    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}"
+    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}".replace(" per ", "/")

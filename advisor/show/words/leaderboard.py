@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -40,10 +41,10 @@ def billions(count: float) -> str:
     return f"{count / 1e9:.1f}"
 
 
-def _band(key: str, label: str, text: Callable[[Any], str]) -> Column[Standing]:
+def _band(key: str, label: str, text: Callable[[Any], str], paper: bool = True) -> Column[Standing]:
     """A figure with its band, nothing where it is not known."""
     value = attrgetter(key)
-    return Column(label, value, lambda figure: "" if figure is None else text(figure), key, band=True)
+    return Column(label, value, lambda figure: "" if figure is None else text(figure), key, paper=paper, band=True)
 
 
 COLUMNS: tuple[Column[Standing], ...] = (
@@ -56,30 +57,31 @@ COLUMNS: tuple[Column[Standing], ...] = (
     Column(None, attrgetter("p_first"), key="p_first"),
     Column(None, attrgetter("p_limit"), key="p_limit"),
     Column("model", attrgetter("name"), key="name", words=True),
-    Column("total B", attrgetter("total_params"), billions, key="total_params"),
-    Column("active B", attrgetter("active_params"), billions, key="active_params"),
+    Column("total B", attrgetter("total_params"), billions, key="total_params", paper=False),
+    Column("active B", attrgetter("active_params"), billions, key="active_params", paper=False),
     *(Column(None, attrgetter(name), key=name) for name in ("tensor_parallel", "expert_parallel", "copies", "gpus")),
-    Column("placement", lambda one: placement_text(one), words=True),
+    Column("placement", lambda one: placement_text(one), words=True, paper=False),
     Column(None, attrgetter("drafter"), key="drafter"),
     Column(None, attrgetter("accepted"), key="accepted"),
-    Column("drafter", lambda one: "" if one.accepted == "none" else drafter_name(one.drafter), words=True),
-    Column("accepted", lambda one: "" if one.accepted == "none" else one.accepted, words=True),
+    Column("drafter", lambda one: "" if one.accepted == "none" else drafter_name(one.drafter), words=True, paper=False),
+    Column("accepted", lambda one: "" if one.accepted == "none" else one.accepted, words=True, paper=False),
     Column("K", lambda one: "-".join(map(str, sorted({min(one.drafts), max(one.drafts)})))),
     Column(None, lambda one: "/".join(map(str, one.drafts)), key="n_draft"),
-    _band("speedup", "speedup", lambda value: f"{value.value:.2f}"),
-    _band("tpot_s", "ms/token", ms_text),
-    _band("tokens_per_s_per_gpu", "tokens/s/GPU", figure),
-    _band("usd_per_million", "USD/M tokens", figure),
-    _band("joules_per_token", "J/token", figure),
-    Column("memory", attrgetter("memory_share"), "{:.0%}".format, key="memory_share"),
-    Column("tier", lambda one: str(one.tier), key="tier", words=True),
+    _band("speedup", "speedup", lambda value: f"{value.value:.2f}", paper=False),
+    _band("tpot_s", "ms/token", ms_text, paper=False),
+    _band("tokens_per_s_per_gpu", "tokens/s/GPU", figure, paper=False),
+    _band("usd_per_million", "USD/M tokens", figure, paper=False),
+    _band("joules_per_token", "J/token", figure, paper=False),
+    Column("memory", attrgetter("memory_share"), "{:.0%}".format, key="memory_share", paper=False),
+    Column("tier", lambda one: str(one.tier), key="tier", words=True, paper=False),
 )
 """What each model's row says; a user's own column of quality and the chance to keep a limit come after them."""
 
 
 def table(board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None) -> Table[Standing]:
     """The best `top` (None: all), with a user's quality column where there is one."""
-    columns = list(COLUMNS)
+    ranked = _RANKED[board.question.by].field
+    columns = [replace(column, paper=column.paper or column.key == ranked) for column in COLUMNS]
     if board.question.scenario.max_tpot_ms is not None:
         columns.append(Column("keeps limit", attrgetter("p_limit"), "{:.0%}".format))
     if quality is not None:
