@@ -142,7 +142,7 @@ def _use(text: str) -> None:
 def draw_profile_panel() -> None:
     """The whole panel: the run in hand, or what could be measured and the last result."""
     st.markdown("On a GPU node, the engine itself, plain and with drafts; drop its CSV on Measure:")
-    st.code("python -m advisor profile --engine vllm", language=None)
+    st.code("python -m advisor profile --engine vllm --model config.json --output measured", language=None)
     if off := runs.refusal(st.get_option("server.address"), st.context.url):
         st.info(off)
         return
@@ -161,7 +161,7 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
     name, config : the design and its config.json's text; None for a shipped model's id.
     """
     st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
-    command = f"advisor profile --engine vllm --model {name}{'' if config is None else '.json'}"
+    command = f"advisor profile --engine vllm --model {name}{'' if config is None else '.json'} --output measured"
     st.code(command, language=None, wrap_lines=True)
     if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):
         return
