@@ -49,7 +49,7 @@ def measured() -> AppTest:
 def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "engine_python", lambda: "")
     test = opened("measure", **link(SCENARIO))
-    assert "advisor profile --engine vllm --model olmoe-1b-7b" in [item.value for item in test.code]
+    assert "advisor profile --engine vllm --model olmoe-1b-7b --output measured" in [item.value for item in test.code]
     assert "engine_start" not in {item.key for item in test.button}
 
 
@@ -108,5 +108,5 @@ def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> 
     test = opened("design", **link(SCENARIO))
     button(test, "engine_start").click().run()
     assert "already" in test.error[0].value
-    assert f"advisor profile --engine vllm --model {asked[0]}.json" in [item.value for item in test.code]
+    assert f"advisor profile --engine vllm --model {asked[0]}.json --output measured" in [item.value for item in test.code]
     assert json.loads(asked[1])["num_hidden_layers"] > 0
