@@ -108,5 +108,6 @@ def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> 
     test = opened("design", **link(SCENARIO))
     button(test, "engine_start").click().run()
     assert "already" in test.error[0].value
-    assert f"advisor profile --engine vllm --model {asked[0]}.json --output measured" in [item.value for item in test.code]
+    command = f"advisor profile --engine vllm --model {asked[0]}.json --output measured"
+    assert command in [item.value for item in test.code]
     assert json.loads(asked[1])["num_hidden_layers"] > 0
