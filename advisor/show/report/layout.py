@@ -150,7 +150,7 @@ def curve_finding(report: Report) -> str:
 def _by_batch_finding(advice: Advice, ending: str) -> str:
     """`ending` as that of one K, and the peak and end of the schedule, which the page Serve marks."""
     ranges, curve = advice.k_by_batch, advice.curve
-    if len({item.n_draft for item in ranges}) == 1:
+    if len({item.n_draft for item in ranges}) < 2:
         return ending
     fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
     at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
@@ -400,7 +400,7 @@ def _command(report: Report) -> tuple[Block, ...]:
         return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
     folded = "" if lines == whole else "; lists shortened (...), whole in the full report"
     file = one_slot_a_line(own.config_json) if own.file_name else ""
-    is_long = len(lines) + len(file) > _LONGEST_COMMAND
+    is_long = len(lines) + len(file) > _LONGEST_COMMAND // 2  # a file has short lines
     beside = f"; {own.file_name} is in the full report" if is_long else ""
     line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{folded}{beside}")
     return (line, *((Code(file, own.file_name),) if file and not is_long else ()))

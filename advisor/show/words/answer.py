@@ -20,7 +20,6 @@ from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
 from advisor.answers.engines.export import export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
-    correction_text,
     fit_of,
     flips_text,
     gain_end_text,
@@ -169,7 +168,7 @@ def _reasons(advice: Advice) -> list[str]:
     return [
         *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *([f"What would change K: {flips}."] if flips else []),
-        f"How sure: times are {times}.{f' {own}.' if own else ''} {correction_text(advice)}".rstrip(),
+        f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
 
 
