@@ -386,9 +386,9 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
     if one_k_is_enough(ranges, gain, n_draft):
         cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
         if cost >= MIN_GAIN:
-            other = f"K = {best}" if best else "no speculation"
             return (
-                f"A schedule is not worth its drafter: over all batches up to {last:,} {other} is quicker {_EQUALLY}."
+                f"A schedule is not worth its drafter: over all batches up to {last:,} no speculation is quicker "
+                f"{_EQUALLY}."
             )
         if cost <= 0.0:
             return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."

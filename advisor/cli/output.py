@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import shlex
 import shutil
 import sys
@@ -135,13 +134,22 @@ def print_table(table: Table[Any]) -> None:
     if not sys.stdout.isatty():
         click.echo("\n".join(table.lines()))
         return
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from advisor.show.table import GAP
+
     width = shutil.get_terminal_size((WIDTH, 24)).columns
     shown, left_out = table.within(width)
-    plain = bool(os.environ.get("NO_COLOR"))
-    for at, lines in enumerate(shown.drawn(width)):
-        style = {"fg": "cyan"} if at == 0 else {"bold": True} if "recommended" in " ".join(lines).split() else {}
-        for line in lines:
-            click.echo(line if plain or not style else click.style(line, **style))
+    console = Console(width=width, highlight=False, markup=False)
+    grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="cyan")
+    for label, letter, characters in zip(shown.header, shown.align, shown.widths(width), strict=True):
+        grid.add_column(label, justify="left" if letter == "l" else "right", width=characters, overflow="fold")
+    for cells in shown.cells:
+        grid.add_row(*cells, style="bold" if "recommended" in cells and not console.no_color else None)
+    with console.capture() as drawn:
+        console.print(grid)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
     if left_out:
         say(f"No room for {', '.join(left_out)} ({_elsewhere()}).")
 

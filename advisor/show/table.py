@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,7 +31,7 @@ class Column(Generic[Row]):
     text  : the value as a reader sees it.
     key   : name in files, with its unit; empty for a column that only readers see.
     words : True where the cells are words, which stand to the left.
-    paper : True where the column fits the width of a page.
+    paper : True where the column fits the width of a page; the others are the first to go on a narrow terminal.
     band  : True where the value is a Prediction or None.
     """
 
@@ -87,20 +85,29 @@ class Table(Generic[Row]):
 
     def lines(self) -> list[str]:
         """The table as aligned text."""
-        return [line for row in self.drawn() for line in row]
+        rows, widths = [self.header, *self.cells], self.widths()
+        return [
+            (" " * GAP)
+            .join(
+                text.ljust(width) if letter == "l" else text.rjust(width)
+                for text, width, letter in zip(row, widths, self.align, strict=True)
+            )
+            .rstrip()
+            for row in rows
+        ]
 
-    def drawn(self, width: int | None = None) -> list[list[str]]:
-        """Lines of the header and of each row. In a `width`, headings wrap, then words; numbers never. [characters]"""
+    def widths(self, room: int | None = None) -> list[int]:
+        """Characters of each column. In a `room`, headings give way first, then words; numbers never. [characters]"""
         columns = list(zip(self.header, *self.cells, strict=True))
         widths = [max(map(len, column)) for column in columns]
-        for least in (self._least_heading, self._least) if width is not None else ():
+        for least in (self._least_heading, self._least) if room is not None else ():
             bounds = list(map(least, self._read, columns))
-            while (over := sum(widths) + _GAP * (len(widths) - 1) - (width or 0)) > 0:
+            while sum(widths) + GAP * (len(widths) - 1) > (room or 0):
                 spare, at = max((have - bound, at) for at, (have, bound) in enumerate(zip(widths, bounds, strict=True)))
                 if spare <= 0:
                     break
-                widths[at] -= min(over, 1)
-        return [_row_lines(row, widths, self.align, top=at == 0) for at, row in enumerate(zip(*columns, strict=True))]
+                widths[at] -= 1
+        return widths
 
     def within(self, width: int) -> tuple[Table[Row], list[str]]:
         """The table with the columns that a width has room for, and the labels of those left out.
@@ -112,7 +119,7 @@ class Table(Generic[Row]):
         room = {at: self._least(one, columns[at]) for at, one in enumerate(self._read)}
         named = next((at for at, one in enumerate(self._read) if one.words), 0)
         spare = sorted(room.keys() - {0, named}, key=lambda at: (self._read[at].paper, -at))
-        while spare and sum(room.values()) + _GAP * (len(room) - 1) > width:
+        while spare and sum(room.values()) + GAP * (len(room) - 1) > width:
             del room[spare.pop(0)]
         kept = tuple(one for at, one in enumerate(self._read) if at in room)
         return replace(self, columns=kept), [text for at, text in enumerate(self.header) if at not in room]
@@ -150,30 +157,10 @@ class Table(Generic[Row]):
         return [column for column in self.columns if column.label is not None]
 
 
-_GAP = 2
+GAP = 2
 """Spaces between columns. [-]"""
 _NARROW = 20
 """What words are wrapped to at the narrowest. Own choice. [characters]"""
-
-
-def _row_lines(row: Sequence[str], widths: Sequence[int], align: str, top: bool) -> list[str]:
-    """Lines of one row, its texts wrapped to the widths. top : whether it is the header, which stands on its rows."""
-    cells = [
-        [text] if len(text) <= width else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-        for text, width in zip(row, widths, strict=True)
-    ]
-    if top:
-        tallest = max(map(len, cells), default=1)
-        cells = [[""] * (tallest - len(lines)) + lines for lines in cells]
-    return [
-        (" " * _GAP)
-        .join(
-            text.ljust(width) if letter == "l" else text.rjust(width)
-            for text, width, letter in zip(line, widths, align, strict=True)
-        )
-        .rstrip()
-        for line in zip_longest(*cells, fillvalue="")
-    ]
 
 
 def matrix(header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = "") -> Table[Sequence[Any]]:

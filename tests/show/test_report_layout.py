@@ -19,6 +19,22 @@ from advisor.show.report.layout import brief_sections
 from tests.show.test_report_formats import PAYLOADS, attacked
 
 DATE = dt.date(2026, 3, 2)
+
+
+def gpt_oss(engine: str, batch_size: int, acceptance: str = "2.4@3") -> Scenario:
+    return Scenario(
+        acceptance=acceptance,
+        model_id="gpt-oss-120b",
+        hardware_id="h100-sxm",
+        n_gpus=4,
+        tensor_parallel=4,
+        drafter_id="eagle3",
+        engine=engine,
+        batch_size=batch_size,
+    )
+
+
+_BATCHES = {"sglang": 32, "vllm": 512, "trtllm": 32, "other": 32}
 SCENARIOS = {
     "default": Scenario(acceptance="2.4@3"),
     "many GPUs": Scenario(
@@ -31,29 +47,8 @@ SCENARIOS = {
         drafter_id="mtp",
         batch_size=64,
     ),
-    **{
-        f"gpt-oss-120b on {engine}": Scenario(
-            acceptance="2.4@3",
-            model_id="gpt-oss-120b",
-            hardware_id="h100-sxm",
-            n_gpus=4,
-            tensor_parallel=4,
-            drafter_id="eagle3",
-            engine=engine,
-            batch_size=batch,
-        )
-        for engine, batch in (("sglang", 32), ("vllm", 512), ("trtllm", 32), ("other", 32))
-    },
-    "a schedule": Scenario(
-        acceptance="2.82@3",
-        model_id="gpt-oss-120b",
-        hardware_id="h100-sxm",
-        n_gpus=4,
-        tensor_parallel=4,
-        drafter_id="eagle3",
-        engine="sglang",
-        batch_size=32,
-    ),
+    **{f"gpt-oss-120b on {engine}": gpt_oss(engine, batch) for engine, batch in _BATCHES.items()},
+    "a schedule": gpt_oss("sglang", 32, "2.82@3"),
     "no drafter": Scenario(acceptance="2.4@3", drafter_id="none"),
     "never pays": Scenario(acceptance="1.05@1", batch_size=256),
 }

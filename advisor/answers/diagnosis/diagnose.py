@@ -201,7 +201,7 @@ def _until_text(one: Comparison) -> str:
     if (one.gain or 1.0) >= 1.0:
         return ""
     is_shorter = 0 < one.recommended.n_draft < one.n_draft and not plain_text(one)
-    shorter = f", or try {_instead(one)[6:]}" if is_shorter else ""
+    shorter = f", or try {_chosen(one)}" if is_shorter else ""
     return f"Switch speculation off at batch {one.batch_size:,.4g} until then{shorter}."
 
 
@@ -366,12 +366,14 @@ def besides_text(one: Comparison) -> str:
 
 def _instead(one: Comparison) -> str:
     """`draft K = 2, predicted 1.05x (0.90x to 1.20x)`."""
+    return f"draft {_chosen(one)}" if one.recommended.n_draft else "draft nothing (1.00x)"
+
+
+def _chosen(one: Comparison) -> str:
     choice = one.recommended
-    if not choice.n_draft:
-        return "draft nothing (1.00x)"
     carried = f", its accepted length carried from that of K = {one.n_draft}" if choice.carried else ""
     return (
-        f"draft K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} ({amount(choice.low, 'x')} to "
+        f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} ({amount(choice.low, 'x')} to "
         f"{amount(choice.high, 'x')}){carried}"
     )
 
