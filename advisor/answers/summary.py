@@ -142,9 +142,9 @@ def _limit_text(advice: Advice, row: DraftRow) -> str:
     return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
 
 
-def one_k_text(advice: Advice) -> str:
-    """Gain of the schedule over one K, and its ranges of batch, in words."""
-    ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts)
+def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
+    """Gain of the schedule over one K in so many sentences, and its ranges of batch, in words."""
+    ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts[:n_texts])
     if len(ranges) == 1 or (len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)):
         return gain
     # Neighbouring ranges of one K differ in their limit or their mean speedup alone.

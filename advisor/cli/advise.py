@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
-from advisor.cli import as_called
+from advisor.cli import as_called, program
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
 from advisor.predict.curve import curve_rows
@@ -20,7 +22,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table, matrix
-from advisor.show.words.answer import DRAFTS, k_by_batch_table, short_answer
+from advisor.show.words.answer import DRAFTS, LINES, k_by_batch_table, short_answer
 from advisor.text import MERITS
 
 if TYPE_CHECKING:
@@ -68,13 +70,16 @@ def advise(
     if out.text_width() < out.WIDTH:
         steps.popitem()  # there is room for one
     onward = [] if verbose else out.next_lines(steps)
-    made = short_answer(advice, typed_words(), out.text_width(), onward)
+    export = [*shlex.split(program()), "export", *typed_words()]
+    most = inf if verbose else LINES
+    made = short_answer(advice, export, out.text_width(), onward[1:], most)
     click.echo("\n".join(made.head))
     out.print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
     click.echo(as_called("\n".join(made.tail)))
     if not verbose:
         left_out = f"{made.left_out}, " if made.left_out else ""
-        click.echo("\n".join([f"Next (-v adds {left_out}cost, energy, what to try):", *onward[1:]]))
+        more = f"-v adds {left_out}cost, energy, what to try"
+        click.echo("\n".join([f"Next ({more}):" if made.after else f"{more}.", *made.after]))
     if spend is not None:
         from advisor.show.words.load import spend_text
 
@@ -124,7 +129,6 @@ def _print_more(advice: Advice, goal: str) -> None:
     click.echo()
     out.say(accepted_length_text(advice.setup))
     out.say(f"Routing: {advice.setup.routing_because.rstrip('.')}.")
-    out.print_labelled("warning", advice.warnings)
 
 
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:

@@ -163,7 +163,7 @@ def test_one_instance_spans_the_gpus_of_a_node() -> None:
 
 ANSWERED = [
     (model, gpus, engine)
-    for model, gpus in (("deepseek-v3", "8xh200-sxm"), ("qwen3-30b-a3b", "1xh200-sxm"), ("mixtral-8x7b", "2xmi300x"))
+    for model, gpus in (("deepseek-v3", "8xh200-sxm"), ("gpt-oss-20b", "1xh200-sxm"), ("mixtral-8x7b", "2xmi300x"))
     for engine in ("vllm", "sglang", "trtllm")
     if (engine, gpus) != ("trtllm", "2xmi300x")
 ]
@@ -171,17 +171,27 @@ ANSWERED = [
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
-def test_an_answer_is_short_and_narrow(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: str, gpus: str, engine: str, width: int
+def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line_reads(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    model: str,
+    gpus: str,
+    engine: str,
+    width: int,
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.chdir(tmp_path)
     code, out, err = run(capsys, "advise", model, "--gpus", gpus, "--engine", engine, "--batch", "32")
     lines = out.splitlines()
     assert code == 0, err
-    assert len(lines) <= LINES + (width < WIDTH) * 5
+    assert len(lines) <= LINES
     assert max(map(len, lines)) <= min(width, WIDTH)
     assert any("recommended" in line for line in lines)
     assert any(line.startswith("How sure: ") for line in lines)
+    writes = out.partition("with the file that this writes:\n")[2].partition("\n\n")[0]
+    assert run(capsys, *shlex.split(writes.replace("\\\n", " "))[1:] or ["models"])[0] == 0
+    assert all(Path(file).is_file() for file in re.findall(r"out/\w+\.json", out))
 
 
 def test_a_launch_command_keeps_its_values_when_it_is_broken() -> None:

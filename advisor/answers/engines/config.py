@@ -93,6 +93,12 @@ class EngineExport:
     launch_line: str
     warnings: tuple[str, ...]
 
+    @property
+    def capture_sizes(self) -> str:
+        """JSON of the CUDA graphs to capture, as it stands on the launch line. Empty where the engine's own do."""
+        _, _, after = self.launch_line.partition(" --compilation-config ")
+        return shlex.split(after)[0] if after else ""
+
 
 def one_slot_a_line(text: str) -> str:
     """A JSON object with each of its own entries on one line."""

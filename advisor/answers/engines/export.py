@@ -28,6 +28,9 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import write_whole
 
+GRAPHS_FILE = "vllm_compilation_config.json"
+"""File that holds the CUDA graphs to capture, beside the launch script, which has them as well."""
+
 
 def export_scenario(
     setup: Setup,
@@ -211,6 +214,8 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     if export.config is not None:
         name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"
         files.append((folder / name, export.config_json + "\n"))
+    if export.capture_sizes:
+        files.append((folder / GRAPHS_FILE, export.capture_sizes + "\n"))
     checked = "".join(f"# {text}\n" for text in export.warnings if text.startswith("checked by"))
     files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n"))
     try:

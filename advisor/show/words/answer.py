@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
-from advisor.answers.engines.export import export_scenario, needs_draft_model
+from advisor.answers.engines.export import GRAPHS_FILE, export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     fit_of,
@@ -95,8 +96,13 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
 LINES, WIDTH = 30, 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
-_SHORTEN = ((99, 99), (99, 2), (7, 2), (5, 2), (5, 1), (4, 1), (3, 1), (2, 1))
-"""Rows of K and warnings that are kept, tried in this order until the answer is short enough."""
+_SHORTEN = (
+    *((99, 99, 99, 99), (99, 2, 99, 99), (7, 2, 99, 99), (5, 2, 99, 99), (5, 1, 99, 99), (5, 1, 1, 99)),
+    *((4, 1, 1, 99), (3, 1, 1, 99), (2, 1, 1, 99), (2, 1, 1, 0), (2, 0, 1, 0)),
+)
+"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by batch, lines after it."""
+_LONG = 160
+"""A capture list of more characters stands in a file instead of on the launch line that is shown. Own choice. [-]"""
 
 
 @dataclass(frozen=True)
@@ -108,33 +114,35 @@ class ShortAnswer:
     tail: list[str]
     left_out: str
     """K and warnings that it leaves out, as `K = 1, 6-8, 2 more warnings`; empty where it has all."""
+    after: list[str]
+    """Lines that end it, where there is room."""
 
 
-def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH, after: Sequence[str] = ()) -> ShortAnswer:
-    """The answer in at most LINES lines of `width` characters, as far as its launch command allows.
+def short_answer(
+    advice: Advice, export: Sequence[str], width: int = WIDTH, after: Sequence[str] = (), most: float = LINES
+) -> ShortAnswer:
+    """The answer in at most so many lines of `width` characters.
 
-    options : of the command line, which give the scenario; for `export`. after : lines that end it.
+    export : words of the command that writes the engine's files; none from Python. after : lines that end it.
     """
     head = [line for text in _verdict(advice) for line in wrapped(text, width)]
-    below = [line for text in _reasons(advice) for line in wrapped(text, width)]
-    launch = launch_lines(advice, options, width)
+    launch = launch_lines(advice, export, width)
     best = advice.recommendation.n_draft
     nearest = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))  # plain decoding first
-    for rows, n_warnings in _SHORTEN:
+    for rows, n_warnings, n_texts, n_after in _SHORTEN:
         table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
         # What is said of the user's own data comes first: it was given to be used.
         warnings = sorted(advice.warnings, key=lambda text: not text.startswith("Your"))[:n_warnings]
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings]
-        tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]
-        if (
-            len(head) + len(table.rows) + 3 + len(tail) + len(after) <= LINES
-        ):  # a blank line, the heading, the line on -v
+        below = (line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width))
+        tail, end = ["", *launch, "", *below], list(after[:n_after])
+        if len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most:  # a blank line, the heading, the line on -v
             break
     kept = {row.n_draft for row in table.rows}
     drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
     left_out = [f"K = {drafts}"] * bool(drafts) + [counted(left, "more warning")] * bool(left)
-    return ShortAnswer([*head, ""], table, tail, ", ".join(left_out))
+    return ShortAnswer([*head, ""], table, tail, ", ".join(left_out), end)
 
 
 def runs_text(numbers: Sequence[int]) -> str:
@@ -153,8 +161,8 @@ def _verdict(advice: Advice) -> list[str]:
     return [what, headline(advice, n_draft), likely_text(advice, n_draft), published_text(advice)]
 
 
-def _reasons(advice: Advice) -> list[str]:
-    """What would flip the answer, and how sure it is."""
+def _reasons(advice: Advice, n_texts: int) -> list[str]:
+    """K by batch with so many of its sentences, what would flip the answer, and how sure it is."""
     flips = flips_text(advice)
     adjustment = advice.setup.adjustment
     times = (
@@ -166,16 +174,18 @@ def _reasons(advice: Advice) -> list[str]:
     pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft else ""
     own = own_runs_text(advice)
     return [
-        *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
+        *([f"{one_k_text(advice, n_texts)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *([f"What would change K: {flips}."] if flips else []),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
 
 
-def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:
+def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule from a file, the command that writes it stands below.
+    Where the engine reads the schedule or its graphs from a file, the command that writes it stands below.
+
+    export : words of that command, to which its own options are added; none from Python.
     """
     scenario, setup = advice.scenario, advice.setup
     if why := unlaunched_text(advice):
@@ -190,15 +200,22 @@ def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str
     if scenario.model_config_json is not None:
         asked["served_model"] = "SERVED-MODEL"
     try:
-        made = export_scenario(setup, advice.to_serve, scenario.engine, **asked)  # type: ignore[arg-type]
+        made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)  # type: ignore[arg-type]
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
+    sizes, read = made.capture_sizes, f'"$(cat out/{GRAPHS_FILE})"'
+    in_file = len(sizes) > _LONG
+    shown = made.launch_line.replace(shlex.quote(sizes), "_" * len(read)) if in_file else made.launch_line
     fill = f" (put yours for {' and '.join(asked.values())})" if asked else ""
-    lines = [f"Launch{fill}:", *shell_lines(made.launch_line, width)]
-    if made.file_name:
+    lines = [f"Launch{fill}:", *(line.replace("_" * len(read), read) for line in shell_lines(shown, width))]
+    if made.file_name or in_file:
         words = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)]
-        export = shlex.join(["advisor", "export", *options, "--output", "out", *words])
-        lines += ["with the file that this writes:", *shell_lines(export, width)]
+        given = "".join(f", {name}={value!r}" for name, value in asked.items())
+        command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
+        lines += [
+            "with the file that this writes:",
+            *(command if export else [f"  export(answer, folder='out'{given})"]),
+        ]
     return lines
 
 
