@@ -97,22 +97,31 @@ def published_text(advice: Advice) -> str:
     speedups, batches = sorted(run.speedup for run in runs), sorted(run.batch_size for run in runs)
     values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
     loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
-    outside = sum(_is_outside(advice, run) for run in runs)
-    where = f"{outside} of {len(runs)} lie outside the likely range" if outside else "all lie within the likely range"
+    beside = [_beside(advice, run) for run in runs]
+    below, outside = sum(side < 0 for side in beside), sum(side != 0 for side in beside)
+    where, silent = "all lie within the likely range", sum(bool(np.isnan(run.accepted_length)) for run in runs)
+    if outside:
+        where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
+    if outside and silent:
+        which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
+        where += f". It is for this answer's accepted length; {which} not state theirs"
     return (
-        f"{counted(len(runs), 'published run')} of this setup: {' to '.join(values)} at batch {' to '.join(loads)}; "
-        f"{where}."
+        f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
+        f"{' to '.join(loads)}; {where}."
     )
 
 
-def _is_outside(advice: Advice, run: PublishedRun) -> bool:
-    """Whether a run lies outside its likely range, as on the page (rules.js). Without a K: of the fastest."""
+def _beside(advice: Advice, run: PublishedRun) -> int:
+    """-1 for a run below its likely range, 1 above it, else 0; as on the page (rules.js). Without a K: of the fastest.
+
+    0 for a K that is not predicted.
+    """
     curve = advice.curve
     at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
     low, speedup, high = (interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high))
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    found = curve.drafts == k  # none for a K that is not predicted
-    return bool((found & ((run.speedup < low) | (run.speedup > high))).any())
+    found = curve.drafts == k
+    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
 
 
 def likely_text(advice: Advice, n_draft: int) -> str:
