@@ -73,6 +73,26 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 _COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
 _RENAMED = {"ranks": "expert-ranks", "compare": "explore", "sweep": "explore --plan", "rank": "explore --models all"}
 """Commands of the release before, and what they are now; `context` too, whose options have other names."""
+_MODEL_AND_GPUS = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
+_RUNS = "my_runs.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp"
+_EXAMPLES = {
+    "export": f"{_MODEL_AND_GPUS} --output out",
+    "report": f"{_MODEL_AND_GPUS} --output answer.pdf",
+    "explore": "gpt-oss-20b --gpus 1xH200 --vary batch=1,8,64",
+    "ingest": _RUNS,
+    "validate": _RUNS,
+    "predict": _RUNS,
+    "fit": f"{_RUNS} --output my.refit",
+    "diagnose": "plain.json mtp.json --gpus 8xH200 --model deepseek-v3",
+    "trace": "trace.npy --model deepseek-v3",
+}
+"""Arguments that are enough, by command; the others take a model and GPUs."""
+_CALLED = {
+    "--concurrency": ("--batch", "batch_size=16"),
+    "--max-num-seqs": ("--batch", "batch_size=16"),
+    "--num-speculative-tokens": ("--k-max", "draft_tokens_k=3"),
+}
+"""Options as engines and their benchmarks call them: ours, and the column where a command reads files."""
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -89,6 +109,11 @@ def program() -> str:
     words = sys.orig_argv
     at = words.index("-m") + 1 if "-m" in words else len(words)
     return shlex.join(words[: at + 1]) if words[at : at + 1] == ["advisor"] else "advisor"
+
+
+def example_of(command: str) -> str:
+    """A command line that has all that a command needs."""
+    return f"{program()} {command} {_EXAMPLES.get(command, _MODEL_AND_GPUS)}"
 
 
 def as_called(text: str) -> str:
@@ -118,10 +143,19 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called. Raises click.UsageError for an old name, with the command to type."""
+        """The command that is called. Raises AdvisorError for a name that is none, with what to type."""
         if args[0] in (*_RENAMED, "context"):
-            raise click.UsageError(f"`{args[0]}` is now: {program()} {shlex.join(_as_now(args))}")
-        return super().resolve_command(ctx, args)
+            raise AdvisorError(f"`{args[0]}` is now: {program()} {shlex.join(_as_now(args))}")
+        if args[0] not in _COMMANDS:
+            from advisor.profiles import unknown_id
+
+            raise unknown_id(args[0], "commands", list(_COMMANDS), "`advisor --help` lists them")
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            from advisor.cli.asked import refuse_repeated
+
+            refuse_repeated(click.Context(command, ctx, name, **command.context_settings), rest)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The commands in groups, each with an example, from the table above: nothing is imported to print it."""
@@ -144,6 +178,21 @@ def _as_now(args: list[str]) -> list[str]:
     if name == "rank" and any(arg.split("=")[0] == "--models" for arg in given):
         return ["explore", *given]
     return [*_RENAMED[name].split(), *given]
+
+
+def _said(error: click.ClickException) -> str:
+    """What click says of a command line, with what to type."""
+    ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
+        lacks = [one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")]
+        return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
+    if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name in _CALLED:
+        option, column = _CALLED[error.option_name]
+        known = any(option in one.opts for one in ctx.command.params)
+        return (
+            f"{error.option_name} is no option here; what it says is given by {option if known else f'--set {column}'}"
+        )
+    return error.format_message()
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -171,7 +220,7 @@ def main(argv: list[str] | None = None) -> None:
         click.echo(error.format_message())
         sys.exit(0)
     except (AdvisorError, click.UsageError, click.FileError) as error:
-        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        message = _said(error) if isinstance(error, click.ClickException) else str(error)
         message = as_called(" ".join(message.split()))
         click.echo(f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}", err=True)
         sys.exit(2)

@@ -14,7 +14,7 @@ import click
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
-from advisor.cli import program
+from advisor.cli import example_of, program
 from advisor.cli.output import print_labelled
 from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
@@ -37,7 +37,7 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
-from advisor.text import counted, number_of, printable, token_count, typed_number
+from advisor.text import counted, listed, number_of, printable, token_count, typed_number
 
 MAX_REFIT_BYTES = 4096
 _USUAL_K = 3
@@ -179,7 +179,6 @@ TYPED = "advisor.scenario_options.typed"
 ASSUMED = "advisor.scenario_options.assumed"
 """Where a command notes what it takes for the user, in the context's meta."""
 _MODEL = "model"
-_EXAMPLE = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
 
 
 class ScenarioCommand(click.Command):
@@ -211,12 +210,16 @@ class ScenarioCommand(click.Command):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take a command line apart. Raises click.UsageError for GPUs given twice, or any field that could vary."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for option in SCENARIO_OPTIONS:
-            if order.count(option) > 1 and (self.models != 1 or option.name in ("n_gpus", "hardware_id")):
-                raise click.UsageError(_twice(option.opts[0], args))
-        return super().parse_args(ctx, args)
+        """Take a command line apart. Raises click.UsageError with all that is missing."""
+        read, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        typed = {name: value for name, value in read.items() if isinstance(value, str | tuple)}  # no mark of click's
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            lacks = [one for one in self.params if one.required and typed.get(one.name or "") is None]
+            named = {"model_id": typed.get(_MODEL) or None}
+            _refuse_missing(ctx, named | typed, [f"{one.name} ({one.opts[0]})" for one in lacks])
+            raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
         """Put the scenario in place of its options.
@@ -232,6 +235,17 @@ class ScenarioCommand(click.Command):
         ctx.meta[TYPED] = _typed(ctx)
         self.prepare(ctx)
         return super().invoke(ctx)
+
+
+def refuse_repeated(ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise click.UsageError for an option that is given twice and takes one value."""
+    _, _, order = ctx.command.make_parser(ctx).parse_args(args=list(args))
+    for option in order:
+        if isinstance(option, click.Option) and not (option.multiple or option.is_flag) and order.count(option) > 1:
+            compared = option in SCENARIO_OPTIONS
+            raise click.UsageError(
+                _twice(option.opts[0], args) if compared else f"{option.opts[0]} is given more than once; give one"
+            )
 
 
 def _twice(option: str, args: Sequence[str]) -> str:
@@ -316,16 +330,22 @@ def spell_out_gpus(ctx: click.Context) -> None:
         _say(ctx, "hardware_id", gpus.hardware_id, f"--gpus names {gpus.hardware_id} already; leave --hardware out")
 
 
-def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
-    """Raise click.UsageError with all that is missing, and a command that has it."""
+def _refuse_missing(ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()) -> None:
+    """Raise click.UsageError with all that is missing, and a command that has it.
+
+    values : the scenario's options, as typed or as read. needed : other options that are not typed.
+    """
     asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:
         asked["hardware_id"] = f"which GPU (--gpus {gpus}xH200, or --hardware H200)"
-    if missing := [words for name, words in asked.items() if values[name] is None]:
-        example = f"{ctx.command_path} {_EXAMPLE}"
-        raise click.UsageError(
-            f"missing {' and '.join(missing)}; e.g. `{example}`, or start from --example or --scenario"
-        )
+    if isinstance(gpus, str) and not gpus.isdigit():
+        asked.pop("hardware_id")
+    if values.get("scenario_file") or values.get("example"):
+        asked = {}
+    missing = [words for name, words in asked.items() if values.get(name) is None]
+    start = ", or start from --example or --scenario" if missing else ""
+    if missing := [*missing, *needed]:
+        raise click.UsageError(f"missing {listed(missing)}; e.g. `{example_of(ctx.info_name or '')}`{start}")
 
 
 def _typed(ctx: click.Context) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES,
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
 from advisor.catalog.models import model_ids, resolve_model_name
-from advisor.cli import asked
+from advisor.cli import asked, example_of
 from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
@@ -110,7 +110,8 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
         if not is_asked and (astray := _typed(ctx, names)):
             raise AdvisorError(f"{astray[0]} needs {needed}")
     if sum(modes) != 1:
-        raise AdvisorError("give one of --vary FIELD=VALUES, --models all, or two to four models")
+        modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
+        raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")
     if several:
         _compare(ctx, csv_file, as_json)
     else:

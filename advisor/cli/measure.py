@@ -143,7 +143,7 @@ def _say_borrowed(points: Sequence[Point]) -> None:
 @click.option(
     "--hardware", "hardware_id", help="Refit its rows, id or path to JSON [default: the pair with most rows]."
 )
-@click.option("--engine", help="Refit this engine's rows, and those that name none.")
+@click.option("--engine", callback=reading.named, help="Refit this engine's rows, and those that name none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
 @click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
 @out.path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +14,9 @@ from typing import Any, TypeVar
 import click
 import pandas as pd
 
+from advisor.catalog.engines import engine_called, engine_ids
 from advisor.cli.own import hardware_asked, hardware_fields, model_fields
-from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, lacks_document
+from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, drafter_name, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
@@ -22,14 +24,27 @@ from advisor.measured.ingest.rows import Measured, combine, complete, resolve_na
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
 from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.predict.scenario import load_scenario_file, split_gpus
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file, read_up_to
+from advisor.profiles import is_there, read_file, read_up_to, unknown_id
 from advisor.text import number_of
 
 MAX_FILES = 1000
 
 
+def named(_: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """A drafter or engine as typed. Raises AdvisorError for no known drafter, and for an engine's name misspelt."""
+    if text is not None and param.name == "drafter" and drafter_name(text) not in (*drafter_ids(), "random", "other"):
+        load_drafter(text)
+    unknown = text if param.name == "engine" and text and engine_called(text, forks=True) is None else ""
+    if unknown and get_close_matches(unknown.lower(), engine_ids(), cutoff=_ALIKE):
+        raise unknown_id(unknown, "engines", engine_ids(), "write another name in full")
+    return text
+
+
+_ALIKE = 0.8
+"""A name of no known engine is a slip from here on, by difflib; below it an engine of its own. Own choice. [-]"""
 _OPTIONS = {
     "values": click.option(
         "--set",
@@ -51,8 +66,8 @@ _OPTIONS = {
         "--model", "models", multiple=True, help="Model (an id) of rows that name none, or the path of a config.json."
     ),
     "gpus": click.option("--gpus", help="GPUs of rows that name none, e.g. 8xH200."),
-    "engine": click.option("--engine", help="Engine of rows that name none, e.g. vllm."),
-    "drafter": click.option("--drafter", help="Drafter of rows that name none, e.g. eagle3."),
+    "engine": click.option("--engine", callback=named, help="Engine of rows that name none, e.g. vllm."),
+    "drafter": click.option("--drafter", callback=named, help="Drafter of rows that name none, e.g. eagle3."),
     "accepted_length": click.option(
         "--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none (counts as borrowed)."
     ),

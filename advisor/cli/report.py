@@ -59,7 +59,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
-@click.option("--brief", is_flag=True, help="One page as PDF; others without designs, next steps, map over context.")
+@click.option("--brief", is_flag=True, help="One page, as PDF.")
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
 @click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
 @click.option("--regions", is_flag=True, help="Also map the design to train over batch and accelerator (about 2 s).")
@@ -75,6 +75,8 @@ def report(
     form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
     if asked["min_total_params"] is not None and not asked["models"]:
         raise AdvisorError("--min-total-params needs --models")
+    if brief and form != "pdf":
+        raise AdvisorError(f"--brief is one page as PDF, not {form}; end --output in .pdf, or leave --brief out")
     ranks = counted_ranks(scenario) if asked["ranks"] else None
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     show("answer", 0.0)

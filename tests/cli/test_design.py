@@ -71,7 +71,7 @@ def test_maps_and_targets_print_their_verdict_and_write_their_rows(
         (("--accelerators", "h100-sxm,moon"), "'moon' is unknown"),
         (("--target", "h100-sxm"), "ACCELERATOR:BATCH"),
         (("--batches", "1,x"), "1:0.2,64:0.8"),
-        (("--experts", "many"), "comma-separated"),
+        (("--depths", "many"), "comma-separated"),
         (("--width-step", "0"), "--width-step"),
         (("--quality-eps", "2"), "quality_eps"),
         (("--heads", "0.3"), "KV heads"),

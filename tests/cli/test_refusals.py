@@ -21,7 +21,7 @@ SHORT = {
     "QWEN": shlex.join(QWEN),
     "ONE": "gpt-oss-20b --gpus 1xH200",
     "RANK": "explore --models all --gpus 8xH200",
-    "RANKS": f"expert-ranks {shlex.join(QWEN)} --ep 8 --k-max 2",
+    "RANKS": f"expert-ranks {shlex.join(QWEN)} --k-max 2 --ep",
     "NGRAM": "--hardware h200-sxm --model qwen3-30b-a3b --drafter ngram --accepted-length 2.4@3",
 }
 """Words that stand for several."""
@@ -52,6 +52,21 @@ FILES = {
 }
 REFUSALS = """
 nonsense | nonsense
+advis | 'advis' is not one of the 24 commands; did you mean advise?
+export | missing the model (MODEL), the GPUs (--gpus or --hardware) and output (--output); e.g. `advisor export deep
+report --gpus 8xH200 | missing the model (MODEL) and output (--output); e.g.
+report --example qwen | missing output (--output); e.g.
+ingest | missing FILE...; e.g. `advisor ingest my_runs.csv --gpus 8xH200 --model
+fit --engine vllm | missing FILE...; e.g. `advisor fit my_runs.csv --gpus
+diagnose | missing FILE...; e.g. `advisor diagnose plain.json mtp.json --gpus
+ingest rows.csv --drafter eagl3 | 'eagl3' is not one of the 11 drafters; did you mean eagle3
+fit rows.csv --engine vlm | 'vlm' is not one of the 3 engines; did you mean vllm
+advise ONE --drafter eagl3 | did you mean eagle3
+advise ONE --concurrency 4 | is given by --batch
+ingest rows.csv --concurrency 4 | is given by --set batch_size=16
+ingest rows.csv --gpus 8xH200 --gpus 1xH200 | --gpus is given more than once; give one
+advise ONE --batch 1 --batch 2 | explore gpt-oss-20b --gpus 1xH200 --vary batch=1,2`
+report ONE --brief -o a.md | --brief is one page as PDF
 advise | missing the model (MODEL) and the GPUs (--gpus or --hardware); e.g. `advisor advise deepseek-ai/
 advise | --example or --scenario
 curve --gpus 8xH200 | missing the model (MODEL); e.g.
@@ -140,14 +155,14 @@ simulate NGRAM --process trace | 'list', 'switching'
 simulate NGRAM --requests 0 | requests
 simulate NGRAM --seed -1 | seed
 simulate NGRAM --process switching --good-share 2 | good_share
-RANKS --ep 1 | give --ep
-RANKS --copies 3 | choose 0, 8 or 16 copies
-RANKS --copies x | --copies 'x'
-RANKS --trace no.npy | no.npy
-RANKS --expert-loads no.csv | no.csv
-RANKS --trace trace.npy --expert-loads loads.csv | not both
-RANKS --model command-a --ep 1 | dense
-explore ONE | give one of --vary FIELD=VALUES, --models all, or two to four models
+RANKS 1 | give --ep
+RANKS 8 --copies 3 | choose 0, 8 or 16 copies
+RANKS 8 --copies x | --copies 'x'
+RANKS 8 --trace no.npy | no.npy
+RANKS 8 --expert-loads no.csv | no.csv
+RANKS 8 --trace trace.npy --expert-loads loads.csv | not both
+expert-ranks command-a --gpus 1xH200 --ep 1 | dense
+explore ONE | two to four models, each with --gpus; e.g. `advisor explore
 explore ONE --users 4 | --users needs --models
 explore ONE --workers 2 | --workers needs --vary or --plan
 explore ONE --vary batch=1 --models all | give one of --vary
@@ -184,7 +199,7 @@ advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_t
 RANK --engine nope | engine
 RANK --users 4 --histogram 1:1 | not both
 RANK --histogram a:b | batch histogram
-RANK --models no-such-* | no shipped model
+explore --gpus 8xH200 --models no-such-* | no shipped model
 RANK --min-total-params 1e15 | no model takes part
 RANK --accepted-length 2.4@3 | --accepted-length needs --drafter
 RANK --drafter eagle3 | --drafter eagle3 needs --accepted-length

@@ -58,7 +58,7 @@ def test_each_format_is_written_and_named(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_the_ending_names_the_format(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = run(capsys, *QWEN, "--output", str(tmp_path / "r.MD"), "--brief")
+    code, out, _ = run(capsys, *QWEN, "--output", str(tmp_path / "r.MD"))
     assert code == 0
     assert "r.MD: md, " in out
     assert (tmp_path / "r.MD").read_text(encoding="utf-8").startswith("#")
@@ -74,7 +74,7 @@ def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[
 
 
 def test_ranks_are_counted_in_the_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, _, err = run(capsys, *WIDE, "--brief", "--no-checks", "--ranks", "-o", str(tmp_path / "r.json"))
+    code, _, err = run(capsys, *WIDE, "--no-checks", "--ranks", "-o", str(tmp_path / "r.json"))
     assert (code, err) == (0, "")
     told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["expert_ranks"]
     assert (told["origin"], told["routing"]) == ("preset", None)
@@ -92,15 +92,6 @@ def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
     assert code == 0
     assert err.startswith("note: ")
     assert "Not looked up" in file.read_text(encoding="utf-8")
-
-
-def test_a_brief_report_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "r.md"
-    code, _, _ = run(capsys, *QWEN, "--format", "md", "-o", str(file), "--brief")
-    text = file.read_text(encoding="utf-8")
-    assert code == 0
-    assert "made without trying single changes" in text
-    assert "## Which design to train" not in text
 
 
 def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def test_a_command_loads_each_scenario_once(
     command: str, calls: Counter[str], capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
     """The scenario's own curve and schedule; in `schedule` and `export` the curves at other contexts."""
-    more = {"report": ["-o", str(tmp_path / "r.md"), "--brief"], "export": ["--output", str(tmp_path)]}
+    more = {"report": ["-o", str(tmp_path / "r.pdf"), "--brief"], "export": ["--output", str(tmp_path)]}
     more["export"] += ["--draft-model", "HEAD"]
     code, _, err = command_line.run(capsys, command, *OPTIONS, *more.get(command, []))
     assert code == 0, err

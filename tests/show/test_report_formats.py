@@ -151,7 +151,7 @@ def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     output = tmp_path / "out.json"
-    options = (*QWEN_OPTIONS, "--brief", "--no-checks", "--output", output)
+    options = (*QWEN_OPTIONS, "--no-checks", "--output", output)
     status, _, _ = run(capsys, "report", *options, "--diagnose", FIXTURES / "misconfigured.txt")
     assert status == 0
     document = json.loads(output.read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does(
 
 def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    asked = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--min-total-params", "2e11")
+    asked = ("report", *OPTIONS, "--output", file, "--no-checks", "--min-total-params", "2e11")
     status, _, error = run(capsys, *asked)
     assert status == 2
     assert "needs --models" in error
@@ -83,7 +83,7 @@ def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest
 
 def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    asked = ("report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER)
+    asked = ("report", *OPTIONS, "--output", file, "--usd-per-hour", "2", "--power-log", POWER)
     status, _, error = run(capsys, *asked)
     assert status == 2
     assert "2 GPUs worked in it (0, 1) and the scenario's instance has 1" in error
@@ -278,7 +278,7 @@ def test_the_command_reads_a_folder_or_files(tmp_path: Path, capsys: pytest.Capt
     folder.mkdir()
     (folder / "part-000000.parquet").write_bytes(parquet(grid(), MAKER))
     for given in (folder, folder / "part-000000.parquet"):
-        arguments = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--sweep", given)
+        arguments = ("report", *OPTIONS, "--output", file, "--no-checks", "--sweep", given)
         assert run(capsys, *arguments)[0] == 0
         assert json.loads(file.read_text("utf-8"))["sweep"]["constants"] == MAKER["constants"]
     (folder / "part-000000.parquet").write_bytes(b"no parquet")
