@@ -78,6 +78,7 @@ _RUNS = "my_runs.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter m
 _EXAMPLES = {
     "export": f"{_MODEL_AND_GPUS} --output out",
     "report": f"{_MODEL_AND_GPUS} --output answer.pdf",
+    "design": "--gpus 1xB200 --batch 64 --target-total 40B",
     "explore": "gpt-oss-20b --gpus 1xH200 --vary batch=1,8,64",
     "ingest": _RUNS,
     "validate": _RUNS,

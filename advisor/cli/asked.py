@@ -31,6 +31,7 @@ from advisor.predict.scenario import (
     parse_loads,
     read_loads,
     split_gpus,
+    usual_drafter,
     usual_tensor_parallel,
     write_loads,
 )
@@ -335,7 +336,8 @@ def _refuse_missing(ctx: click.Context, values: Mapping[str, Any], needed: Seque
 
     values : the scenario's options, as typed or as read. needed : other options that are not typed.
     """
-    asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
+    model = getattr(ctx.command, "asks_model", "the model (MODEL)")
+    asked = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:
         asked["hardware_id"] = f"which GPU (--gpus {gpus}xH200, or --hardware H200)"
     if isinstance(gpus, str) and not gpus.isdigit():
@@ -434,12 +436,16 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed:
         changed["acceptance"] = given
     if (model := changed.pop("model_id", None)) is not None:
         changed = model_fields(model) | changed
+    if "refit" in changed:
+        changed["refit"], said = _refit_text(changed["refit"])
+        drafts = changed.get("drafter_id") or usual_drafter(changed.get("model_id", ""))
+        if base is None and given is None and (length := said.get((changed.get("model_id", ""), drafts))):
+            changed["acceptance"] = length
+            (assumed if assumed is not None else []).append(f"accepted length {length} of the runs refitted to")
     if base is None:
         changed = drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= hardware_fields(hardware)
-    if "refit" in changed:
-        changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
     if "expert_loads" in changed:
         whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
@@ -535,8 +541,22 @@ def given_acceptance(accepted_length: str | None, acceptance: str | None, preset
     return stated[0] if stated else None
 
 
-def _refit_text(given: str) -> str:
-    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+def refit_note(model_id: str, drafter_id: str, length: str) -> str:
+    """Line of a refit's file with the accepted length of its runs, for commands where none is typed.
+
+    length : as X@K.
+    """
+    return f"# accepted length of {model_id} with {drafter_id}: {length}\n"
+
+
+_REFIT_NOTE = re.compile(refit_note(r"(\S+)", r"(\S+)", r"(\S+@\d+)"))
+
+
+def _refit_text(given: str) -> tuple[str, dict[tuple[str, str], str]]:
+    """A refit given itself or as a file, and the accepted length of its runs by model and drafter.
+
+    Raises AdvisorError when it is neither.
+    """
     text = given
     if not given.startswith("on="):
         remedy = "write a refit with `advisor fit RESULT --output FILE`"
@@ -544,8 +564,9 @@ def _refit_text(given: str) -> str:
     if not text.startswith("on="):
         made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
         raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
-    parse_adjustment(text)
-    return text.strip()
+    line, _, notes = text.strip().partition("\n")
+    parse_adjustment(line)
+    return line, {(model, drafter): length for model, drafter, length in _REFIT_NOTE.findall(f"{notes}\n")}
 
 
 def _n_experts(values: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from advisor.answers.design import regions as maps
 from advisor.answers.design import start as starts
 from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
-from advisor.answers.design.candidates import LAW_NAMES, Candidate
+from advisor.answers.design.candidates import LAW_NAMES, Candidate, keeps_baseline
 from advisor.answers.design.cells import parse_place
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
 from advisor.answers.design.search import design_space
@@ -39,6 +39,9 @@ _FROM_NOTHING = "advisor.design.from_nothing"
 
 class _DesignCommand(ScenarioCommand):
     """As other commands with a scenario; a typed shape or a target size stands in for the model."""
+
+    asks_model = f"the model to start from (MODEL, --target-total 40B or --shape '{starts.SHAPE_EXAMPLE}')"
+    """The model, where it is missing."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Without a model but with a shape or a size, the model is a placeholder that `design` replaces."""
@@ -89,7 +92,7 @@ def _first_named(params: dict[str, Any]) -> str | None:
 @click.option("--accelerators", help=f"Columns of the map [default: {','.join(maps.MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
 @out.path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
-@out.path_option("--config", "config_file", help="Write the best as config.json here.")
+@out.path_option("--config", "config_file", help="Write the headline's design as config.json here.")
 @out.json_option()
 @click.pass_context
 def design(
@@ -117,6 +120,7 @@ def design(
     question |= {"max_memory_bytes": None if gb is None else gb * 1e9, "on_progress": show}
     best: int | None = None
     space: DesignSpace | None = None
+    keeps = False
     if targets:
         one = maps.one_design(scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question)
         space, best = one.cells.spaces[0], None if one.best is None else one.best.index
@@ -130,19 +134,20 @@ def design(
     else:
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
         space, best = answer.space, None if answer.recommended is None else answer.recommended.index
+        keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
         rows, document, tell = candidate_rows(answer), answer_document(answer), partial(_tell, answer)
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
     if config_file is not None and space is not None:
-        _write_config(config_file, space, best)
+        _write_config(config_file, space, best, keeps=keeps)
     if as_json:
         out.print_json(document | ({"start": start} if start else {}))
         return
     out.say(start and f"{start}\n")
     tell()
     if best is not None:
-        _print_onward(config_file)
+        _print_onward(config_file, keeps=keeps and not start)
 
 
 def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:
@@ -180,12 +185,14 @@ def _tell_map(drawn: maps.RegionMap) -> None:
     out.print_labelled("note", map_words.region_notes(drawn))
 
 
-def _print_onward(config_file: Path | None) -> None:
-    """What follows a design: its config.json, then its answer."""
-    if config_file is None:
+def _print_onward(config_file: Path | None, *, keeps: bool) -> None:
+    """What follows a design: its config.json, then its answer. keeps : it is the model that was given."""
+    if keeps:
+        out.print_next({"the design itself": ["advise", *typed_words()]})
+    elif config_file is None:
         out.print_next({"its config.json, for advise": ["design", *retyped(), "--config", "design.json"]})
-        return
-    out.print_next({"the design itself": ["advise", str(config_file), *typed_words("model_id")]})
+    else:
+        out.print_next({"the design itself": ["advise", str(config_file), *typed_words("model_id")]})
 
 
 def _started(
@@ -281,10 +288,11 @@ def _tell(answer: DesignAnswer) -> None:
     out.print_labelled("limit", answer.limits)
 
 
-def _write_config(path: Path, space: DesignSpace, index: int | None) -> None:
+def _write_config(path: Path, space: DesignSpace, index: int | None, *, keeps: bool) -> None:
+    """Write the headline's design, which is the baseline where that is to be kept."""
     if index is None:
         raise AdvisorError(f"no design is feasible, so {path} is not written")
-    config = starts.design_config(space, index)
+    config = starts.baseline_config(space.setup.scenario) if keeps else starts.design_config(space, index)
     out.write_file(path, json.dumps(config, indent=2) + "\n")
     added = starts.added_keys(space, config)
     if added:

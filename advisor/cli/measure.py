@@ -22,7 +22,7 @@ import pandas as pd
 
 from advisor.cli import measured_files as reading
 from advisor.cli import output as out
-from advisor.cli.asked import given_acceptance, retyped, scenario_words
+from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_words
 from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
@@ -90,12 +90,18 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
         out.say(plain)
     if len(together) == 1 and together[0].kind == "points":
         if lacks := _lacks(together[0], paths):
-            out.print_next({"with your own values": ["ingest", *retyped(), *lacks]})
+            out.print_next({"your own in capitals": ["ingest", *retyped(), *lacks]})
             return
-        words = retyped(*_OF_FIT)
-        out.print_next(
-            {"what these runs change": ["fit", *words, *_TO_REFIT], "beside the model": ["validate", *words]}
-        )
+        from advisor.measured.refit import MIN_POINTS  # reading needs no fit
+
+        words, n_used = retyped(*_OF_FIT), sum(len(used) for used, _ in usable)
+        if not n_used:
+            out.say("Nothing can be refitted or held beside the model before what is named above is mended.")
+            return
+        onward = {"what these runs change": ["fit", *words, *_TO_REFIT]} if n_used >= MIN_POINTS else {}
+        if not onward:
+            out.say(f"A refit needs at least {MIN_POINTS}: add runs at other batches or K.")
+        out.print_next(onward | {"beside the model": ["validate", *words]})
 
 
 def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[dict[str, str]]]:
@@ -165,8 +171,11 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
+    length = measured_length(rows.result.frame) or given["accepted_length"]
     if output is not None and text is not None:
-        out.write_file(output, f"{text}\n")
+        ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
+        of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
+        out.write_file(output, f"{text}\n{of}")
     if as_json:
         said = {k: v for k, v in vars(answer).items() if k != "rows"} | {"warnings": rows.result.warnings}
         said |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
@@ -184,7 +193,9 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
             onward = {"write it": ["fit", *retyped(), *_TO_REFIT]}
         else:
             forced = [*retyped("output", "force"), "--output", str(output or "my.refit"), "--force"]
-            onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)], "write it all the same": ["fit", *forced]}
+            words = _advise_words(points, paths, given)
+            onward = {"by the shipped constants": ["advise", *words]} if words else {}
+            onward |= {"why they differ": ["diagnose", *retyped(*_OF_FIT)], "write it all the same": ["fit", *forced]}
         out.print_next(onward)
     if output is not None and text is None:
         raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
@@ -239,7 +250,7 @@ def _rows_to_fit(
     given : the other options of `fit`. aloud : whether what was concluded while reading is printed. Raises AdvisorError
     with the columns that the files lack.
     """
-    from advisor.measured.refit import select_points
+    from advisor.measured.refit import MIN_POINTS, select_points
 
     hardware_id, engine = given["hardware_id"], given["engine"]
     stated = given_acceptance(given["accepted_length"], given["acceptance"], given["acceptance_preset"])
@@ -257,9 +268,14 @@ def _rows_to_fit(
     try:
         points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated)
     except AdvisorError as error:
-        if not (lacks := _lacks(rows, paths)):
+        if lacks := _lacks(rows, paths):
+            raise AdvisorError(f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`") from error
+        if not str(error).rstrip(".").endswith(f"at least {MIN_POINTS}"):
             raise
-        raise AdvisorError(f"{error}. Say it, with your own values: `advisor {_command(*lacks)}`") from error
+        beside = shlex.join(["validate", *retyped(*_OF_FIT)])
+        raise AdvisorError(
+            f"{error}: add runs at other batches or K, or hold these beside it: `advisor {beside}`"
+        ) from error
     return rows, failed, list(points), list(refused)
 
 
@@ -394,7 +410,7 @@ def _naming_what_lacks(asked: pd.DataFrame, said: Mapping[str, str]) -> Iterator
         if not lacks:
             raise
         whole = _command(*reading.lacking_words(dict.fromkeys(lacks)))
-        raise AdvisorError(f"{error}. Say them, with your own values: `advisor {whole}`") from error
+        raise AdvisorError(f"{error}. Say them, your own in capitals: `advisor {whole}`") from error
 
 
 def _raise_none_predicted(reasons: Iterable[Any]) -> None:
@@ -402,7 +418,7 @@ def _raise_none_predicted(reasons: Iterable[Any]) -> None:
     (reason, lines), *_ = alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons)
     column = re.search(r"(\w+) (?:is|are) not stated", reason)
     more = reading.lacking_words({column[1]: None}) if column else []
-    remedy = f". Say it, with your own values: `advisor {_command(*more)}`" if more else ""
+    remedy = f". Say it, your own in capitals: `advisor {_command(*more)}`" if more else ""
     raise AdvisorError(f"no row could be predicted; {counted(len(lines), 'row')}: {reason}{remedy}")
 
 

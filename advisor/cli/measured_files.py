@@ -100,20 +100,20 @@ def of_gpus(text: str | None) -> dict[str, str]:
 
 
 _OPTION_OF = {
-    "gpu_count": ("--gpus", "8xH200"),
-    "hardware_id": ("--hardware", "h200-sxm"),
-    "model_id": ("--model", "deepseek-v3"),
-    "engine": ("--engine", "vllm"),
-    "drafter": ("--drafter", "mtp"),
-    "batch_size": ("--batch", "16"),
-    "draft_tokens_k": ("", "3"),
+    "gpu_count": ("--gpus", "NxGPU"),
+    "hardware_id": ("--hardware", "GPU"),
+    "model_id": ("--model", "MODEL"),
+    "engine": ("--engine", "ENGINE"),
+    "drafter": ("--drafter", "DRAFTER"),
+    "batch_size": ("--batch", "BATCH"),
+    "draft_tokens_k": ("", "K"),
     "accepted_length": ("--accepted-length", "X@K"),
 }
-"""Options that fill a column, and an example of what they take."""
+"""Options that fill a column, and what stands for their values, so that no copied command states another's setup."""
 
 
 def lacking_words(lacks: Mapping[str, Any]) -> list[str]:
-    """Words to add to the running command for columns that files lack: their own guess, else an example."""
+    """Words to add to the running command for columns that files lack: a guess, or what stands for it."""
     flags = {name for param in click.get_current_context().command.params for name in param.opts}
     if "--gpus" in flags and lacks.keys() & {"gpu_count", "hardware_id"}:
         lacks = {"gpu_count": None} | {k: v for k, v in lacks.items() if k not in ("hardware_id", "tensor_parallel")}

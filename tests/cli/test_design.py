@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_an_answer_and_its_files_say_the_same(capsys: pytest.CaptureFixture[str]
     moe = architecture_from_config(config.read_text()).moe
     assert moe is not None
     assert [moe.n_experts, moe.n_active] == [int(first[name]) for name in ("n_experts", "n_active")]
+
+
+def test_the_config_is_of_the_headline_s_design(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "d.json"
+    asked = ("design", "--gpus", "1xB200", "--batch", "64", "--target-total", "40B", "--config", file)
+    kept = re.search(r"Keep Top-(\d+) of (\d+)", flat(run(capsys, *asked)[1]))
+    moe = architecture_from_config(file.read_text()).moe
+    assert kept is not None
+    assert moe is not None
+    assert [moe.n_active, moe.n_experts] == [int(kept[1]), int(kept[2])]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,9 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     following = out.split("Next:")[1].partition("#")[0].replace("\\\n", " ").split()
     assert following[-2:] == ["--refit", str(file)]
     assert run(capsys, *following[1:])[0] == 0
+    at = following.index("--accepted-length")
+    shorter = [*following[1:at], *following[at + 2 :], "--json"]
+    assert json.loads(run(capsys, *shorter)[1])["scenario"]["acceptance"] == "2.4@3"  # the refit's file carries it
     assert file.read_text().startswith("on=")
 
 
@@ -309,7 +312,7 @@ def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_c
         assert status == 2
         assert f"`advisor {command} {file}" in err
         assert "are not stated" in err
-        assert "--gpus 8xH200`" in err
+        assert "--gpus NxGPU`" in err
 
 
 def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(

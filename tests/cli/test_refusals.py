@@ -77,6 +77,7 @@ curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
 curve gpt-oss-20b --gpus 0xH200 | --gpus 0: expected
 curve deepsek-v3 --gpus 8xH200 | did you mean deepseek-v3
+design --gpus 1xB200 --experts 64 --active 8 | missing the model to start from (MODEL, --target-total 40B or --shape
 design 40b --gpus 1xB200 | 40b is a size, not a model; give it as --target-total 40b
 curve QWEN --batches 1,x | --batches
 curve QWEN --k 99 | K must lie
@@ -112,8 +113,10 @@ ingest hello | not recognised
 ingest empty | empty
 ingest absent.csv | absent.csv
 fit absent.csv | absent.csv
-fit rows.csv | own values: `advisor fit rows.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp`
-predict rows.csv | `advisor predict rows.csv --gpus 8xH200 --model deepseek-v3 --drafter mtp`
+fit FIXTURES/terminal/two.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp | `advisor validate
+fit rows.csv | `advisor fit rows.csv --gpus NxGPU --model MODEL --engine ENGINE --drafter DRAFTER`
+predict rows.csv | `advisor predict rows.csv --gpus NxGPU --model MODEL --drafter DRAFTER`
+predict rows.csv --gpus NxGPU | write it as 8xH200
 fit pickle | pickle
 fit gzip | not recognised
 fit rows.csv --set speedup=2 | cannot be filled in

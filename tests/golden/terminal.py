@@ -30,6 +30,8 @@ COMMANDS = (
     f"fit {_RUNS}",
     f"validate {_RUNS}",
     f"diagnose {_TWO}",
+    "ingest tests/fixtures/terminal/runs.csv",
+    f"ingest {_TWO} --engine vllm --drafter mtp",
 )
 
 

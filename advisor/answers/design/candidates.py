@@ -350,6 +350,11 @@ def is_clear(space: DesignSpace, item: Candidate) -> bool:
     return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
 
 
+def keeps_baseline(space: DesignSpace, item: Candidate) -> bool:
+    """Whether the answer is to keep the baseline: it can serve, can be compared, and is not clearly beaten."""
+    return not (space.baseline_problem or abs(space.measured_gap) > MAX_MEASURED_GAP or is_clear(space, item))
+
+
 def own_design(space: DesignSpace, item: Candidate) -> bool:
     """Whether a design is the baseline itself."""
     own = space.baseline
@@ -380,7 +385,7 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
         )
     asked = space.question.objective
     better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"
-    if not is_clear(space, chosen):
+    if keeps_baseline(space, chosen):
         clearly = "" if own_design(space, chosen) else "clearly "
         return f"Keep {kept}: nothing {clearly}{better} at equal quality"
     gain = f"{chosen.objective_gain.value:.2f}×"
