@@ -15,6 +15,7 @@ import click
 import pandas as pd
 
 from advisor.catalog.engines import engine_called, engine_ids
+from advisor.cli.output import print_labelled
 from advisor.cli.own import hardware_asked, hardware_fields, model_fields
 from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, drafter_name, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
@@ -215,6 +216,7 @@ def with_speedups(frame: pd.DataFrame, file: Path, said: Mapping[str, str], colu
     """A table of points as text with the speedups that `ingest` computes from times or rates."""
     fills = {name for name, column in COLUMNS["points"].items() if column.context}
     rows = read_rows(file, [f"{name}={value}" for name, value in said.items() if name in fills], columns)
+    print_labelled("warning", rows.result.warnings, err=True)
     found = rows.result.frame["speedup"].dropna().map(str) if rows.kind == "points" else pd.Series(dtype=str)
     return frame.assign(speedup=found.reindex(frame.index, fill_value="")) if len(found) else frame
 

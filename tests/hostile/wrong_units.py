@@ -128,6 +128,7 @@ def cases() -> dict[str, tuple[bytes, str, str]]:
     data = table(("tpot_s",), times("tpot_s", GPUS), GPUS)
     _case("GPU-seconds per token", "asked", "GPUs", data)
     _case("time per token over GPUs", "asked", "GPUs", table(("tpot_s",), times("tpot_s", 1 / GPUS), GPUS))
+    _case("seconds under a header in ms", "named", "in seconds", table(("tpot_s",), times("tpot_s", 1e-3)))
     data = table(("tpot_s",), times("input_tokens", 1e-3))
     _case("prompt in thousands of tokens", "named", "thousands", data)
     _case("prompt in thousandths of tokens", "refused", "model those", table(("tpot_s",), times("input_tokens", 1e3)))

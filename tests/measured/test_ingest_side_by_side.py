@@ -43,6 +43,7 @@ def rows_of(data: bytes, **values: object) -> Measured:
     ("plain", "spec", "scale"),
     [
         ("plain_tpot_ms", "spec_tpot_ms", 1.0),
+        ("tpot_before ms", "tpot_after ms", 1.0),
         ("tpot_ms", "tpot_spec_ms", 1.0),  # bare beside marked: the bare one is the other side
         ("baseline_tpot_ms", "tpot_ms", 1.0),
         ("TPOT (ms) no spec", "TPOT (ms) EAGLE3", 1.0),

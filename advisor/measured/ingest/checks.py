@@ -179,6 +179,8 @@ QUEUED = 0.5
 """Requests before their first token, over those that decode: more is named. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
+QUICKEST_S = 1e-4
+"""No served model gives a token sooner: a step launches hundreds of kernels of some microseconds. Own choice. [s]"""
 NEAR = 0.15
 """Values are alike within this share. [-]"""
 _MOST = 0.5  # of the rows that tell
@@ -210,6 +212,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_round_as_token(frame, v),
             *_full_acceptance(v),
             *_short_prompts(v),
+            *_seconds_as_ms(v),
             *_stated_speedups(frame, v),
             *_queued(frame, v),
         ]
@@ -340,6 +343,14 @@ def _short_prompts(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     short = told & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
     if short.sum() > _MOST * told.sum():
         yield short, f"input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands of tokens?"
+
+
+def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
+    for name in ("tpot_s", "itl_s", "step_time_s"):
+        told = np.isfinite(v[name])
+        if (quick := told & (v[name] < QUICKEST_S)).sum() > _MOST * told.sum():
+            yield quick, f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: are the values in seconds under a header in ms?"
+            return
 
 
 def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:

@@ -51,13 +51,13 @@ SIDES = {"baseline": "baseline_value", "sd": "sd_value"}
 _PLAIN = frozenset(
     {
         *("plain", "base", "baseline", "vanilla", "normal", "nodraft", "without", "off", "no", "non", "nospec"),
-        *("nosd", "nomtp", "autoregressive", "k0", "ohne", "unspeculated"),
+        *("nosd", "nomtp", "autoregressive", "k0", "ohne", "unspeculated", "before"),
     }
 )
 _SPEC = frozenset(
     {
         *("with", "w", "on", "spec", "speculative", "speculation", "speculated", "specdec", "drafted", "sd", "mtp"),
-        *("eagle", "eagle3", "ngram", "dflash"),
+        *("eagle", "eagle3", "ngram", "dflash", "after"),
     }
 )
 _DRAFTING = frozenset({"draft", "drafts", "drafting", "decoding"})
