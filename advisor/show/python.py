@@ -16,7 +16,7 @@ from advisor.catalog.hardware import hardware_named
 from advisor.physics.hardware import gpus_of_node, load_hardware
 from advisor.predict.scenario import Scenario, build_scenario, drafted, named_model, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
-from advisor.profiles import read_file
+from advisor.profiles import read_file, unknown_id
 from advisor.show.words.answer import short_answer
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ class ShownAnswer(Advice):
         return f"<b>{head}</b><br>{' '.join(more)}{cells}<pre>{tail}</pre>"
 
 
+def _check(value: Any, kind: Any, expected: str) -> None:
+    """Raise AdvisorError with what is expected for a value of another kind."""
+    if not isinstance(value, kind):
+        raise AdvisorError(f"{expected}; got {type(value).__name__}")
+
+
 Answer = ShownAnswer
 """Its public name: a report's document has an Answer of its own."""
 
@@ -53,6 +59,7 @@ def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
     with what is wrong.
     """
     if gpus:
+        _check(gpus, str, "gpus says how many of which kind, as in gpus='8xH200'")
         n_gpus, name = split_gpus(gpus)
         given = {"n_gpus": n_gpus, "hardware_id": hardware_named(name)} | given
         if not {"tensor_parallel", "expert_parallel"} & given.keys():
@@ -64,6 +71,7 @@ def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
 
 def advise(question: Scenario | str, gpus: str = "", **given: Any) -> Answer:
     """The answer to a scenario, or to a model with its GPUs and the fields of `scenario`."""
+    _check(question, str | Scenario, "advise takes a scenario, or a model's name with its GPUs")
     asked = scenario(question, gpus, **given) if isinstance(question, str) else question
     found = advise_scenario(asked)
     return Answer(**{field.name: getattr(found, field.name) for field in fields(found)})
@@ -73,6 +81,7 @@ def schedule(answer: Advice) -> pd.DataFrame:
     """K by batch: one row for each range of batches."""
     import pandas as pd
 
+    _check(answer, Advice, "schedule takes an answer, as in schedule(advise(scenario))")
     return pd.DataFrame([range_values(item) for item in answer.k_by_batch])
 
 
@@ -83,6 +92,7 @@ def export(answer: Advice, engine: str = "", folder: Path | str | None = None, *
     """
     from advisor.answers.engines.export import export_scenario, write_export
 
+    _check(answer, Advice, "export takes an answer, as in export(advise(scenario))")
     chosen = engine or answer.scenario.engine
     made = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
     if folder is not None:
@@ -107,8 +117,10 @@ def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str
 
 def fit(result: Measured, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:
     """A refit to the rows of one accelerator and engine. `refit_text` of it is what a scenario takes as `refit`."""
+    from advisor.measured.ingest.rows import Measured
     from advisor.measured.refit import refit_chosen, select_points
 
+    _check(result, Measured, "fit takes what ingest has read, as in fit(ingest('file.csv'))")
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=None)
     return refit_chosen(points, refused, result.header_of)
 
@@ -117,7 +129,9 @@ def refit_text(result: RefitResult) -> str:
     """The refit as a scenario carries it. Raises AdvisorError where the data speak against it."""
     from advisor.catalog.adjustment import write_adjustment
     from advisor.measured.refit import adjustment_of
+    from advisor.measured.refit_result import RefitResult
 
+    _check(result, RefitResult, "refit_text takes what fit gave")
     if result.reasons_against:
         raise AdvisorError(" ".join(result.reasons_against))
     return write_adjustment(adjustment_of(result))
@@ -132,6 +146,11 @@ def explore(base: Scenario, batches: Sequence[int] = (), **axes: Sequence[Any]) 
     """
     from advisor.answers.explore.cells import sweep_rows
 
+    _check(base, Scenario, "explore takes a scenario")
+    if unknown := [name for name in axes if name not in Scenario.model_fields]:
+        raise unknown_id(
+            unknown[0], "fields of a scenario", list(Scenario.model_fields), "docs/scenarios.md lists them"
+        )
     fixed = base.model_dump(exclude={"batch_size", *axes}, exclude_none=True)
     combinations = [fixed | dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     return sweep_rows(combinations, list(batches) or [base.batch_size])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,22 @@ def test_own_rows_refit_an_answer_and_it_is_exported(answer: Answer, tmp_path: P
     assert (tmp_path / "out" / "sglang_launch.sh").read_text().strip().endswith(made.launch_line)
 
 
+def test_what_is_of_another_kind_is_told_what_is_expected(answer: Answer) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "gpus='8xH200'": lambda: advise("deepseek-v3", gpus=8),  # type: ignore[arg-type]
+        "fit(ingest('file.csv'))": lambda: fit("file.csv"),  # type: ignore[arg-type]
+        "schedule(advise(scenario))": lambda: schedule(answer.scenario),  # type: ignore[arg-type]
+        "'batch' is not one of the": lambda: explore(answer.scenario, batch=[1]),
+        "got dict": lambda: advise({}),  # type: ignore[arg-type]
+    }
+    for said, call in calls.items():
+        with pytest.raises(AdvisorError, match=re.escape(said)):
+            call()
+
+
 def test_every_public_name_loads_and_stands_on_the_page() -> None:
     page = (ROOT / "docs/python.md").read_text()
+    assert set(dir(advisor)) == set(advisor.__all__)
     for name in advisor.__all__:
         assert getattr(advisor, name) is not None
         assert name.startswith("__") or name in page
