@@ -13,6 +13,7 @@ from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
+from advisor.answers.summary import correction_text
 from advisor.cli import as_called, program
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
@@ -120,6 +121,7 @@ def _print_more(advice: Advice, goal: str) -> None:
         f"{answer.bound_because} ({answer.bound}-bound)",
         does_not_fit(advice.setup),
         f"Speedup: {answer.speedup.tier} ({answer.speedup.because}).",
+        correction_text(advice),
     ):
         out.say(text)
     click.echo("\nK by batch:")
@@ -243,6 +245,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
             note = step.note.rstrip(".")
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
         out.say("")
+    out.say(correction_text(advice) and f"{correction_text(advice)}\n")
     out.say("Where the likely range comes from, each kind of uncertainty alone")
     out.print_table(Table(BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
     out.say("\nConstants")

@@ -480,7 +480,7 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
         path = Path(given)
         path = path / "data.csv" if is_there(path / "data.csv") else path  # of a run of `profile --engine`
         try:
-            rows = read_measured([path])
+            rows = read_measured([path], plain=True)
             found = plain_sweep_of(rows, scenario)
             rounds = int((rows_of(rows, scenario)["draft_tokens_k"] > 0).sum())
             if rounds:

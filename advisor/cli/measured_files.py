@@ -17,7 +17,14 @@ import pandas as pd
 from advisor.catalog.engines import engine_called, engine_ids
 from advisor.cli.output import print_labelled
 from advisor.cli.own import hardware_asked, hardware_fields, model_fields
-from advisor.measured.ingest.columns import COLUMNS, DOCUMENT_OF, MAX_DRAFT_TOKENS, drafter_name, lacks_document
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    DOCUMENT_OF,
+    MAX_DRAFT_TOKENS,
+    drafter_name,
+    lacks_document,
+    match_header,
+)
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
@@ -335,12 +342,27 @@ def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), ow
     return resolve_names(rows)
 
 
-def read_measured(files: Sequence[Path]) -> pd.DataFrame:
-    """Served runs of several files as one table of points. Raises AdvisorError for kernel tables."""
+def read_measured(files: Sequence[Path], plain: bool = False) -> pd.DataFrame:
+    """Served runs of several files as one table of points. Raises AdvisorError for kernel tables.
+
+    plain : runs without speculation, whose table need not say K = 0 where all its columns are ours.
+    """
+    if plain and (data := _with_k(read_bytes(files[0]))):
+        return resolve_names(read_upload(files[0].name, data)).result.frame
     rows = combine(read_all(files, (), (), Own())[0])
     if rows.kind != "points":
         raise AdvisorError(f"{rows.file_name} holds kernel times; give served runs")
     return rows.result.frame
+
+
+def _with_k(data: bytes) -> bytes:
+    """A CSV that lacks a column of K alone, with one of zeros. Empty for any other file."""
+    head, *rows = data.decode("utf-8-sig", errors="replace").splitlines() or [""]
+    mark = max(",;\t", key=head.count)
+    found = [match_header(name, "points") for name in head.split(mark)]
+    if None in found or "draft_tokens_k" in {one[0] for one in found if one}:
+        return b""
+    return "\n".join([f"{head}{mark}draft_tokens_k", *(f"{row}{mark}0" for row in rows if row)]).encode()
 
 
 def mapped(columns: Sequence[str]) -> dict[str, str]:

@@ -31,6 +31,7 @@ COMMANDS = (
     f"validate {_RUNS}",
     f"diagnose {_TWO}",
     "ingest tests/fixtures/terminal/runs.csv",
+    "advise qwen3-30b-a3b --gpus 1xH200 --batch 256 --plain-sweep tests/fixtures/terminal/plain.csv",
     f"ingest {_TWO} --engine vllm --drafter mtp",
 )
 

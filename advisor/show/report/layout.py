@@ -19,6 +19,7 @@ from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
+    correction_text,
     flips_text,
     gain_end_text,
     headline,
@@ -243,7 +244,8 @@ def _components(report: Report) -> tuple[Block, ...]:
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    return Paragraph(finding), FigureBlock("components", finding), table_block(Table(columns, parts))
+    said = f"{finding} {correction_text(report.advice)}".rstrip()
+    return Paragraph(said), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:

@@ -131,8 +131,9 @@ def short_answer(
     nearest = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))  # plain decoding first
     for rows, n_warnings, n_texts, n_after in _SHORTEN:
         table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
-        # What is said of the user's own data comes first: it was given to be used.
-        warnings = sorted(advice.warnings, key=lambda text: not text.startswith("Your"))[:n_warnings]
+        # A step that no CUDA graph holds may make the number wrong; the user's own data was given to be used.
+        first = sorted(advice.warnings, key=lambda text: ("CUDA graph" not in text, not text.startswith("Your")))
+        warnings = first[: max(n_warnings, any("CUDA graph" in text for text in first[:1]))]
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings]
         below = (line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width))
