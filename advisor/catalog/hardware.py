@@ -17,6 +17,7 @@ from advisor.physics.architecture import Architecture
 from advisor.physics.draft import Drafter, load_drafter
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Constant, Frozen, explain
+from advisor.profiles import PROFILES
 from advisor.text import RepeatedKeyError, name_key, read_json
 
 MAX_HARDWARE_BYTES = 20_000
@@ -282,13 +283,20 @@ def _words_of(text: str) -> list[str]:
     return [re.sub(r"^sxm\d$", "sxm", word) for word in key.split("_") if not _NOISE.fullmatch(word)]
 
 
+def _name_line(hardware_id: str) -> str:
+    """Name of an accelerator by the line of its file, since forty whole profiles take longer than an answer."""
+    text = (PROFILES / "hardware" / f"{hardware_id}.yaml").read_text(encoding="utf-8")
+    found = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
+    return found[1] if found else load_hardware(hardware_id).name
+
+
 @lru_cache(maxsize=1)
 def _spelled() -> dict[str, tuple[set[str], set[str]]]:
     """Words of each accelerator's id and name, and the beginnings of its id without separators."""
     ids = {name: name_key(name).split("_") for name in hardware_ids()}
     return {
         name: (
-            {*words, *_words_of(load_hardware(name).name.partition(" (")[0])},
+            {*words, *_words_of(_name_line(name).partition(" (")[0])},
             {"".join(words[: length + 1]) for length in range(len(words))},
         )
         for name, words in ids.items()

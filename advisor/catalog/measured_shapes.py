@@ -200,6 +200,8 @@ def table_behind(
 def _serving(
     hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
+    if not _operation(mixer):  # no table times such layers whole
+        return None
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     bandwidth = hardware.bandwidth_bytes_per_s.value
     return serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)

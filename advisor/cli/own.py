@@ -51,9 +51,11 @@ def assume(text: str) -> None:
 
 def hardware_asked(text: str) -> str:
     """Id of an accelerator by the name typed. Of several boards, says which is taken."""
+    if text in hardware_ids():
+        return text
     found = hardware_named(text)
     others = [name for name in boards_named(text) if name != found]
-    if others and text not in hardware_ids():
+    if others:
         assume(f"{text} is {hardware_label(found)} (others: {', '.join(others)})")
     return found
 
