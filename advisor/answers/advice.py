@@ -436,7 +436,7 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
             "Lower the batch or add GPUs."
         )
     if curve.extrapolated[row, chosen]:
-        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened.")
+        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is widened.")
     if chosen and curve.drafts[chosen] == setup.scenario.k_max:
         warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:

@@ -391,7 +391,7 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
         f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
-        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the band{_right_side(errors, ' and ')}."
+        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely range{_right_side(errors, ' and ')}."
     )
 
 
@@ -416,7 +416,7 @@ def _right_side(errors: Errors, before: str) -> str:
 def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
     """The groups nearer than `group`, which have too few rows, in one sentence with a space behind."""
     texts = [
-        f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in the band"
+        f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in the likely range"
         f"{_right_side(errors, ', ')})"
         for name, errors in list(by_group.items())[: list(by_group).index(group)]
         if errors.median_ape is not None and errors.coverage is not None
@@ -502,7 +502,7 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
     moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
     band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
     points = f"Your {adjustment.n_points} points move the speedup at K = {k} from {was:.2f}× to {now:.2f}×"
-    return f"{points}; the band {band}. {_reason(refitted, shipped, k, moved)}"
+    return f"{points}; the likely range {band}. {_reason(refitted, shipped, k, moved)}"
 
 
 def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:

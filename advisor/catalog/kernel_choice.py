@@ -328,7 +328,7 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
     if not candidates.says_little(best) and ratio <= CLEARLY_QUICKER:
         return None
     slower = f"that of {best.engine} {best.version}"
-    reason = "measured this shape, with a kernel of the library that engines share, " + (
+    reason = "it was measured at this shape with a kernel that both engines load, " + (
         f"while {slower} was measured at one other width alone"
         if candidates.says_little(best)
         else f"{ratio:.1f} times as quick as {slower}"

@@ -221,13 +221,12 @@ class _Notes:
         if choice.borrowed:
             missing = "the chosen engine" if self.engine == "other" else self.engine
             reason = choice.reason or f"not measured for {missing} here"
-            self.warn(part, f"{part.capitalize()}: {choice.borrowed} stands in; {reason}.")
+            self.warn(part, f"{part.capitalize()}: {choice.borrowed} is used in its place; {reason}.")
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
-        self.warn(
-            part, f"{(what or part).capitalize()}: not measured on {self.hardware.id}; datasheet roofline, wider band."
-        )
+        named = (what or part).capitalize()
+        self.warn(part, f"{named}: not measured on {self.hardware.id}; by the data sheet, wider likely range.")
 
 
 def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape | None) -> MoeCost:

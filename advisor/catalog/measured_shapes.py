@@ -249,7 +249,7 @@ def serving_module(
             name, others = f"{engines_table.engine} {engines_table.version}", f"under {quickest.engine}"
             alone = f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} {others}"
             reason = f"{name}'s were timed with launch gaps ({alone})"
-        warning = f"Attention layers: {reason}; those of {table.engine} {table.version} stand in."
+        warning = f"Attention layers: {reason}; those of {table.engine} {table.version} are used."
     borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
     because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"

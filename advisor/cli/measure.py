@@ -435,7 +435,7 @@ def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> Non
 
     The columns are those of measurements/published_speedups.
 
-    An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1; a row without one
+    An accepted_length is borrowed, with a wider likely range, unless accepted_length_same_run is 1; a row without one
     gets the median of its drafter over other models, as in `validate`.
     """
     found, asked, said = _points(file, given)

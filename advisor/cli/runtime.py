@@ -126,7 +126,9 @@ def export(
     click.echo(f"\n{made.launch_line}\n")
     for text in (*said, accepted_length_text(found.setup)):
         out.say(text)
-    out.print_labelled("warning", (*found.setup.warnings, *made.warnings))
+    told = [text for text in made.warnings if text.startswith("checked by")]
+    out.print_labelled("note", told)
+    out.print_labelled("warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told)))
 
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     warnings += setup.acceptance.remarks
     if setup.acceptance.borrowed:
         source = setup.acceptance.source
-        warnings.append(f"The accepted length is borrowed: {source}. Give your own for a narrower band.")
+        warnings.append(f"The accepted length is borrowed: {source}. Give your own for a narrower range.")
     loads = None if architecture.moe is None else own_loads(scenario, architecture.name, architecture.moe)
     if architecture.moe is not None and loads is not None:
         warnings += [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)]
@@ -183,8 +183,8 @@ def _format_warnings(setup: Setup) -> list[str]:
     for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
         if compute_dtype(hardware, dtype) != dtype:
             warnings.append(
-                f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
-                "bf16, by weight-only kernels."
+                f"{hardware.name} does not multiply in {dtype}: weights are kept in it and converted to bf16 by the "
+                "kernels."
             )
         if engine is not None and (unlisted := engine.unlisted_on(dtype, hardware.generation)):
             warnings.append(

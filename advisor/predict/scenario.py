@@ -100,7 +100,7 @@ def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> 
         return ""
     runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
     named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
-    return f"At K = {listed(named)} it is extrapolated, with a wider band."
+    return f"At K = {listed(named)} it is extrapolated, with a wider likely range."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
@@ -249,11 +249,9 @@ class Scenario(ScenarioFields):
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if has_loads else self
 
     def to_query(self) -> str:
-        """URL query string with model and accelerator, and every other field that differs from its default."""
-        named = {"hardware_id": self.hardware_id, "model_id": self.model_id}
-        values = named | self.model_dump(mode="json", exclude_defaults=True)
-        if self.input_tokens is not None:  # without it the lengths would say another one
-            values["context_tokens"] = self.context_tokens
+        """URL query string: what a reader of the link looks for first, and other fields that differ from a default."""
+        named = ("hardware_id", "model_id", "batch_size", "context_tokens", "engine")
+        values = self.model_dump(mode="json", include=set(named)) | self.model_dump(mode="json", exclude_defaults=True)
         if self.model_config_json is not None:  # left out it would be UNNAMED_MODEL, which the page names itself
             values["model_id"] = self.model_id
             if self.model_id == UNNAMED_MODEL:

@@ -203,7 +203,7 @@ class ScenarioFields(Frozen):
             short="on {}",
             widget=Widget(
                 3,
-                help="Carries a measured curve to your text, with a wider band; your own numbers stay as they are. "
+                help="Carries a measured curve to your text, with a wider likely range; your own numbers stay. "
                 "Requests that are all code or mathematics share more experts.",
             ),
             told=Told("Drafter", "; accepted as on {}", ""),

@@ -218,7 +218,7 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
     carried = "The accepted length at this K is extrapolated from the K you gave."
     assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
-    beyond = "Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened."
+    beyond = "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is widened."
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
     assert told == beyond
     assert unnamed.startswith("K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures")

@@ -101,7 +101,7 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
         zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
         assert "CUDA graphs are switched off" in words(test)
         assert "In drafted.txt, line 3" in words(test)
-        assert "Judged as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
+        assert "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
 
 
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
@@ -220,7 +220,7 @@ vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 -
 
 def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click_makes_the_bar_s() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
-    assert "Judged as DeepSeek-V3 on 8 x NVIDIA" in words(test)
+    assert "Read as DeepSeek-V3 on 8 x NVIDIA" in words(test)
     assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
     assert re.search(r"until then, or try K = \d, predicted", words(test))
     test.button(key="bar_to_server").click().run()

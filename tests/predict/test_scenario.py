@@ -14,6 +14,7 @@ import datetime as dt
 import json
 import re
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -72,6 +73,7 @@ def test_a_link_restores_the_scenario(
     )
     again = Scenario.from_query("?" + scenario.to_query())
     assert again == scenario
+    assert {"batch_size", "context_tokens", "engine", "hardware_id"} <= dict(parse_qsl(scenario.to_query())).keys()
     assert again.hash == scenario.hash
     assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
 

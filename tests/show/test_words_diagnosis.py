@@ -29,7 +29,7 @@ def from_bar(text: str, **values: str) -> Diagnosis:
 
 def test_accelerators_from_the_bar_stand_in_the_verdict() -> None:
     found = from_bar(BLOCK_ONLY, draft_tokens_k="0")
-    assert found.sentence.endswith("Judged as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar.")
+    assert found.sentence.endswith("Read as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar.")
     assert found.comparisons[0][1].place in found.sentence
 
 
@@ -37,7 +37,7 @@ def test_only_what_the_run_does_not_state_is_said_to_be_from_the_bar() -> None:
     found = from_bar(ONE_LINE)
     assert found.comparisons[0][1].place.startswith("1 x ")
     assert found.sentence.endswith(
-        "Judged as Qwen3-30B-A3B on 1 x NVIDIA B200 SXM (HGX/DGX), the accelerator from the bar."
+        "Read as Qwen3-30B-A3B on 1 x NVIDIA B200 SXM (HGX/DGX), the accelerator from the bar."
     )
 
 
@@ -48,9 +48,9 @@ def test_the_bar_s_number_of_accelerators_is_not_mixed_with_the_one_of_a_launch_
 
 def test_what_the_user_gives_is_named_as_given_and_stands_before_the_bar() -> None:
     found = from_bar(NO_PLACE, **PLACE, gpu_count="2")
-    assert found.sentence.endswith("Judged as Qwen3-30B-A3B on 2 x NVIDIA H200 SXM 141GB, as given.")
+    assert found.sentence.endswith("Read as Qwen3-30B-A3B on 2 x NVIDIA H200 SXM 141GB, as given.")
     mixed = from_bar(ONE_LINE, **PLACE)
-    assert mixed.sentence.endswith("Judged as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator as given.")
+    assert mixed.sentence.endswith("Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator as given.")
 
 
 @pytest.mark.parametrize("otherwise", [None, BAR])

@@ -337,7 +337,7 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
     lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (
-        f"Designs are compared by fitted kernels; by these the baseline has {fit_speedup:.2f}x and "
+        f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x and "
         f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used elsewhere, give "
         f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
     )

@@ -185,7 +185,7 @@ def verdict_text(
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
         fault = f" {_NO_GAIN}: no setting found is at fault.{_reach(row)}"
-        return f"Nothing found: {row_said}, within the band.{fault if loses else ''}"
+        return f"Nothing found: {row_said}, within the likely range.{fault if loses else ''}"
     besides = f" {besides_text(losing[0])}" if losing else ""
     return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}"
 
@@ -301,7 +301,7 @@ def predicted_text(compared: Sequence[Comparison]) -> str:
     named = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
         near = [f"{one.batch_size:,.4g}" for one, row in rows if row.low < 1.0]
-        within = f", but lies within the band at batch {listed(near)}" if near else ""
+        within = f", but lies within the likely range at batch {listed(near)}" if near else ""
         return (
             f"{named} is predicted to gain at each batch tried: {_at(*rows[0])}"
             f"{f', {_at(*rows[-1])}' if rows[1:] else ''}. A loss is not foreseen{within}: add what was measured "
@@ -516,7 +516,7 @@ def _sentence(
         for run, one in reversed(compared)
         if run.assumed
     }
-    return " ".join([verdict_sentence, *(f"Judged as {what}, {assumed}." for what, assumed in judged_as.items())])
+    return " ".join([verdict_sentence, *(f"Read as {what}, {assumed}." for what, assumed in judged_as.items())])
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     return (
-        ("Draft length", f"K = {answer.n_draft}", f"chance of being best {answer.p_best:.0%}"),
+        ("Draft length", f"K = {answer.n_draft}", f"best in {answer.p_best:.0%}"),
         (ratio.name, ratio.text(speedup.value), f"likely range {_band(speedup.low, speedup.high)}"),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
@@ -210,7 +210,7 @@ def nearest_check(group: str, errors: Errors) -> str:
     return (
         f"Against published speedups of {group} ({errors.n}), these predictions were off by "
         f"{percent(errors.median_ape)} at the median, on the right side of 1x in {percent(errors.sign_accuracy)} and "
-        f"inside the band in {percent(errors.coverage)}."
+        f"inside the likely range in {percent(errors.coverage)}."
     )
 
 

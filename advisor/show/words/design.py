@@ -92,7 +92,7 @@ def below_headline(answer: DesignAnswer) -> str:
     band = f"{gain.low:.2f}–{gain.high:.2f}"
     low, high = best.quality_range
     guess = f"Best guess: {short_words(space, best)}, {gain.value:.2f}× ({band})"
-    modelled = " (by fitted kernels; Serve: measured)" if space.measured_gap else ""
+    modelled = " (both by fitted kernels; Serve uses the measured ones)" if space.measured_gap else ""
     return (
         f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
         f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}{modelled} · quality "

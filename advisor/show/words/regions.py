@@ -329,7 +329,7 @@ def _clearly(found: OneDesign, best: TargetsChoice) -> str:
     if len(unclear) == len(gains):
         return "It is not clearly better than the baseline anywhere: every band includes 1."
     told = [f"At {listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
-    told += [f"At {listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
+    told += [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."] if unclear else []
     return " ".join(told)
 
 

@@ -182,7 +182,7 @@ def draw_evidence(scenario: Scenario) -> None:
 
 def _in_words(errors: Errors) -> str:
     whose = f"{counted(errors.n, 'row')} of {counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
-    return f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the band"
+    return f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the likely range"
 
 
 def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
