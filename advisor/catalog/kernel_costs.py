@@ -221,7 +221,7 @@ class _Notes:
         if choice.borrowed:
             missing = "the chosen engine" if self.engine == "other" else self.engine
             reason = choice.reason or f"not measured for {missing} here"
-            self.warn(part, f"{part.capitalize()}: {choice.borrowed} is used in its place; {reason}.")
+            self.warn(part, f"{part.capitalize()}: times of {choice.borrowed} are used; {reason}.")
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""

@@ -72,7 +72,8 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 """Headings of the help: an example, and the commands with their modules and what they do."""
 _COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
 _RENAMED = {"ranks": "expert-ranks", "compare": "explore", "sweep": "explore --plan", "rank": "explore --models all"}
-"""Commands of the release before, and what they are now; `context` too, whose options have other names."""
+_RENAMED["context"] = "explore --vary context=... --vary batch=..."
+"""Commands of the release before, and what they are now."""
 _MODEL_AND_GPUS = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
 _RUNS = "my_runs.csv --gpus 8xH200 --model deepseek-v3 --engine vllm --drafter mtp"
 _EXAMPLES = {
@@ -88,12 +89,6 @@ _EXAMPLES = {
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""
-_CALLED = {
-    "--concurrency": ("--batch", "batch_size=16"),
-    "--max-num-seqs": ("--batch", "batch_size=16"),
-    "--num-speculative-tokens": ("--k-max", "draft_tokens_k=3"),
-}
-"""Options as engines and their benchmarks call them: ours, and the column where a command reads files."""
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -145,14 +140,14 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called. Raises AdvisorError for a name that is none, with what to type."""
-        if args[0] in (*_RENAMED, "context"):
-            raise AdvisorError(f"`{args[0]}` is now: {program()} {shlex.join(_as_now(args))}")
+        if args[0] in _RENAMED:
+            raise AdvisorError(f"`{args[0]}` is now `{program()} {_RENAMED[args[0]]}`")
         if args[0] not in _COMMANDS:
             from advisor.profiles import unknown_id
 
             raise unknown_id(args[0], "commands", list(_COMMANDS), "`advisor --help` lists them")
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None:
+        if command is not None and not ctx.resilient_parsing:
             from advisor.cli.asked import refuse_repeated
 
             refuse_repeated(click.Context(command, ctx, name, **command.context_settings), rest)
@@ -165,34 +160,15 @@ class _Lazy(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
-def _as_now(args: list[str]) -> list[str]:
-    """A command line of the release before as it is typed now."""
-    name, *given = args
-    if name == "context":
-        words = [word for arg in given for word in (arg.split("=", 1) if arg.startswith("--") else [arg])]
-        varied = []
-        for option, field in (("--contexts", "context"), ("--batches", "batch")):
-            at = words.index(option) if option in words[:-1] else None
-            varied += ["--vary", field if at is None else f"{field}={words[at + 1]}"]
-            words = words if at is None else [*words[:at], *words[at + 2 :]]
-        return ["explore", *words, *varied]
-    if name == "rank" and any(arg.split("=")[0] == "--models" for arg in given):
-        return ["explore", *given]
-    return [*_RENAMED[name].split(), *given]
-
-
 def _said(error: click.ClickException) -> str:
     """What click says of a command line, with what to type."""
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
         lacks = [one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")]
         return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
-    if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name in _CALLED:
-        option, column = _CALLED[error.option_name]
-        known = any(option in one.opts for one in ctx.command.params)
-        return (
-            f"{error.option_name} is no option here; what it says is given by {option if known else f'--set {column}'}"
-        )
+    if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name == "--concurrency":
+        ours = any("--batch" in one.opts for one in ctx.command.params)
+        return f"--concurrency is called {'--batch' if ours else '--set batch_size=16'} here"
     return error.format_message()
 
 

@@ -13,12 +13,12 @@ import click
 
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import load_model
+from advisor.catalog.models import load_model, model_ids
 from advisor.cli import example_of, program
 from advisor.cli.output import print_labelled
-from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
+from advisor.cli.own import assume, beginning, hardware_asked, hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
-from advisor.physics.hardware import gpus_of_node, load_hardware
+from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.field_rows import FieldRow
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
@@ -145,15 +145,17 @@ def field_options(row: FieldRow) -> list[click.Option]:
     """The options that give one field: typed, with its choices and its default, by the table of fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
     kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    offered = {"hardware_id": beginning(hardware_ids), "model_id": beginning(model_ids)}.get(row.name)
     also = ""
     if row.name.endswith("_tokens"):
         kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
     if row.name == "n_gpus":
-        kind = _Gpus()
+        kind, offered = _Gpus(), beginning(hardware_ids, r"\d+x")
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
             type=kind,
+            shell_complete=offered,
             default=default,
             show_default=default is not None,
             help=(f"{flag.help.removesuffix('.')} [default: {flag.default}]." if flag.default else flag.help) + also,
@@ -192,7 +194,9 @@ class ScenarioCommand(click.Command):
 
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
         shown = "[MODEL]" if self.models == 1 else "[MODEL]..."
-        model = click.Argument([_MODEL], required=False, nargs=self.models, metavar=shown)
+        model = click.Argument(
+            [_MODEL], required=False, nargs=self.models, metavar=shown, shell_complete=beginning(model_ids)
+        )
         kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
         super().__init__(*args, **kwargs)
 

@@ -90,7 +90,7 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
         out.say(plain)
     if len(together) == 1 and together[0].kind == "points":
         if lacks := _lacks(together[0], paths):
-            out.print_next({"your own in capitals": ["ingest", *retyped(), *lacks]})
+            out.print_next({"with what is missing, your own in capitals": ["ingest", *retyped(), *lacks]})
             return
         from advisor.measured.refit import MIN_POINTS  # reading needs no fit
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,16 @@ def assume(text: str) -> None:
     if text not in said:
         said.add(text)
         print_labelled("assumed", [text], err=True)
+
+
+def beginning(ids: Callable[[], Sequence[str]], before: str = "") -> Callable[..., list[str]]:
+    """What a shell offers for a typed beginning: ids, after the number of GPUs where `before` asks for one."""
+
+    def offered(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
+        start = re.match(before, typed)
+        return [f"{start[0]}{name}" for name in ids() if start and f"{start[0]}{name}".startswith(typed)]
+
+    return offered
 
 
 def hardware_asked(text: str) -> str:

@@ -126,8 +126,8 @@ def export(
     click.echo(f"\n{made.launch_line}\n")
     for text in (*said, accepted_length_text(found.setup)):
         out.say(text)
-    told = [text for text in made.warnings if text.startswith("checked by")]
-    out.print_labelled("note", told)
+    told = [text for text in made.warnings if text.startswith(("checked by", "note: "))]
+    out.print_labelled("note", [text.removeprefix("note: ") for text in told])
     out.print_labelled("warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told)))
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.shell_completion import ShellComplete
 
+from advisor.cli import root
 from advisor.cli.asked import scenario_from
 from advisor.cli.measured_files import read_measured
 from advisor.measured.ingest.read import read_upload
@@ -298,3 +300,13 @@ def test_a_plain_sweep_of_an_own_model_is_found_by_its_document(folder, place):
     (folder / "mine/config.json").write_text(CONFIG_JSON)  # rows that name it by path are now of another model
     with pytest.raises(AdvisorError, match="0 batches of plain decoding"):
         plain_sweep_of(read_measured([write(folder / "a.csv")]), scenario)
+
+
+def test_a_shell_completes_commands_models_and_gpus() -> None:
+    def offered(*typed: str) -> list[str]:
+        shell = ShellComplete(root, {}, "advisor", "_ADVISOR_COMPLETE")
+        return [item.value for item in shell.get_completions(list(typed[:-1]), typed[-1])]
+
+    assert offered("adv") == ["advise"]
+    assert offered("advise", "gpt-oss-1") == ["gpt-oss-120b"]
+    assert offered("curve", "gpt-oss-20b", "--gpus", "8xh200") == ["8xh200-sxm"]

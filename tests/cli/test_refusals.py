@@ -62,8 +62,8 @@ diagnose | missing FILE...; e.g. `advisor diagnose plain.json mtp.json --gpus
 ingest rows.csv --drafter eagl3 | 'eagl3' is not one of the 11 drafters; did you mean eagle3
 fit rows.csv --engine vlm | 'vlm' is not one of the 3 engines; did you mean vllm
 advise ONE --drafter eagl3 | did you mean eagle3
-advise ONE --concurrency 4 | is given by --batch
-ingest rows.csv --concurrency 4 | is given by --set batch_size=16
+advise ONE --concurrency 4 | is called --batch
+ingest rows.csv --concurrency 4 | is called --set batch_size=16
 ingest rows.csv --gpus 8xH200 --gpus 1xH200 | --gpus is given more than once; give one
 advise ONE --batch 1 --batch 2 | explore gpt-oss-20b --gpus 1xH200 --vary batch=1,2`
 report ONE --brief -o a.md | --brief is one page as PDF
@@ -212,12 +212,11 @@ RANK --config nowhere.json | nowhere.json
 RANK --scores nowhere.csv | nowhere.csv
 RANK --config mine.json --config mine.json | the name mine is given twice
 RANK --config qwen3-4b.json | the name qwen3-4b is a shipped model's
-rank --hardware h200-sxm --users 4 | now: advisor explore --models all --hardware h200-sxm --users 4
-rank --models qwen* --gpus 1xH200 | now: advisor explore --models 'qwen*' --gpus 1xH200
-sweep grid.yaml --output out | now: advisor explore --plan grid.yaml --output out
-compare a b --gpus 1xH200 | now: advisor explore a b --gpus 1xH200
-context a --contexts=1,2 | now: advisor explore a --vary context=1,2 --vary batch
-ranks a --ep 8 | now: advisor expert-ranks a --ep 8
+rank --hardware h200-sxm --users 4 | now `advisor explore --models all`
+sweep grid.yaml --output out | now `advisor explore --plan`
+compare a b --gpus 1xH200 | now `advisor explore`
+context a --contexts=1,2 | now `advisor explore --vary context=... --vary batch=...`
+ranks a --ep 8 | now `advisor expert-ranks`
 """
 """A command, and what its one sentence says."""
 
