@@ -52,7 +52,7 @@ def assume(text: str) -> None:
 
 
 def beginning(ids: Callable[[], Sequence[str]], before: str = "") -> Callable[..., list[str]]:
-    """What a shell offers for a typed beginning: ids, after the number of GPUs where `before` asks for one."""
+    """Ids that a shell offers for a typed beginning, after a number of GPUs where `before` asks for one."""
 
     def offered(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
         start = re.match(before, typed)

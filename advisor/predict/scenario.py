@@ -249,7 +249,7 @@ class Scenario(ScenarioFields):
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if has_loads else self
 
     def to_query(self) -> str:
-        """URL query string: what a reader of the link looks for first, and other fields that differ from a default."""
+        """URL query: model, GPU, batch, context, engine, and other fields that differ from their default."""
         named = ("hardware_id", "model_id", "batch_size", "context_tokens", "engine")
         values = self.model_dump(mode="json", include=set(named)) | self.model_dump(mode="json", exclude_defaults=True)
         if self.model_config_json is not None:  # left out it would be UNNAMED_MODEL, which the page names itself

@@ -103,7 +103,7 @@ def test_an_h20_stays_on_the_roofline_with_a_wider_band():
     assert costs.routed.tier is Tier.ROOFLINE
     assert costs.routed.log_sd == ROOFLINE_LOG_SD
     assert costs.routed.log_sd > kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16")).routed.log_sd
-    assert any("roofline" in warning for warning in costs.warnings["experts"])
+    assert any("by the data sheet" in warning for warning in costs.warnings["experts"])
 
 
 def test_mxfp4_experts_beside_bf16_attention_take_one_record_each():
