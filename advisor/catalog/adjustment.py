@@ -107,9 +107,9 @@ def write_adjustment(adjustment: Adjustment) -> str:
 
 
 def parse_adjustment(text: str) -> Adjustment:
-    """Inverse of `write_adjustment`. Raises AdvisorError with the grammar for anything else."""
+    """Inverse of `write_adjustment`; further lines are notes. Raises AdvisorError with the grammar for anything else."""
     try:
-        pairs = [field.split("=", 1) for field in text.strip().split(";")]
+        pairs = [field.split("=", 1) for field in text.strip().partition("\n")[0].split(";")]
         values = dict(pairs)
         if len(values) != len(pairs):
             raise ValueError("a name is given twice")

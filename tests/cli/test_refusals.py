@@ -57,13 +57,10 @@ export | missing the model (MODEL), the GPUs (--gpus or --hardware) and output (
 report --gpus 8xH200 | missing the model (MODEL) and output (--output); e.g.
 report --example qwen | missing output (--output); e.g.
 ingest | missing FILE...; e.g. `advisor ingest my_runs.csv --gpus 8xH200 --model
-fit --engine vllm | missing FILE...; e.g. `advisor fit my_runs.csv --gpus
 diagnose | missing FILE...; e.g. `advisor diagnose plain.json mtp.json --gpus
 ingest rows.csv --drafter eagl3 | 'eagl3' is not one of the 11 drafters; did you mean eagle3
 fit rows.csv --engine vlm | 'vlm' is not one of the 3 engines; did you mean vllm
-advise ONE --drafter eagl3 | did you mean eagle3
 advise ONE --concurrency 4 | is called --batch
-ingest rows.csv --concurrency 4 | is called --set batch_size=16
 ingest rows.csv --gpus 8xH200 --gpus 1xH200 | --gpus is given more than once; give one
 advise ONE --batch 1 --batch 2 | explore gpt-oss-20b --gpus 1xH200 --vary batch=1,2`
 report ONE --brief -o a.md | --brief is one page as PDF
