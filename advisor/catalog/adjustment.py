@@ -107,7 +107,7 @@ def write_adjustment(adjustment: Adjustment) -> str:
 
 
 def parse_adjustment(text: str) -> Adjustment:
-    """Inverse of `write_adjustment`; further lines are notes. Raises AdvisorError with the grammar for anything else."""
+    """Inverse of `write_adjustment`. Lines after the first are notes. Raises AdvisorError with the grammar else."""
     try:
         pairs = [field.split("=", 1) for field in text.strip().partition("\n")[0].split(";")]
         values = dict(pairs)
