@@ -102,6 +102,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),
     "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),
     "draft_host": ({"n": 3, "c_d": 3e-4}, 9e-4),
+    "waiting_for_the_last": ({"s": 0.05, "g": 1.2, "e": 1.5, "r": 0.5}, 1.045),
     "reread": ({"kappa": 0.5, "q": 4, "T_attn": 2e-3}, 3e-3),
     "verified": ({"phi": 0.01, "b": 100, "q": 4, "T_plain": 5e-3, "T_verify": 15e-3, "T_fix": 1e-3}, 1.6e-3),
     "accepted_length": ({"alpha": 0.5, "K": 3}, 1.875),
