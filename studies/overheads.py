@@ -221,12 +221,13 @@ def without(rows: pd.DataFrame) -> pd.DataFrame:
     return _moved(rows, np.full(len(rows), PRIOR_LAUNCH_S), np.zeros(len(rows)))
 
 
-def held_out_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
-    parts = []
-    for model_id, own in rows.groupby("model_id", sort=False):
-        records = fitted(rows[rows["model_id"] != model_id])
-        parts.append(_with_records(own, records))
+def held_out_rows(rows: pd.DataFrame, families: bool = False) -> pd.DataFrame:
+    """Rows predicted with constants fitted without the points of their own model, or its family. Versions count apart.
+
+    A family is what a model's id begins with: all Qwen models are one.
+    """
+    held = rows["model_id"].str.extract("^([a-z]+)", expand=False) if families else rows["model_id"]
+    parts = [_with_records(own, fitted(rows[held != name])) for name, own in rows.groupby(held, sort=False)]
     return pd.concat(parts).sort_index()
 
 

@@ -13,7 +13,6 @@ from advisor.physics.architecture import Architecture, Mixer
 from advisor.physics.kernel_costs import AttentionCost, AttentionModule, KernelCosts
 from advisor.prediction import Array, Floats
 
-
 GROUPED = ("full", "sliding")
 """Mixers whose query heads share KV heads; latent kernels have rows of their own (`latent_rows_apart`)."""
 
@@ -170,7 +169,7 @@ def attention_reading(
     values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
     window = np.inf if mixer.window_tokens is None else mixer.window_tokens
     reach = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
-    beside = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
+    beside = {"w_local": mixer.local_window_tokens, "e_idx": mixer.index_elements_per_token}
     split = min(ranks, mixer.kv_shards)
     # One token has its group's heads in the place of queries; of several tokens each head is a block of its own.
     each = mixer.query_heads * split / (ranks * mixer.kv_shards) if heads_apart and mixer.kind in GROUPED else 1.0
@@ -187,7 +186,8 @@ def attention_operations(
     """
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}
-    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards * reading["g"], "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    blocks = {"n_g": mixer.kv_shards * reading["g"], "m_0": cost.block_rows}
+    heads = {"H": mixer.query_heads, "tp": load.tensor_parallel, **blocks}
     # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
     shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
     return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

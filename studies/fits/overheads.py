@@ -165,7 +165,7 @@ ones show it (docs/validation.md). [-]"""
 UNKNOWN_CLASS = "other"
 OVERLAPPING = ("vllm", "trtllm")
 """Engines whose host prepares a round while the device computes the last, in all releases of their rows. SGLang's
-overlap was opt-in when its rows were measured (docs/decisions/0034-hosts-of-engines-that-overlap.md)."""
+overlap was opt-in when its rows were measured (docs/decisions/0036-heads-hosts-last-sequences.md)."""
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
 """Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
 verified token takes is one constant, since too few laboratories have several batches to tell classes apart."""

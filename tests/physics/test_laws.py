@@ -49,8 +49,8 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "gemm": ({"W": 6, "b": 2, "M": 5, "p": 2, "t0": 1, "BW": 4, "F_peak": 15, "n": 3, "L": 2}, 2 * (3 + 5)),
     "stream": ({"R": 12, "t0": 1, "BW": 4, "r": 1.25}, 5),
     "cache_read": (
-        {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "r": 4, "w": 6, "n_q": 3, "w_local": 10, "s": 2, "e_index": 5},
-        2 * ((18 + 10) * 8 * 2 / 2 + 25 * 5),
+        {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "r": 4, "w": 6, "n_q": 3, "w_local": 10, "s": 2, "e_idx": 5, "g": 4},
+        2 * ((18 + 10) * 4 * 8 * 2 / 2 + 25 * 5),
     ),
     "attention_flops": (
         {"B": 2, "c": 97, "q": 6, "a": 8, "H": 10, "m_0": 16, "n_g": 2, "r": 4, "w": 6, "n_q": 3, "tp": 2, "s": 2},
@@ -328,7 +328,7 @@ def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() 
         (laws.gemm, {"BW": 4e12, "t0": 1e-6, "n": 2}, "n × t0 + W × b / BW"),
         (laws.cache_read, {}, "B × (c + q) × e × b"),
         (laws.cache_read, {"w": 128, "s": 4}, "B × min(c + q, w) × e × b / s"),
-        (laws.cache_read, {"n_q": 4, "e_index": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_index)"),
+        (laws.cache_read, {"n_q": 4, "e_idx": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_idx)"),
         (laws.attention_core, {"BW": 4e12, "t0": 1e-5}, "t0 + R / BW"),
         (laws.attention_flops, {"m_0": 64, "H": 128}, "B × max(q × H, m_0) × (c + q) × a"),
         (laws.attention_module, {"L": 61}, "L × T_m"),

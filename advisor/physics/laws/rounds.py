@@ -49,7 +49,7 @@ def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
     r: a round of one sequence over a round of all, both of kernels. [-]
     Limits: 1 for one sequence, and without drafting, where all of one length end together.
     Source: own derivation: T(b) = T(0) + b t, so what waits is T(0) alone, for s g e more rounds than the mean;
-      docs/decisions/0034-hosts-of-engines-that-overlap.md.
+      docs/decisions/0036-heads-hosts-last-sequences.md.
     """
     return 1 + s * g * e * r
 
