@@ -161,14 +161,14 @@ def until_last(scenario: Scenario, n_draft: int) -> str:
     """Accepted length of a scenario, as X@K, that counts where a batch waits for its slowest sequence."""
     length = float(parse_acceptance(scenario.acceptance, n_draft).accepted_length[n_draft])
     curve = curve_for(load_setup(scenario), [1, scenario.batch_size], [n_draft], central_only=True)
-    alone, all_of_them = sum(time[:, 0] for name, time in curve.round_components.items() if name in _KERNELS)
+    kernels = np.sum([time[:, 0] for name, time in curve.round_components.items() if name in _KERNELS], axis=0)
     alpha, n = float(solve_alpha(length, n_draft)), np.arange(n_draft + 1)
     waits = laws.waiting_for_the_last(
         s=ALPHA_SPREAD,
         g=float(np.sum(n * alpha**n) / np.sum(alpha**n)),
         # Blom's approximation of the largest of B normal draws.
         e=NormalDist().inv_cdf((scenario.batch_size - 0.375) / (scenario.batch_size + 0.25)),
-        r=float(alone / all_of_them),
+        r=float(kernels[0] / kernels[1]),
     )
     return f"{max(length / waits, 1.0):.6g}@{n_draft}"
 

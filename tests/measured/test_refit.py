@@ -157,7 +157,7 @@ def test_nothing_is_set_aside_of_four_points():
 
 
 def test_speedups_alone_cannot_tell_the_host_time_of_a_step():
-    result = refit(synthetic_points(BATCHES, truth={"host": 2.0}))
+    result = refit(synthetic_points(BATCHES, (1, 3), truth={"host": 2.0}))
     host = next(item for item in result.parameters if item.name == "host")
     assert host.log_stderr > 0.85 * host.prior_log_sd  # told only through what bounds verified tokens
     assert "communication" not in {item.name for item in result.parameters}
