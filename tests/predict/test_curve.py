@@ -218,15 +218,11 @@ def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
 def drafted_s(setup: Setup, batch: object, k: object) -> object:
     """Time of the drafter's passes of a round at the scenario's context. [s]"""
     found = draft_time(
-        setup.drafter,
-        setup.draft_architecture,
-        setup.draft_costs,
-        setup.placement,
+        setup.drafting,
         batch_size=batch,
         n_draft=k,
         context_tokens=float(setup.scenario.context_tokens),
         touched_one=touched_in_pass(setup, batch, 1.0),
-        kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     return found.time_s(setup.costs.launch_per_layer_s)
 
