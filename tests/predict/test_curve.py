@@ -20,7 +20,6 @@ from advisor.predict.curve import (
     curve_columns,
     curve_for,
     curve_rows,
-    digits,
     graph_edges,
     speedup_curve,
     verified_time,
@@ -54,21 +53,10 @@ def test_k_0_is_plain_decode_components_add_up_and_the_band_holds_the_centre_and
     assert inside[:, :, 1:].mean() == pytest.approx(0.8, abs=0.02)
 
 
-def test_equal_questions_have_equal_answers() -> None:
-    first, again = speedup_curve(QWEN, BATCHES), speedup_curve(QWEN, BATCHES)
-    assert np.array_equal(first.draws, again.draws)
-
-
 def test_one_batch_alone_equals_its_row_of_a_grid() -> None:
     grid, alone = speedup_curve(QWEN, BATCHES), speedup_curve(QWEN, [16])
     assert alone.speedup[0] == pytest.approx(grid.speedup[2])
     assert alone.low[0] == pytest.approx(grid.low[2])
-
-
-def test_a_higher_accepted_length_speeds_up_and_costs_nothing() -> None:
-    low, high = (speedup_curve(QWEN.model_copy(update={"acceptance": text}), BATCHES) for text in ("2.0@3", "3.0@3"))
-    assert np.all(high.speedup[:, 3] > low.speedup[:, 3])
-    assert high.round_s == pytest.approx(low.round_s)
 
 
 def test_uniform_routing_touches_more_experts_than_the_models_measured_routing() -> None:
@@ -86,23 +74,11 @@ def test_a_dense_model_touches_no_experts_and_its_ratio_only_rises_with_batch() 
     assert np.all(np.diff(curve.verify_ratio[:, 3]) > 0)
 
 
-def test_a_drafter_without_device_time_is_never_slower_than_one_with_it() -> None:
-    free, eagle = (speedup_curve(QWEN.model_copy(update={"drafter_id": d}), BATCHES) for d in ("ngram", "eagle3"))
-    assert np.all(free.speedup >= eagle.speedup - 1e-12)
-
-
 def test_a_tree_pays_for_every_node_it_verifies() -> None:
     setup = load_setup(QWEN)
     chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
     assert tree.touched_verify[0, 0] > chain.touched_verify[0, 0]
     assert tree.speedup[0, 0] < chain.speedup[0, 0]
-
-
-def test_steps_beyond_the_calibrated_tokens_are_flagged_and_their_band_widened() -> None:
-    curve = speedup_curve(QWEN, [256, 16384], [3])
-    assert curve.extrapolated.tolist() == [[False], [True]]
-    width = np.log(curve.high / curve.low)
-    assert width[1, 0] > width[0, 0]
 
 
 def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band() -> None:
@@ -111,14 +87,6 @@ def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band()
     assert unmeasured.tier[0, 0] is Tier.ROOFLINE
     assert measured.tier[0, 0] is Tier.FITTED
     assert np.log(unmeasured.high / unmeasured.low)[0, 0] > np.log(measured.high / measured.low)[0, 0]
-
-
-@pytest.mark.parametrize(
-    ("batches", "drafts"), [([0], None), ([], None), ([float("nan")], None), ([1], [9]), ([1], [-1])]
-)
-def test_axes_outside_their_range_are_refused(batches: list[float], drafts: list[int] | None) -> None:
-    with pytest.raises(AdvisorError, match=r"batches|K must lie"):
-        speedup_curve(QWEN, batches, drafts)
 
 
 def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
@@ -350,7 +318,7 @@ def test_a_scenario_without_a_drafter_has_plain_decoding_alone() -> None:
 def test_the_ends_of_the_axes_are_inside() -> None:
     curve = speedup_curve(QWEN.model_copy(update={"k_max": 5}), [1, 65536], [0, 5])
     assert curve.speedup.shape == (2, 2)
-    for batches in ([65537], [0.5], [float("inf")], [-float("inf")]):
+    for batches in ([65537], [0.5], [0], [], [float("nan")], [float("inf")], [-float("inf")]):
         with pytest.raises(AdvisorError, match="batches must be numbers from 1 to 65536"):
             speedup_curve(QWEN, batches)
     with pytest.raises(AdvisorError, match="got 6, -1"):
@@ -409,10 +377,6 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
     row = curve_rows(curve)[1]
     assert [type(value) for value in row.values()][:3] == [int, int, float]
     assert row["tpot_ms"] == float(f"{curve.tpot_s[0, 1] * 1e3:.6g}")
-
-
-def test_numbers_are_written_with_six_significant_digits() -> None:
-    assert [digits(value) for value in (1234567.0, 0.001234567, 2.0)] == [1234570.0, 0.00123457, 2.0]
 
 
 def test_the_usual_batches_are_the_powers_of_two_and_halfway_between_them() -> None:

@@ -172,7 +172,8 @@ def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
 def document_of(report: Report) -> dict[str, Any]:
     """The JSON report as JSON types, by docs/report.schema.json.
 
-    Floats have six significant digits, but those of the scenario and of constants. Same scenario, data, package versions and date: the same document. None of a section: not asked for or looked up.
+    Floats have six significant digits, but those of the scenario and of constants. Same scenario, data, package
+    versions and date: the same document. None of a section: not asked for or looked up.
     """
     advice, answer = report.advice, answer_values(report.advice)
     values = {
