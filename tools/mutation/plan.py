@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 ALSO = (
     "tests/predict/test_predictions_pinned.py::test_pinned_predictions_have_not_moved_unnoticed",
     "tests/show/test_explain_steps.py",
@@ -126,3 +128,10 @@ TARGETS = (
     Target("advisor.show.report.paper", ("tests/show/test_report_paper.py",)),
     Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )
+
+
+def missing(targets: tuple[Target, ...] = TARGETS) -> list[str]:
+    """What the plan names and the checkout does not have: a module that was merged away, a file of tests."""
+    named = [(one.module, place) for one in targets for place in (one.path, *one.tests)]
+    named += [("ALSO", place) for place in ALSO]
+    return [f"{name}: no {place}" for name, place in named if not (ROOT / place.partition("::")[0]).exists()]
