@@ -85,21 +85,6 @@ def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str
         assert sum(item.recommended for item in rows) == 1
 
 
-def test_others_are_named_with_what_they_cost() -> None:
-    def row(k: int, loss: float, *, as_good: bool = False, own: bool = False) -> DraftRow:
-        return DraftRow(k, 1.5, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
-
-    rows = [row(0, 0.5), row(1, 0.05), row(2, 0.01, own=True), row(3, 0.0101, as_good=True), row(4, 0.02)]
-    assert others_text(rows) == "K = 3 does as well; expected loss 1.0% at K = 2, 2.0% at K = 4."
-    rows[4] = row(4, 0.0102, as_good=True)
-    assert others_text(rows) == "K = 3 and 4 do as well; expected loss 1.0% at K = 2, 5.0% at K = 1."
-    rows[3] = replace(rows[3], speedup=1.53)
-    faster = "K = 3 and 4 do as well (the lead of 2.0% is within the noise, so the shortest is taken)"
-    assert others_text(rows).startswith(faster)
-    assert others_text([row(0, 0.0, own=True), row(1, 0.1)]) == ""
-    assert others_text([row(1, 0.0, own=True)]) == ""
-
-
 def test_a_limit_that_no_k_keeps_leaves_every_k_to_choose_from_and_says_so() -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
     curve = curve_for(setup, [16])

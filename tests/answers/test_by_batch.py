@@ -171,13 +171,6 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
         static_ranges(values, 9, 64)
 
 
-@pytest.mark.parametrize("batch_size", [1, 16, 300])
-def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
-    answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
-    assert k_at(answer.to_serve, batch_size) == answer.recommendation.n_draft
-    assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
-
-
 def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
     curve = speedup_curve(EAGLE)
     flat = values_of(replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6]))

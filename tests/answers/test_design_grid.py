@@ -336,13 +336,6 @@ def test_the_class_presets_are_met_at_their_own_shapes() -> None:
         assert [float(x) for x in class_routing(*shape)] == pytest.approx(stated), name
 
 
-def test_shared_experts_absorb_correlation() -> None:
-    shared = np.arange(0, 9)
-    _, affinity, stickiness = class_routing(64, 8, shared)
-    assert np.all(np.diff(affinity) < 0)
-    assert np.all(np.diff(stickiness) < 0)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog.engines import load_engine
 from advisor.physics.acceptance import (
     AcceptanceCurve,
     ExtrapolationSpread,
@@ -80,16 +79,6 @@ def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
         assert drafter.kind == "none" or drafter.method
 
 
-def test_engine_names_are_those_of_the_engines_documentation():
-    vllm, sglang = (
-        {name: load_engine(engine).methods.get(load_drafter(name).method) for name in drafter_ids()}
-        for engine in ("vllm", "sglang")
-    )
-    assert (vllm["eagle3"], vllm["mtp"], vllm["ngram"], vllm["suffix"]) == ("eagle3", "mtp", "ngram", "suffix")
-    assert (sglang["eagle3"], sglang["mtp"], sglang["draft_model"]) == ("EAGLE3", "EAGLE", "STANDALONE")
-    assert sglang["suffix"] is None  # SGLang has none
-
-
 def test_an_unknown_drafter_names_a_close_one():
     with pytest.raises(AdvisorError, match="did you mean eagle3"):
         load_drafter("eagle-3")
@@ -107,14 +96,6 @@ def test_curves_are_found_by_model_and_drafter():
     found = acceptance_curves(model_id="deepseek-v4-pro", drafter_id="mtp")
     assert [curve.id for curve in found] == [MTP, f"{MTP}-no-reasoning"]
     assert acceptance_curves(model_id="no-such-model") == []
-
-
-def test_one_alpha_fits_neither_the_saturating_nor_the_growing_curve():
-    for name, last in ((MTP, 2.58), (LONG, 5.21)):
-        curve = load_acceptance_curve(name)
-        assert curve.accepted_length[-1] == last
-        alpha = solve_alpha(curve.accepted_length[0], 1)
-        assert accepted_length(alpha, 8) > 1.2 * last
 
 
 def test_an_impossible_curve_is_refused():
@@ -165,12 +146,6 @@ def test_a_saturating_curve_is_held_beyond_its_last_k_and_its_band_widens():
     assert found.extrapolated[9:].all()
     width = np.log(found.high / found.low)[8:]
     assert (np.diff(width) > 0).all()
-
-
-def test_between_measured_k_the_length_rises_without_being_called_extrapolated():
-    found = parse_acceptance("gpt-oss-20b-p-eagle-humaneval", 7)  # measured at 3 and 7
-    assert (np.diff(found.accepted_length[3:]) > 0).all()
-    assert found.extrapolated.tolist() == [False, True, True, False, False, False, False, False]
 
 
 def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():

@@ -12,7 +12,6 @@ from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
 from advisor.physics.step import MoeShape, StepTime, routed_time, step_time
-from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
     DEFAULT_BATCHES,
     SCHEDULE_BATCHES,
@@ -29,7 +28,7 @@ from advisor.predict.prefill import prompt_cost
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup, touched_in_pass
 from advisor.predict.tiers import beyond_log_sd
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
@@ -53,40 +52,10 @@ def test_k_0_is_plain_decode_components_add_up_and_the_band_holds_the_centre_and
     assert inside[:, :, 1:].mean() == pytest.approx(0.8, abs=0.02)
 
 
-def test_one_batch_alone_equals_its_row_of_a_grid() -> None:
-    grid, alone = speedup_curve(QWEN, BATCHES), speedup_curve(QWEN, [16])
-    assert alone.speedup[0] == pytest.approx(grid.speedup[2])
-    assert alone.low[0] == pytest.approx(grid.low[2])
-
-
-def test_uniform_routing_touches_more_experts_than_the_models_measured_routing() -> None:
-    setup, uniform = load_setup(QWEN), load_setup(QWEN.model_copy(update={"routing": "uniform"}))
-    measured, independent = touched_in_pass(setup, 8, 4), touched_in_pass(uniform, 8, 4)
-    assert float(independent) == pytest.approx(float(expected_experts(32, 128, 8)), rel=1e-6)
-    assert float(measured) < float(independent)
-    ends = [float(touched_in_pass(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
-    assert ends == sorted(ends)
-
-
 def test_a_dense_model_touches_no_experts_and_its_ratio_only_rises_with_batch() -> None:
     curve = speedup_curve(DENSE, BATCHES)
     assert np.all(curve.touched_verify == 0)
     assert np.all(np.diff(curve.verify_ratio[:, 3]) > 0)
-
-
-def test_a_tree_pays_for_every_node_it_verifies() -> None:
-    setup = load_setup(QWEN)
-    chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
-    assert tree.touched_verify[0, 0] > chain.touched_verify[0, 0]
-    assert tree.speedup[0, 0] < chain.speedup[0, 0]
-
-
-def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band() -> None:
-    unmeasured = speedup_curve(QWEN.model_copy(update={"hardware_id": "mi300x"}), [16], [3])
-    measured = speedup_curve(QWEN, [16], [3])
-    assert unmeasured.tier[0, 0] is Tier.ROOFLINE
-    assert measured.tier[0, 0] is Tier.FITTED
-    assert np.log(unmeasured.high / unmeasured.low)[0, 0] > np.log(measured.high / measured.low)[0, 0]
 
 
 def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:

@@ -328,10 +328,6 @@ def test_a_link_too_large_to_share_is_left_out_and_said() -> None:
     assert read_scenario(render(report, "json")).scenario == report.scenario
 
 
-def test_the_share_query_restores_the_scenario() -> None:
-    assert Scenario.from_query(report_on().share_query) == QWEN
-
-
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(AdvisorError, match="no report format"):
         render(report_on(), "docx")  # type: ignore[arg-type]
