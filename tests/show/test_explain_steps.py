@@ -216,6 +216,7 @@ def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:
     width = np.log(curve.high[0, 0] / curve.low[0, 0])
     alone = [np.log(part.high / part.low) for part in parts]
     assert max(alone) < width < sum(alone)
+    assert [part.share for part in parts] == pytest.approx(np.square(alone) / np.square(alone).sum(), abs=0.03)
 
 
 @pytest.mark.parametrize(("batch", "k"), [(16, 9), (16, -1), (0, 3)])
