@@ -79,7 +79,10 @@ TARGETS = (
             "tests/answers/test_explore_changes.py::test_a_change_that_gains_less_than_a_fiftieth",
         ),
     ),
-    Target("advisor.answers.advice", ("tests/answers/test_advice.py",)),
+    Target(
+        "advisor.answers.advice",
+        ("tests/answers/test_advice.py", "tests/show/test_explain_steps.py::test_the_parts_of_a_band"),
+    ),
     Target("advisor.answers.by_batch", ("tests/answers/test_by_batch.py",)),
     Target(
         "advisor.physics.expert_ranks", ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py")
@@ -125,7 +128,14 @@ TARGETS = (
             "tests/measured/test_ingest_derived.py",
         ),
     ),
-    Target("advisor.show.report.paper", ("tests/show/test_report_paper.py",)),
+    Target(
+        "advisor.show.report.paper",
+        (
+            "tests/show/test_report_paper.py",
+            "tests/show/test_report_document.py::test_every_table_cell",
+            "tests/show/test_report_document.py::test_the_pdf_is_tagged",
+        ),
+    ),
     Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )
 
