@@ -119,8 +119,8 @@ def test_equal_k_are_listed_or_given_as_a_range(equal: tuple[int, ...], said: st
 
 
 def test_plain_decoding_is_not_named_among_the_others() -> None:
-    rows = [row(0, 0.02, as_good=True), row(2, 0.01, own=True), row(3, 0.03)]
-    assert others_text(rows) == "Expected loss 1.0% at K = 2, 3.0% at K = 3."
+    rows = [row(0, 0.02, as_good=True), row(1, 0.03), row(2, 0.01, own=True)]
+    assert others_text(rows) == "Expected loss 1.0% at K = 2, 3.0% at K = 1."
     assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
     assert others_text([row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]).startswith(
         "Expected loss 1.0% at K = 1, 2.0% at K = 3."
