@@ -57,20 +57,6 @@ def slower(**factors: float) -> Pair:
     return pair
 
 
-def test_a_misconfigured_run_is_told_which_flag_to_set() -> None:
-    found = of_file("misconfigured.txt", **PLACE)
-    assert found.verdict == "misconfigured"
-    assert rules(found) == ["sglang_admits_48"]
-    assert found.findings[0].fix.startswith("--max-running-requests")
-
-
-def test_a_mismeasured_run_is_to_be_measured_again() -> None:
-    found = of_file("mismeasured.jsonl")
-    assert found.verdict == "mismeasured"
-    assert {one.rule.id for one in found.findings} == {"too_few_requests", "random_prompts"}
-    assert found.sentence.startswith("Measure again")
-
-
 def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     found = of_file("honest.csv")
     assert found.verdict == "as_predicted"
@@ -283,12 +269,8 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
     assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
     written = diagnosis_document(found)["comparisons"][0]["recommended"]
-    assert written == {
-        "n_draft": better.n_draft,
-        "speedup": better.speedup,
-        "low": better.low,
-        "high": better.high,
-        "carried": True,
+    assert written == {"carried": True} | {
+        name: getattr(better, name) for name in ("n_draft", "speedup", "low", "high")
     }
 
 

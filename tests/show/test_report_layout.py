@@ -96,12 +96,6 @@ def test_its_words_stand_alone(engine: str) -> None:
     assert ("2048]" in launch) == (engine == "vllm")
 
 
-def test_the_command_is_that_of_the_scenario_s_engine() -> None:
-    _, text = text_of(render(report_on(SCENARIOS["many GPUs"]), "pdf", brief=True))
-    assert "sglang.launch_server" in re.sub(r"\s", "", text)
-    assert "vllm serve" not in text
-
-
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_name_of_a_user_s_makes_a_second_page(payload: str) -> None:
     pages, _ = text_of(render(attacked(payload), "pdf", brief=True))
