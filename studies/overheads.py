@@ -61,7 +61,8 @@ FORM = (
     "min(phi b q / (1 + phi b q) max(q A - V - (q - 1) F, 0), 0.75 A) + AL pf), host 0.3 ms in both arms; "
     "cl, cd, cr, kappa per engine class, phi one for all; lognormal prior 10 us, 0.3 ms, 0.4 ms (synchronous engines "
     "2.4 ms, 5/8 of it on one GPU), 0.5 (workstation parts, and kept where one laboratory has the class; else no "
-    "kappa), 3e-4, each within a factor of 2 at 80 %; an offset and a drift over batch per laboratory"
+    "kappa), 3e-4, each within a factor of 2 at 80 %; an offset and a drift over batch per laboratory; host times of "
+    "vLLM and TensorRT-LLM on data-centre parts about a mean of their own"
 )
 _FIXED_POINT = 1e-3
 """Rounds of the fit end when no constant moves by more: the time of verified tokens depends on steps whose launches
@@ -77,7 +78,7 @@ def fit_to_the_end() -> None:
     points = [replace(point, tier=tier_of(point.curve())) for point in points]
     before = np.zeros(1)
     for _ in range(_MAX_ROUNDS):
-        model = fit_overheads(points, COMMON_SHARE)
+        model = fit_overheads(points, COMMON_SHARE, classes_today())
         points = [_seen_by(point, prior.model_copy(update={"records": _records(model)})) for point in points]
         now = np.array([value for name in sorted(model.by_class) for value in model.by_class[name].values])
         if now.shape == before.shape and np.allclose(now, before, rtol=_FIXED_POINT):
@@ -97,7 +98,7 @@ def build_fit(
     points: Sequence[PublishedPoint], refused: Mapping[str, int]
 ) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
     """Fit on all rows that may choose something and that the model can express. Residuals on laboratories left out."""
-    model, models = fit_overheads(points, COMMON_SHARE), held_out_fits(points)
+    model, models = fit_overheads(points, COMMON_SHARE, classes_today()), held_out_fits(points)
     drawn = held_out_draws(points, models)
     fit = OverheadFit(
         records=_records(model),
@@ -220,12 +221,13 @@ def without(rows: pd.DataFrame) -> pd.DataFrame:
     return _moved(rows, np.full(len(rows), PRIOR_LAUNCH_S), np.zeros(len(rows)))
 
 
-def held_out_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
-    parts = []
-    for model_id, own in rows.groupby("model_id", sort=False):
-        records = fitted(rows[rows["model_id"] != model_id])
-        parts.append(_with_records(own, records))
+def held_out_rows(rows: pd.DataFrame, families: bool = False) -> pd.DataFrame:
+    """Rows predicted with constants fitted without the points of their own model, or its family. Versions count apart.
+
+    A family is what a model's id begins with: all Qwen models are one.
+    """
+    held = rows["model_id"].str.extract("^([a-z]+)", expand=False) if families else rows["model_id"]
+    parts = [_with_records(own, fitted(rows[held != name])) for name, own in rows.groupby(held, sort=False)]
     return pd.concat(parts).sort_index()
 
 

@@ -425,6 +425,10 @@ class Engine(Frozen):
     """Data-parallel groups hold prompts back until all have one; else every group waits for each other's prompts."""
     latent_rows_apart: tuple[str, ...] = ()
     """Chips on which its latent attention reads the cache for each token that is verified, as for a sequence."""
+    other_kernels: tuple[str, ...] = ()
+    """Formats of experts for which it picks a quicker kernel than tables were made with, where those read slowly."""
+    heads_apart: tuple[str, ...] = ()
+    """Chips on which its attention reads the cache for each query head of a group where it verifies."""
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
     alone (docs/decisions/0013-small-launches.md)."""

@@ -156,7 +156,7 @@ saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on eight
 against 159.7 tokens/s; sgl-project/sglang pull request 12128) and 1.1 ms (Llama-3.1-8B on one, 2.99 at 246.8 against
 3.01 at 273.4; pull request 11398). [s]"""
 ONE_GPU_SHARE = _ALONE_S / SYNCHRONOUS_ROUND_S
-OVERHEAD_FORM_VERSION = "5"
+OVERHEAD_FORM_VERSION = "6"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
+from advisor.catalog.engines import engine_ids, load_engine
 from advisor.catalog.fit_records import (
     BYTES_PER_WEIGHT,
     MAX_FACTOR,
@@ -202,10 +203,11 @@ class _Candidates:
         return record.n_widths is not None and record.n_widths < MIN_WIDTHS and record.id not in self.rows
 
     def slow(self, record: FitRecord) -> bool:
-        """Whether the kernel reads weights slowly and did not measure this shape."""
+        """Whether the kernel reads weights slowly and did not measure this shape, or is not what its engine picks."""
         seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
         rate = TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
-        return record.id not in self.rows and rate < SLOW_FRACTION * self.streaming_rate
+        others = load_engine(record.engine).other_kernels if record.engine in engine_ids() else ()
+        return (record.id not in self.rows or record.dtype in others) and rate < SLOW_FRACTION * self.streaming_rate
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""

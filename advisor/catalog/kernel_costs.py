@@ -159,7 +159,12 @@ def _beside_experts(
 ) -> tuple[dict[str, Any], _Notes]:
     """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense, embedding."""
     notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
-    apart = load_engine(engine).latent_rows_apart if engine in engine_ids() else ()
+    chip, served = set(hardware.generation.split()), load_engine(engine) if engine in engine_ids() else None
+    heads_apart = False
+    if served is not None and not chip.isdisjoint(served.heads_apart):
+        heads_apart = True
+        why = "reads the cache for each query head where it verifies (FlashAttention 2)"
+        notes.warn("attention", f"Attention: {served.name} on this chip {why}; gains fall with batch and context.")
     # Formats of the dense parts, always in this order: sources are listed as they are met.
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
     parts = ("attention_projection", "shared", "dense", "lm_head")
@@ -178,7 +183,8 @@ def _beside_experts(
         "query_key_norm_s": 0.0 if norm is None else norm.value_s,
         **class_costs(class_today(engine, hardware.vendor, hardware.generation)),
         "shared_launches": 0.0 if hardware.generation else SHARED_LAUNCHES,
-        "latent_rows_apart": bool(set(apart) & set(hardware.generation.split())),
+        "heads_apart": heads_apart,
+        "latent_rows_apart": served is not None and not chip.isdisjoint(served.latent_rows_apart),
         "kernels_of": notes.kernels_of,
     }
     return costs, notes

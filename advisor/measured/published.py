@@ -19,7 +19,17 @@ SECOND_COLLECTION = "published_speedups_2"
 THIRD_COLLECTION = "published_speedups_3"
 COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
-WHOLE_BATCH_KINDS = {"batch", "mean_running", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+UNTIL_LAST = "until_last"
+"""A batch that starts together, with answers of one length, and is timed until its last sequence has ended."""
+WHOLE_BATCH_KINDS = {
+    "batch",
+    "mean_running",
+    "max_concurrency",
+    "concurrency",
+    "single_stream",
+    "batch_per_node",
+    UNTIL_LAST,
+}
 """Values of `batch_kind` that say how many sequences of the whole server decode together."""
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, get_args
 
 import numpy as np
@@ -18,10 +19,13 @@ from advisor.catalog.models import load_model, model_ids, own_model, resolve_mod
 from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import Numbers
-from advisor.measured.published import WHOLE_BATCH_KINDS
-from advisor.physics.acceptance import acceptance_curves, parse_acceptance
+from advisor.measured.published import UNTIL_LAST, WHOLE_BATCH_KINDS
+from advisor.physics import laws
+from advisor.physics.acceptance import acceptance_curves, parse_acceptance, solve_alpha
 from advisor.physics.architecture import WeightDtype
+from advisor.physics.components import COMPONENTS
 from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
 from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT, KvDtype, mean_context
@@ -141,9 +145,36 @@ def question_of(
         **_cache(cells),
         **lengths,
     )
+    if cells.get("batch_kind") == UNTIL_LAST and origin == "same_run":
+        scenario = scenario.model_copy(update={"acceptance": until_last(scenario, n_draft)})
     named, verified = engine_class(cells, scenario.engine), _verify_tokens(cells, n_draft)
     counted = _counted(cells, verified or n_draft + 1, batch)
     return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, share, counted)
+
+
+ALPHA_SPREAD = 0.058
+"""Spread of the chance that a draft is accepted between sequences, over its mean: that between twelve prompt sets
+of one MTP head (docs/decisions/0036-heads-hosts-last-sequences.md). [-]"""
+
+
+def until_last(scenario: Scenario, n_draft: int) -> str:
+    """Accepted length of a scenario, as X@K, that counts where a batch waits for its slowest sequence."""
+    length = float(parse_acceptance(scenario.acceptance, n_draft).accepted_length[n_draft])
+    curve = curve_for(load_setup(scenario), [1, scenario.batch_size], [n_draft], central_only=True)
+    kernels = np.sum([time[:, 0] for name, time in curve.round_components.items() if name in _KERNELS], axis=0)
+    alpha, n = float(solve_alpha(length, n_draft)), np.arange(n_draft + 1)
+    waits = laws.waiting_for_the_last(
+        s=ALPHA_SPREAD,
+        g=float(np.sum(n * alpha**n) / np.sum(alpha**n)),
+        # Blom's approximation of the largest of B normal draws.
+        e=NormalDist().inv_cdf((scenario.batch_size - 0.375) / (scenario.batch_size + 0.25)),
+        r=float(kernels[0] / kernels[1]),
+    )
+    return f"{max(length / waits, 1.0):.6g}@{n_draft}"
+
+
+_KERNELS = {one.key for one in COMPONENTS if one.factor in ("routed", "attention", "dense", "communication")}
+"""Components of a verification that no constant of rounds scales."""
 
 
 def _named_model(cells: dict[str, str]) -> str:

@@ -13,6 +13,9 @@ from advisor.physics.architecture import Architecture, Mixer
 from advisor.physics.kernel_costs import AttentionCost, AttentionModule, KernelCosts
 from advisor.prediction import Array, Floats
 
+GROUPED = ("full", "sliding")
+"""Mixers whose query heads share KV heads; latent kernels have rows of their own (`latent_rows_apart`)."""
+
 
 @dataclass(frozen=True)
 class AttentionLoad:
@@ -110,7 +113,7 @@ def reread_share(architecture: Architecture, costs: KernelCosts) -> float:
 def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
     """Attention core of one mixer's layers: constants, laws, bytes read and operations."""
     cost = core_cost(mixer, costs)
-    law, values = attention_reading(mixer, load)
+    law, values = attention_reading(mixer, load, costs.heads_apart)
     read_bytes = np.asarray(law(**values))
     return Core(mixer, cost, law, values, read_bytes, *attention_operations(mixer, cost, load, values, read_bytes))
 
@@ -153,7 +156,9 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
     return MeasuredAttention(mixer, module, layers | values)
 
 
-def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., Floats], dict[str, Any]]:
+def attention_reading(
+    mixer: Mixer, load: AttentionLoad, heads_apart: bool
+) -> tuple[Callable[..., Floats], dict[str, Any]]:
     """Law of the bytes that one layer's attention core reads on one rank, with its arguments.
 
     `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-] and bytes in [B].
@@ -164,8 +169,11 @@ def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., 
     values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
     window = np.inf if mixer.window_tokens is None else mixer.window_tokens
     reach = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
-    beside = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
-    return laws.cache_read, values | reach | beside | {"s": min(ranks, mixer.kv_shards)}
+    beside = {"w_local": mixer.local_window_tokens, "e_idx": mixer.index_elements_per_token}
+    split = min(ranks, mixer.kv_shards)
+    # One token has its group's heads in the place of queries; of several tokens each head is a block of its own.
+    each = mixer.query_heads * split / (ranks * mixer.kv_shards) if heads_apart and mixer.kind in GROUPED else 1.0
+    return laws.cache_read, values | reach | beside | {"s": split, "g": np.where(q > 1, each, 1.0)}
 
 
 def attention_operations(
@@ -178,7 +186,8 @@ def attention_operations(
     """
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}
-    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    blocks = {"n_g": mixer.kv_shards * reading["g"], "m_0": cost.block_rows}
+    heads = {"H": mixer.query_heads, "tp": load.tensor_parallel, **blocks}
     # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
     shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
     return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

@@ -66,6 +66,19 @@ _KV_HEADS = 8
 
 
 @dataclass(frozen=True)
+class Drafting:
+    """Drafter, what one of its passes runs, and where."""
+
+    drafter: Drafter
+    architecture: Architecture | None
+    """What a pass runs: `draft_architecture`."""
+    costs: KernelCosts
+    placement: Placement
+    kv_bytes_per_element: float
+    """Of its cache: 2 in 16 bits, 1 in fp8. [B]"""
+
+
+@dataclass(frozen=True)
 class DraftTime:
     """One round of drafting. Arrays that broadcast over batch and K."""
 
@@ -117,24 +130,19 @@ def draft_architecture(
 
 
 def draft_time(
-    drafter: Drafter,
-    pass_architecture: Architecture | None,
-    costs: KernelCosts,
-    placement: Placement,
+    drafting: Drafting,
     *,
     batch_size: ArrayLike,
     n_draft: ArrayLike,
     context_tokens: ArrayLike,
     touched_one: ArrayLike = 0.0,
-    kv_bytes_per_element: float = 2.0,
     moe: MoeShape | None = None,
 ) -> DraftTime:
     """Kernels of a drafting pass over B sequences, and the passes and layers that K tokens take.
 
     Parameters
     ----------
-    drafter, pass_architecture : the drafter and what one of its passes runs (`draft_architecture`).
-    costs, placement : kernel constants for the drafter's weight formats, and where it runs.
+    drafting : the drafter, what one of its passes runs, kernel constants for its weight formats, and where it runs.
     batch_size, n_draft, context_tokens : B, K and c, broadcast. [-]
     touched_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [-]
     moe : replaces the routed layer of an MTP pass by arrays of shapes (design search).
@@ -144,23 +152,23 @@ def draft_time(
     Sequential drafters run K passes over one token per sequence; parallel drafters one pass over K tokens.
     """
     batch, drafts = arrays(batch_size, n_draft)
-    if pass_architecture is None:
+    if drafting.architecture is None:
         zero = np.zeros(np.broadcast_shapes(batch.shape, drafts.shape, np.shape(context_tokens)))
         return DraftTime(zero, zero, 0)
-    parallel = drafter.kind == "parallel"
+    parallel = drafting.drafter.kind == "parallel"
     step = step_time(
-        pass_architecture,
-        costs,
-        placement,
+        drafting.architecture,
+        drafting.costs,
+        drafting.placement,
         batch_size=batch,
         tokens_per_sequence=np.maximum(drafts, 1.0) if parallel else 1.0,
         context_tokens=context_tokens,
         touched=touched_one,
-        kv_bytes_per_element=kv_bytes_per_element,
+        kv_bytes_per_element=drafting.kv_bytes_per_element,
         moe=moe,
     )
     kernels = np.asarray(sum(time for name, time in step.components.items() if name not in ("host", "launch")))
-    return DraftTime(kernels, drafter.passes(drafts), n_layers(pass_architecture))
+    return DraftTime(kernels, drafting.drafter.passes(drafts), n_layers(drafting.architecture))
 
 
 def _mtp_module(target: Architecture) -> Architecture:

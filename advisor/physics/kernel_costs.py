@@ -316,6 +316,8 @@ class KernelCosts:
     host_one_gpu_share: float = 1.0
     """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for, since ranks that
     schedule together wait for each other as well. [-]"""
+    heads_apart: bool = False
+    """Whether attention kernels read the cache for each query head of a group where a sequence has several tokens."""
     latent_rows_apart: bool = False
     """Whether latent kernels take each token of a sequence as a sequence of its own, and read its cache for each."""
     reread_share: float = 0.0

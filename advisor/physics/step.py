@@ -119,28 +119,15 @@ def step_time(
 ) -> StepTime:
     """Time of one forward pass over B sequences x q tokens each.
 
-    Parameters
-    ----------
-    architecture : dimensions and weight formats.
-    costs : kernel constants of the accelerator and engine.
-    placement : tensor and expert parallelism of the instance.
     batch_size : sequences in the instance, B. [-]
-    tokens_per_sequence : tokens of each in this pass: 1 for plain decode, K+1 to verify. [-]
+    tokens_per_sequence : tokens of each in this pass, q: 1 for plain decode, K+1 to verify. [-]
     context_tokens : cached tokens per sequence, c. [-]
     touched : distinct routed experts touched per layer, U, from `touched_experts`. [-]
     kv_bytes_per_element : 2 for a 16-bit cache, 1 for fp8. [B]
     moe : replaces the architecture's routed layers by arrays of shapes (design search).
 
-    Returns
-    -------
-    StepTime with components host, launch, attention_projection, attention, router, routed, shared, dense,
-    communication, lm_head, and reread where kernels read the cache again for further tokens; times in seconds,
-    broadcast over all arguments.
-
-    Notes
-    -----
-    Each component is a law of `advisor.physics.laws`; this module maps names and shapes to their symbols. KV is read
-    once per sequence and pass whatever q is, but for `reread`.
+    Each component (`advisor.physics.components`) is a law of `advisor.physics.laws`; this module maps names and shapes
+    to their symbols. KV is read once per sequence and pass whatever q is, but for `reread`.
     """
     batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, touched)
     shape = moe or MoeShape.of(architecture)

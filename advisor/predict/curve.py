@@ -365,15 +365,11 @@ def _round_components(
 ) -> dict[str, Array]:
     """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and the host's share."""
     draft = draft_time(
-        setup.drafter,
-        setup.draft_architecture,
-        setup.draft_costs,
-        setup.placement,
+        setup.drafting,
         batch_size=column,
         n_draft=k.astype(float),
         context_tokens=context_beside(setup, 2),
         touched_one=touched_one,
-        kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     costs, shape = setup.costs, (len(column), len(k))
     components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}

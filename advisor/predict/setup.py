@@ -42,7 +42,7 @@ from advisor.physics.architecture import (
     parameter_counts,
     with_dtype,
 )
-from advisor.physics.draft import Drafter
+from advisor.physics.draft import Drafter, Drafting
 from advisor.physics.expert_loads import (
     Planned,
     RoutedLayer,
@@ -239,6 +239,12 @@ class Setup:
     def _has_no_experts(self) -> AdvisorError:
         name = self.architecture.name
         return AdvisorError(f"{name} is dense: it has no experts to place; choose an MoE model")
+
+    @property
+    def drafting(self) -> Drafting:
+        """The drafter with its kernel costs, on the GPUs of the target."""
+        costs, cache = self.draft_costs, self.kv_bytes_per_element
+        return Drafting(self.drafter, self.draft_architecture, costs, self.placement, cache)
 
     @property
     def longest_step(self) -> int:

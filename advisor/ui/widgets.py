@@ -27,8 +27,8 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.explain.round import Derivation, citations, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
-from advisor.show.report.build import scenario_settings
 from advisor.show.table import Table, capital
+from advisor.show.words.compare import setting_lines
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
 from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
@@ -261,7 +261,7 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     elif section == "Measured nearby":
         _near(advice, made)
     elif section == "Inputs":
-        rows = [(item.label, item.value) for item in scenario_settings(advice)]
+        rows = list(setting_lines(advice.setup).items())
         st.dataframe(pd.DataFrame(rows, columns=["Setting", "Value"]), hide_index=True)
         st.caption(plain(accepted_from(advice)))
         st.caption(plain(f"{setup.cache.sentence}. {setup.routing_because}"))

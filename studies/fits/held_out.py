@@ -33,11 +33,11 @@ FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
 
 def held_out_fits(points: Sequence[PublishedPoint], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
     """The fit without each laboratory, by its name."""
-    out = {}
+    out, classes = {}, {point.engine_class for point in points}
     for own in by_laboratory(points):
         held = set(own)
         rest = [point for i, point in enumerate(points) if i not in held]
-        out[points[own[0]].laboratory] = fit_overheads(rest, common_share)
+        out[points[own[0]].laboratory] = fit_overheads(rest, common_share, classes)
     return out
 
 

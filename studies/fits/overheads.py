@@ -9,11 +9,12 @@ constants by how they differ from each other more than by where they lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import (
     ANY_CLASS,
@@ -162,6 +163,9 @@ SOURCE_LOG_SD = 0.15
 """Offset that all rows of one laboratory share: log standard deviation between laboratories, as the bands of left-out
 ones show it (docs/validation.md). [-]"""
 UNKNOWN_CLASS = "other"
+OVERLAPPING = ("vllm", "trtllm")
+"""Engines whose host prepares a round while the device computes the last, in all releases of their rows. SGLang's
+overlap was opt-in when its rows were measured (docs/decisions/0036-heads-hosts-last-sequences.md)."""
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
 """Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
 verified token takes is one constant, since too few laboratories have several batches to tell classes apart."""
@@ -194,6 +198,7 @@ def _measured_launch_s(engine_class: str) -> float | None:
     return None if measured is None else measured.value_s
 
 
+_HOSTS = [OVERHEAD_NAMES.index(name) for name in ("host_per_draft_pass_s", "host_per_round_s")]
 _LAUNCH, _ROUND, _REREAD = (
     OVERHEAD_NAMES.index(name) for name in ("launch_per_layer_s", "host_per_round_s", "reread_share")
 )
@@ -265,14 +270,16 @@ def _own_log_overheads(points: Sequence[PublishedPoint]) -> Array:
     return np.log(_positive(np.array([point.overheads for point in points]).reshape(-1, len(OVERHEAD_NAMES))))
 
 
-def fit_overheads(points: Sequence[PublishedPoint], common_share: float) -> OverheadModel:
+def fit_overheads(points: Sequence[PublishedPoint], common_share: float, also: Iterable[str] = ()) -> OverheadModel:
     """Fit all classes together.
 
     Parameters
     ----------
     points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose plain step is not
       the one predicted nothing (`PublishedPoint.informs`).
-    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [-]
+    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. Host
+      times have a mean of their own where the device hides part of them (`hides_its_host`). [-]
+    also : classes that may have no rows; one of the latter is then that mean.
 
     Notes
     -----
@@ -281,13 +288,15 @@ def fit_overheads(points: Sequence[PublishedPoint], common_share: float) -> Over
     the prior's width, whatever its rows say.
     """
     points = [point for point in points if point.informs]
-    classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
+    unseen = filter(hides_its_host, also)
+    classes = sorted({*(p.engine_class for p in points), *unseen} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
     # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
     spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
     common = np.maximum(COMMON, common_share)
     to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
+    to_table = _hosts_apart(to_table, np.array([hides_its_host(name) for name in classes] + [False]))
     centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
     offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
@@ -326,6 +335,24 @@ def _prior_map(spread: Array, common: Array) -> Array:
     for number in range(rows - 1):
         out[number, :, n * (number + 1) : n * (number + 2)] = np.diag(spread[number] * np.sqrt(1.0 - common))
     return out
+
+
+def hides_its_host(engine_class: str) -> bool:
+    """Whether the device hides part of a class's host times: engines of OVERLAPPING, where they run ahead of it."""
+    return engine_class.split("-")[0] in OVERLAPPING and not engine_class.endswith((SYNCHRONOUS, WORKSTATION))
+
+
+def _hosts_apart(to_table: Array, apart: NDArray[np.bool_]) -> Array:
+    """The map with host times of some classes, `apart` [classes and their mean], about a mean of their own.
+
+    The device hides a part of these, so what is fitted is another quantity than where a round waits for all of it.
+    """
+    rows, n, _ = to_table.shape
+    own = np.zeros((rows, n, n))
+    for place in _HOSTS:
+        own[apart, place, place] = to_table[apart, place, place]
+        to_table[apart, place, place] = 0.0
+    return np.concatenate([to_table, own], axis=2)
 
 
 def whitening(points: Sequence[PublishedPoint]) -> Array:

@@ -154,6 +154,8 @@ def decode_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     median, p90 = figures_s(believed(apart))[1:3]
     yield at_most("plain decode, constants fitted without the point's model: median", median, 0.095)
     yield at_most("... 90 % within", p90, 0.28)
+    family = believed(held_out_rows(rows[rows["engine"] == "sglang"], families=True))
+    yield at_most("... SGLang's, fitted without the model's family: median", figures_s(family)[1], 0.15)
     yield at_most("... 90 % of all points, quarantine included, within", figures_s(apart)[2], 0.33)
     table = groups(believed(apart))
     yield at_most("... mean of group medians", float(table["median"].mean()), 0.115)

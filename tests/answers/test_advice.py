@@ -247,18 +247,12 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(setup
 
 def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     own, found = next(item for item in answer.drafts if item.recommended), answer.recommendation
-    column = answer.curve.column(own.n_draft)
-    assert answer.curve.batches[answer.batch_index] == 16
-    assert (found.n_draft, found.tpot_s, found.tokens_per_s_per_gpu) == (
-        own.n_draft,
-        own.tpot_s,
-        own.tokens_per_s_per_gpu,
-    )
-    assert (found.speedup.value, found.speedup.low, found.speedup.high) == (
-        answer.curve.speedup[answer.batch_index, column],
-        answer.curve.low[answer.batch_index, column],
-        answer.curve.high[answer.batch_index, column],
-    )
+    curve, column = answer.curve, answer.curve.column(own.n_draft)
+    assert curve.batches[answer.batch_index] == 16
+    assert (found.n_draft, found.tpot_s) == (own.n_draft, own.tpot_s)
+    assert found.tokens_per_s_per_gpu == own.tokens_per_s_per_gpu
+    figures = [of[answer.batch_index, column] for of in (curve.speedup, curve.low, curve.high)]
+    assert [found.speedup.value, found.speedup.low, found.speedup.high] == figures
     assert (found.p_best, found.p_gain, found.regret) == (own.p_best, own.p_gain, own.expected_loss)
     assert found.meets_limit
     assert not found.speedup.extrapolated

@@ -164,18 +164,12 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
     values = values_of(curve)
     (only,) = static_ranges(values, 3, 128)
     assert (only.batch_start, only.batch_end, only.n_draft) == (1, 128, 3)
+    assert only.speedup == pytest.approx(curve.speedup[curve.batches <= 128, 3].mean())
     loss = draft_odds(curve.draws).loss[:, 3]
     assert only.regret == pytest.approx(float(loss[curve.batches <= 128].max()))
     assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
         static_ranges(values, 9, 64)
-
-
-@pytest.mark.parametrize("batch_size", [1, 16, 300])
-def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
-    answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
-    assert k_at(answer.to_serve, batch_size) == answer.recommendation.n_draft
-    assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
 
 
 def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
@@ -306,7 +300,7 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch:
     assert found.misses.tolist() == [[False] * 3, [True, False, False]]
 
 
-@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (5000, [1024, 2048, 4096, 8192])])
+@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096])])
 def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(end: int, last: list[int]) -> None:
     setup = load_setup(EAGLE)
     values = schedule_values(setup, curve_for(setup, np.array([1, 16, end]), [0, 1]))

@@ -80,11 +80,6 @@ def test_a_dial_turned_alone_keeps_the_others_and_its_quality_is_the_search_s_ow
             assert (low, high) == pytest.approx((quality.min(), quality.max()), rel=1e-4)
 
 
-def test_more_shared_experts_and_wider_ones_never_lower_the_quality_by_the_highest_law() -> None:
-    for name in ("shared", "width"):
-        assert np.all(np.diff(_by_name(dials(space()))[name].quality_high) >= -1e-9)
-
-
 def test_a_design_beside_the_grid_is_costed_and_has_no_loss_there() -> None:
     found = space()
     typed = Experts(100, 7, 0.0, 1000)

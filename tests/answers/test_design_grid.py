@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.answers.design.answer import binding_constraints, infeasible, one_law_best, with_bandwidth
+from advisor.answers.design.answer import binding_constraints, infeasible, one_law_best
 from advisor.answers.design.candidates import setup_of
 from advisor.answers.design.grid import (
     CONSTRAINTS,
@@ -230,16 +230,6 @@ def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
         assert [found.failed_names(int(i)) for i in index] == [[]], model_id
 
 
-def test_more_bandwidth_never_makes_a_design_slower() -> None:
-    setup = load_setup(scenario())
-    faster = dataclasses.replace(
-        setup, costs=with_bandwidth(setup.costs, 1.5), draft_costs=with_bandwidth(setup.draft_costs, 1.5)
-    )
-    slow, fast = (design_space(one, grid=SMALL, batches=[1, 64]) for one in (setup, faster))
-    assert np.all(fast.tpot_s <= slow.tpot_s)
-    assert fast.tpot_s.mean() < 0.95 * slow.tpot_s.mean()
-
-
 def test_a_larger_quality_loss_never_makes_the_best_worse() -> None:
     scores = [space(quality_eps=eps, objective="tpot") for eps in (0.0, 0.02, 0.1)]
     best = [found.score[found.best] for found in scores]
@@ -344,13 +334,6 @@ def test_the_class_presets_are_met_at_their_own_shapes() -> None:
         preset = load_routing_preset(name)
         stated = [preset.load_cv.value, preset.affinity.value, preset.stickiness.value]
         assert [float(x) for x in class_routing(*shape)] == pytest.approx(stated), name
-
-
-def test_shared_experts_absorb_correlation() -> None:
-    shared = np.arange(0, 9)
-    _, affinity, stickiness = class_routing(64, 8, shared)
-    assert np.all(np.diff(affinity) < 0)
-    assert np.all(np.diff(stickiness) < 0)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,9 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.regions import (
     against_baseline,
-    choices_table,
     loss_words,
     one_design_document,
     one_design_rows,
-    one_design_table,
     one_design_verdict,
     percent,
     region_document,
@@ -366,19 +364,6 @@ def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:
     mixed = replace(found, choices=(replace(found.best, at=(first, slow)),))
     assert "At batch 2 on NVIDIA B200 SXM (HGX/DGX) it is clearly worse" in against_baseline(mixed)
     assert one_design_document(mixed)["clear"] is False
-
-
-def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:
-    found = one("h100-sxm:8", "h100-sxm:256")
-    assert found.best is None
-    assert not found.is_clear
-    said = one_design_verdict(found)
-    assert "batch 256 on NVIDIA H100 SXM5 80GB: does not fit in memory" in said
-    assert "2xACCELERATOR:BATCH" in said
-    assert against_baseline(found) == ""
-    assert one_design_table(found).cells[1][1] == "does not fit in memory"
-    assert choices_table(found).cells == []
-    assert one_design_document(found)["best"] is None
 
 
 @pytest.mark.parametrize(

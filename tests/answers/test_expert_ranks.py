@@ -9,23 +9,17 @@ import pytest
 
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
-from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.physics.expert_ranks import drawn_choices
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.words.expert_ranks import (
-    document,
-    exchange_table,
     exchange_text,
-    layout_table,
     notes,
-    rank_table,
     verdict,
-    warnings,
 )
-from advisor.text import json_text
 
 RNG = np.random.default_rng
 
@@ -161,28 +155,6 @@ def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tup
     setup = setup_of(**values)
     with pytest.raises(AdvisorError, match=says):
         ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=copies))
-
-
-def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:
-    assert "8 expert-parallel ranks" in verdict(found)
-    assert "the rank that reads most in a layer reads" in verdict(found)
-    assert "rank that reads most" in rank_table(found).header
-    assert [row[0] for row in layout_table(found).cells] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
-    assert len(rank_table(found).cells) == 4
-    assert len(exchange_table(found).cells) == 6  # K = 0 and K = 3, recommended and longest, three ways
-    assert any(text.startswith("Loads of ranks: assumed") for text in notes(found))
-    assert any("assumed formula" in text for text in warnings(found))
-    told = document(found)
-    assert {"layouts", "exchange", "notes"} <= set(told)
-    assert "NaN" not in json_text(told)
-
-
-def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
-    setup = setup_of(drafter_id="none")
-    sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 2, RNG(0)), 8, 8, 32, RNG(1), 0.1, 0.2))
-    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), LayoutOptions())
-    assert not any("assumed formula" in text for text in warnings(answer))
-    assert any("judged on the other" in text for text in notes(answer))
 
 
 def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were_counted() -> None:

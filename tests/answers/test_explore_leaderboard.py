@@ -48,7 +48,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup, with_placement
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.leaderboard import by_size, notes, own_place, quality_text, rank_text, verdict
+from advisor.show.words.leaderboard import by_size, own_place, quality_text, verdict
 
 
 def question(users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost", **given: object) -> RankQuestion:
@@ -142,12 +142,6 @@ def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
     assert one.gpus > 4  # 512 caches of a gigabyte each, of 136 GB usable
     assert one.memory_share <= 1.0
     assert one.gpus <= 8
-
-
-def test_an_instance_stays_within_a_node_whatever_the_machine() -> None:
-    found = leaderboard(question(16, n_gpus=1000, by="speed", wanted=named("llama-3.1-405b", "qwen3-4b")))
-    assert {one.tensor_parallel for one in found.standings} == {8}
-    assert by_name(found, "qwen3-4b").copies > 1
 
 
 def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
@@ -316,13 +310,6 @@ def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
     assert verdict(free).endswith("cases.")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "text"), [(1, 1, "1st"), (2, 3, "2nd to 3rd"), (4, 11, "4th to 11th"), (21, 112, "21st to 112th")]
-)
-def test_likely_ranks_are_read_as_words(board: Leaderboard, low: int, high: int, text: str) -> None:
-    assert rank_text(dataclasses.replace(board.standings[0], rank_low=low, rank_high=high)) == text
-
-
 def test_one_model_s_place_says_with_which_drafter_it_was_ranked(board: Leaderboard) -> None:
     drafts = next(one for one in board.standings if one.accepted == "borrowed")
     plain = next(one for one in board.standings if one.accepted == "none")
@@ -357,19 +344,6 @@ def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderbo
         ).recommendation
         assert (answer.n_draft,) == one.drafts
         assert answer.tpot_s == pytest.approx(one.tpot_s.value)
-
-
-def test_the_first_line_speaks_of_cases_and_the_notes_of_models_that_there_are(board: Leaderboard) -> None:
-    text = verdict(board)
-    assert f"first in {round(100 * board.standings[0].p_first)} of 100 cases" in text
-    assert "draws" not in text
-    accepted = notes(board)[0]
-    plain = sum(one.accepted == "none" for one in board.standings)
-    assert plain > 1
-    assert f"{plain} models decode plainly, without a known drafter" in accepted
-    drafting = dataclasses.replace(board, standings=tuple(one for one in board.standings if one.accepted != "none"))
-    assert "plainly" not in notes(drafting)[0]
-    assert not any("Accepted lengths" in note for note in notes(dataclasses.replace(board, standings=())))
 
 
 def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:

@@ -136,17 +136,6 @@ def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_pri
     assert k_at(found, 8) == 1
 
 
-def test_of_k_that_are_equal_within_the_noise_the_smaller_stands() -> None:
-    rng = np.random.default_rng(5)
-    table = np.tile([1.0, 1.0, 0.9], (8, 1))
-    draws = table * np.exp(0.3 * rng.standard_normal((256, 1, 3)))
-    draws[:, :, 0] = 1.0
-    values = k_values(BATCHES, range(3), table, draws=draws)
-    loss = values.loss.mean(axis=0)
-    assert abs(loss[1] - loss[0]) < values.noise.max()
-    assert [r.n_draft for r in k_by_batch(values)] == [0]
-
-
 def test_one_server_is_charged_for_the_drafter_it_keeps_where_the_schedule_does_not_draft() -> None:
     """At the largest batches K = 1 loses 1 %; an idle drafter costs 3 % there, so one server keeps K = 1."""
     table = np.array([[1.0, 1.5]] * 6 + [[1.0, 0.99]] * 2)
@@ -216,13 +205,6 @@ def test_batches_that_miss_the_limit_are_smoothed_like_others() -> None:
     assert len(k_by_batch(values)) == 1
     (missed,) = k_by_batch(values, max_tpot_s=0.001)
     assert not missed.meets_limit
-
-
-def test_limit_narrows_what_may_be_chosen() -> None:
-    table = np.array([[1.0, 1.50, 1.52], [1.0, 1.54, 1.50]])
-    values = k_values([1, 2], range(3), table, tpot_s=0.03 / table)
-    assert [r.n_draft for r in k_by_batch(values)] == [1]
-    assert [r.n_draft for r in k_by_batch(values, max_tpot_s=0.03 / 1.515)] == [2, 1]
 
 
 def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> None:
@@ -410,12 +392,6 @@ def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> 
     assert [item.n_draft for item in k_by_batch(values)] == [0]
 
 
-def test_a_target_s_k_that_all_share_stands_everywhere() -> None:
-    table = whole([[0.5, 0.5, 0.0]] * 4)
-    for place in range(4):
-        assert _with_target(table, np.ones(4, np.int64), place, 2).tolist() == [2] * 4
-
-
 def test_one_server_keeps_the_k_of_the_schedule_where_that_drafts() -> None:
     """K = 2 would lose less at batch 1, and does where the schedule has K = 0; a switch there costs less."""
     table = whole([[0.5, 0.1, 0.0], [0.0, 0.5, 0.1]], idle=[0.6, 0.6])
@@ -469,9 +445,3 @@ def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str
     assert bool(found) == bool(said)
     assert accepted_length_text(setup).startswith("Accepted length: ")
     assert accepted_length_text(setup).endswith(found)
-
-
-def test_only_the_k_that_are_shown_are_remarked_on() -> None:
-    setup = load_setup(Scenario(acceptance="2.4@3"))
-    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3])) == ""
-    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3, 5])).startswith("At K = 5 it is extrapolated")

@@ -201,14 +201,6 @@ def test_the_oracle_leaves_accepted_drafts_alone_that_cost_more_than_they_bring(
     assert set(k_sequence(Oracle(), costs, run=3, iterations=50)) == {3}
 
 
-def test_cascade_beats_acceptance_only_control_where_drafts_cost_more_than_they_bring() -> None:
-    costs = costs_of([1, 1.57, 1.96, 2.3])
-    trace = draw_trace(PerPosition((0.3, 0.3, 0.3)), 100, 500, 3, np.random.default_rng(2))
-    load = closed_loop(100, requests_per_group=1, output_tokens=500)
-    cascade, ema = (simulate(costs, p, trace, load, 500).busy_time_s.sum() for p in (Cascade(), EmaAdaptive()))
-    assert ema > 1.15 * cascade
-
-
 def test_a_k_beyond_the_costs_is_refused() -> None:
     with pytest.raises(AdvisorError, match="static K=9"):
         simulate(costs_of([1, 1.2]), StaticK(9), constant_trace(0), closed_loop(1), 5)

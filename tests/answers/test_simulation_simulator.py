@@ -140,13 +140,6 @@ def test_a_per_position_list_yields_its_accepted_length() -> None:
     assert np.allclose(1.0 + np.cumsum(reached), expected[1:], atol=0.006)
 
 
-def test_one_alpha_is_the_geometric_series() -> None:
-    # AL = (1 - alpha^(K+1)) / (1 - alpha); 2.73 at K = 3 needs alpha = 0.749 (R5).
-    length = PerPosition((0.749,) * 7).accepted_length(7)
-    assert length[3] == pytest.approx(2.73, abs=0.002)
-    assert length[7] == pytest.approx((1 - 0.749**8) / (1 - 0.749))
-
-
 def test_an_accepted_length_table_round_trips() -> None:
     table = [1.0, 1.75, 2.31, 2.73, 2.98]
     assert np.allclose(PerPosition.from_accepted_length(table).accepted_length(4), table)

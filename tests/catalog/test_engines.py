@@ -140,14 +140,6 @@ def test_an_unknown_engine_is_refused_with_the_choices() -> None:
         load_engine("vlm")
 
 
-def test_the_schema_lists_what_an_engine_may_be() -> None:
-    schema = Scenario.model_json_schema()["properties"]["engine"]
-    assert schema["enum"] == engine_choices()
-    assert (
-        Scenario.model_validate_json(Scenario(acceptance="2.4@3", engine="other").model_dump_json()).engine == "other"
-    )
-
-
 def test_every_fitted_overhead_class_is_one_of_some_engine() -> None:
     shipped = load_overheads()
     assert shipped is not None

@@ -189,6 +189,15 @@ def test_a_slow_kernel_serves_only_the_shapes_that_it_measured():
     assert chosen([slow, other], [rows(slow)]).record == slow
 
 
+def test_a_slow_table_of_a_format_that_its_engine_runs_otherwise_serves_no_shape():
+    named = {"engine": "sglang", "dtype": "w4a16_mxfp4"}
+    slow, quick = record("triton", slower=5.0, **named), record("triton", **named)
+    other = record("oai", "vllm", dtype="w4a16_mxfp4")
+    asked = {"engine": "sglang", "dtype": "mxfp4"}
+    assert chosen([slow, other], [rows(slow)], **asked).record == other
+    assert chosen([quick, other], [rows(quick)], **asked).record == quick
+
+
 def test_the_format_itself_comes_before_its_stand_in_that_measured_the_shape():
     own, stand_in = record("a", dtype="fp8_block"), record("b", dtype="fp8")
     choice = chosen([own, stand_in], [rows(stand_in, 0.5)], dtype="fp8_block")

@@ -80,15 +80,6 @@ def test_every_accelerator_gets_costs_for_every_engine_and_format(hardware_id):
             assert costs.sources or costs.warnings
 
 
-def test_h200_vllm_experts_are_fitted_and_say_with_what():
-    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16"))
-    assert costs.routed.tier is Tier.FITTED
-    assert "vllm 0.24.0" in costs.routed.because
-    assert "median error" in costs.routed.because
-    assert costs.routed.t0_s == pytest.approx(26e-6, rel=0.3)
-    assert 23e-6 < costs.routed.t0_s < 59e-6
-
-
 def test_an_h800_uses_the_h100s_kernels_but_its_own_links():
     h100 = kernel_costs(load_hardware("h100-sxm"), "vllm", uniform("bf16"))
     h800 = kernel_costs(load_hardware("h800-sxm"), "vllm", uniform("bf16"))

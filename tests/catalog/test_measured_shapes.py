@@ -173,11 +173,6 @@ def test_rows_of_another_engine_serve_at_the_tier_and_width_of_a_stand_in():
     assert not own.costs.routed.measured.stands_in
 
 
-def test_band_of_a_measured_layer_is_narrower_than_the_forms():
-    setup = setup_of("qwen3-30b-a3b", engine="sglang")
-    assert setup.costs.routed.band_log_sd < by_form(setup).costs.routed.band_log_sd
-
-
 MODELS = ("qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "mixtral-8x7b", "gpt-oss-120b", "deepseek-v4-flash")
 
 

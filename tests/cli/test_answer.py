@@ -251,16 +251,6 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_models_are_compared_on_the_same_gpus(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "explore", "gpt-oss-20b", "openai/gpt-oss-120b", "--gpus", "2xH200", "--json")
-    assert code == 0
-    answered = [one["scenario"] for one in json.loads(out)["scenarios"]]
-    assert [(one["model_id"], one["n_gpus"], one["tensor_parallel"]) for one in answered] == [
-        ("gpt-oss-20b", 2, 2),
-        ("gpt-oss-120b", 2, 2),
-    ]
-
-
 def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

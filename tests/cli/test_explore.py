@@ -23,19 +23,6 @@ RANK = (*LOAD, "--models", "all")
 FEW = (*LOAD, "--models", "qwen3-30b-a3b,gpt-oss-*,deepseek-v3")
 
 
-def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, *FEW)
-    assert status == 0
-    first = flat(out.partition("\nrank")[0])
-    assert first.startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
-    assert "of 100 cases" in first
-    assert "USD per million output tokens" in first
-    heading = next(line for line in out.splitlines() if line.startswith("rank"))
-    assert "likely rank" in heading
-    assert "keeps limit" in heading
-    assert sum(line.lstrip()[:1].isdigit() for line in out[out.index("\nrank") :].splitlines()) == 4
-
-
 @pytest.mark.filterwarnings("error")
 def test_the_kind_of_text_is_one_option_that_the_settings_say(capsys: pytest.CaptureFixture[str]) -> None:
     one = ("explore", "--hardware", "h200-sxm", "--models", "gpt-oss-20b", "--json")
@@ -46,27 +33,13 @@ def test_the_kind_of_text_is_one_option_that_the_settings_say(capsys: pytest.Cap
     assert "MT-Bench" in found["models"][0]["acceptance_text"]
 
 
-@pytest.mark.parametrize("by", ["cost", "throughput", "speed", "energy"])
-def test_every_figure_can_be_ranked_by(by: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, *FEW, "--by", by, "--json")
-    assert status == 0
-    rows = json.loads(out)["models"]
-    column = {
-        "cost": "usd_per_million",
-        "throughput": "tokens_per_s_per_gpu",
-        "speed": "tpot_s",
-        "energy": "joules_per_token",
-    }[by]
-    values = [row[column]["value"] for row in rows]
-    assert values == sorted(values, reverse=by == "throughput")
-
-
 def test_the_whole_board_goes_into_a_spreadsheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "board.csv"
-    status, _, _ = run(capsys, *FEW, "--top", "1", "--csv", file)
+    status, _, _ = run(capsys, *FEW, "--by", "speed", "--top", "1", "--csv", file)
     assert status == 0
     rows = list(csv.DictReader(file.open(encoding="utf-8")))
-    assert len(rows) == 4
+    times = [float(row["tpot_s"]) for row in rows]
+    assert (len(times), times) == (4, sorted(times))
     for row in rows:
         assert float(row["tpot_s_low"]) <= float(row["tpot_s"]) <= float(row["tpot_s_high"])
 

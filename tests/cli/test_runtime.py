@@ -21,15 +21,6 @@ EAGLE = [*NGRAM[:5], "eagle3", "--acceptance", "0.75,0.75,0.75,0.6,0.56,0.57,0.6
 FEW = ["--requests", "20", "--request-tokens", "60"]
 
 
-def test_schedule_prints_ranges_buckets_and_the_gain(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "schedule", *NGRAM, "--contexts", "512,65536", "--histogram", "1:1,64:2,256:1")
-    assert (code, err) == (0, "")
-    assert out.splitlines()[0].split()[:2] == ["batch", "K"]
-    assert "Recommended K by batch and tokens of context" in out
-    assert "the best single K" in out
-    assert "Accepted length: " in out
-
-
 def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "schedule", *NGRAM, "--contexts", "512,65536", "--histogram", "1:1,64:2", "--json")
     document = json.loads(out)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import datetime as dt
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.durations import DOCUMENT, END, START, by_folder, lines_of, times_of, written
-from tools.mutation.plan import ALSO, TARGETS
+from tools.mutation.plan import Target, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 XML = """<testsuites><testsuite><testcase classname="tests.physics.test_touched_experts" name="a" time="1.5"/>
@@ -40,10 +41,13 @@ def test_the_page_about_tests_has_its_places_for_tables() -> None:
 
 
 def test_what_the_mutation_pass_breaks_and_runs_exists() -> None:
-    for target in TARGETS:
-        missing = [place for place in (target.path, *target.tests) if not (ROOT / place.partition("::")[0]).exists()]
-        assert not missing, f"{target.module}: no {missing}"
-    assert all((ROOT / place.partition("::")[0]).exists() for place in ALSO)
+    assert missing() == []
+    planted = Target("advisor.answers.explore.standing", ("tests/answers/test_standing.py",))
+    assert [text.rpartition("/")[2] for text in missing((planted,))] == ["standing.py", "test_standing.py"]
+    scores = DOCUMENT.read_text(encoding="utf-8").partition("## The mutation pass")[2]
+    scored = re.findall(r"^\| ([a-z_]+[/.][\w/.]+?)(?:\.py)? \|", scores, flags=re.M)
+    assert len(scored) > 20
+    assert [name for name in scored if not (ROOT / "advisor" / f"{name.replace('.', '/')}.py").exists()] == []
 
 
 CLOCKS = {"time", "monotonic", "perf_counter"}

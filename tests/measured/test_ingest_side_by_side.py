@@ -101,6 +101,8 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
         ("plain,mtp", None, (1.0, 1.0), {"drafter": "mtp"}),
         ("plain (s),mtp (ms)", None, (1.0, 1e-3), {"drafter": "mtp"}),
         ("plain (us),mtp (us)", None, (1e-3, 1e-3), {"drafter": "mtp"}),  # counted in ms
+        ("plain (us),mtp (ms)", None, (1e-3, 1.0), {"drafter": "mtp"}),
+        ("plain,mtp (ms)", None, (1.0, 1.0), {"drafter": "mtp"}),
         ("plain tokens/s,mtp tokens/s", None, (1.0, 1.0), {"drafter": "mtp", "metric": "output_tok_per_s_per_user"}),
         ("tput_nospec,tput_mtp", "any_tok_per_s", (1.0, 1.0), {"drafter": "mtp"}),
         ("plain output tok/s,mtp output tok/s", "output_tok_per_s", (1.0, 1.0), {"drafter": "mtp"}),
@@ -132,7 +134,7 @@ def test_a_metric_goes_by_our_name_or_its_own_where_that_says_a_time_or_a_rate()
 
 
 def test_rates_that_fall_over_the_batches_are_of_one_request_and_equal_ones_tell_nothing():
-    frame = pd.DataFrame({"batch_size": [8, 1, 4, 2], "baseline_value": [70.0, 90.0, 95.0, 60.0]})
+    frame = pd.DataFrame({"batch_size": [8, 1, 4, 2], "baseline_value": [70.0, 90.0, 60.0, 95.0]})
     assert rate_counted(frame) == "output_tok_per_s_per_user"
     assert rate_counted(frame.assign(baseline_value=[70.0, 60.0, 95.0, 90.0])) == "output_tok_per_s"
     assert rate_counted(frame.head(2)) == "output_tok_per_s_per_user"

@@ -199,14 +199,6 @@ def test_a_dense_layer_is_masked_and_named():
     assert trace.fit.affinity == alone.fit.affinity
 
 
-def test_few_sequences_warn_and_ragged_ones_are_welcome():
-    ids = synthetic(4)
-    trace = fit_sequences([ids[0], ids[1][:50], ids[2][:20], ids[3][:5]], N)
-    assert trace.n_sequences == 3
-    assert any("only 3" in text for text in trace.warnings)
-    assert any("shorter" in text for text in trace.warnings)
-
-
 @pytest.mark.parametrize(
     ("sequences", "reason"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.measured.row_questions import question_of
+from advisor.measured.row_questions import ALPHA_SPREAD, question_of
 from advisor.predict.curve import curve_for
 from advisor.prediction import AdvisorError
 from tests.measured.test_points import ROW
@@ -51,6 +51,27 @@ def test_a_prompt_of_no_tokens_is_a_short_one() -> None:
 def test_prefill_is_charged_to_throughput_and_request_latency(metric: str, charged: bool) -> None:
     lengths = {"input_tokens": "1000", "output_tokens": "500", "metric": metric}
     assert (question_of(ROW | lengths).scenario.input_tokens == 1000) == charged
+
+
+def test_a_batch_timed_until_its_last_sequence_waits_for_the_slowest() -> None:
+    """Chance .5 of each of 3 drafts: d ln AL / d ln alpha = (.5 + 2 .25 + 3 .125) / 1.875 = .733."""
+    row = ROW | {"batch_size": "16", "draft_tokens_k": "3", "accepted_length": "1.875", "accepted_length_same_run": "1"}
+    steady, last = (question_of(row | {"batch_kind": kind}) for kind in ("concurrency", "until_last"))
+    assert steady.scenario.acceptance == "1.875@3"
+    shares = {
+        batch: sum(
+            time.item()
+            for name, time in curve_for(steady.setup(), [batch], [3], central_only=True).round_components.items()
+            if name not in ("launch", "host", "draft", "draft_host", "round_host", "reread", "verified", "eager")
+        )
+        for batch in (1, 16)
+    }
+    waits = 1 + ALPHA_SPREAD * 1.375 / 1.875 * 1.7697 * shares[1] / shares[16]
+    assert float(last.scenario.acceptance.removesuffix("@3")) == pytest.approx(1.875 / waits, rel=1e-4)
+    alone = question_of(row | {"batch_size": "1", "batch_kind": "until_last"})
+    assert alone.scenario.acceptance == "1.875@3", "one sequence waits for nobody"
+    borrowed = row | {"accepted_length_same_run": "0"}
+    assert question_of(borrowed | {"batch_kind": "until_last"}).scenario.acceptance == steady.scenario.acceptance
 
 
 @pytest.mark.parametrize(("cell", "charged"), [("", True), ("0", True), ("1", False), ("1.0", False)])

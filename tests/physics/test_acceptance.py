@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog.engines import load_engine
-from advisor.physics import laws
 from advisor.physics.acceptance import (
     AcceptanceCurve,
     ExtrapolationSpread,
@@ -81,23 +79,6 @@ def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
         assert drafter.kind == "none" or drafter.method
 
 
-def test_engine_names_are_those_of_the_engines_documentation():
-    vllm, sglang = (
-        {name: load_engine(engine).methods.get(load_drafter(name).method) for name in drafter_ids()}
-        for engine in ("vllm", "sglang")
-    )
-    assert (vllm["eagle3"], vllm["mtp"], vllm["ngram"], vllm["suffix"]) == ("eagle3", "mtp", "ngram", "suffix")
-    assert (sglang["eagle3"], sglang["mtp"], sglang["draft_model"]) == ("EAGLE3", "EAGLE", "STANDALONE")
-    assert sglang["suffix"] is None  # SGLang has none
-
-
-def test_eagle3_has_a_reduced_head_with_its_origin():
-    head = load_drafter("eagle3").head_vocab_size
-    assert head is not None
-    assert head.value == 32000
-    assert "config" in head.source
-
-
 def test_an_unknown_drafter_names_a_close_one():
     with pytest.raises(AdvisorError, match="did you mean eagle3"):
         load_drafter("eagle-3")
@@ -115,14 +96,6 @@ def test_curves_are_found_by_model_and_drafter():
     found = acceptance_curves(model_id="deepseek-v4-pro", drafter_id="mtp")
     assert [curve.id for curve in found] == [MTP, f"{MTP}-no-reasoning"]
     assert acceptance_curves(model_id="no-such-model") == []
-
-
-def test_one_alpha_fits_neither_the_saturating_nor_the_growing_curve():
-    for name, last in ((MTP, 2.58), (LONG, 5.21)):
-        curve = load_acceptance_curve(name)
-        assert curve.accepted_length[-1] == last
-        alpha = solve_alpha(curve.accepted_length[0], 1)
-        assert accepted_length(alpha, 8) > 1.2 * last
 
 
 def test_an_impossible_curve_is_refused():
@@ -145,12 +118,6 @@ def test_a_given_length_carried_to_other_k_meets_a_published_curve_that_one_alph
     assert found == pytest.approx(published, rel=0.05)
     one_alpha = accepted_length(solve_alpha(2.73, 3), np.arange(1, 8))
     assert abs(one_alpha[-1] / published[-1] - 1) > 0.09
-
-
-def test_a_given_length_may_lie_beyond_k_max():
-    found = parse_acceptance("3.5@7", 3)
-    assert found.accepted_length.shape == (4,)
-    assert found.extrapolated.tolist() == [False, True, True, True]
 
 
 def test_a_list_of_conditional_probabilities_adds_their_running_products():
@@ -179,12 +146,6 @@ def test_a_saturating_curve_is_held_beyond_its_last_k_and_its_band_widens():
     assert found.extrapolated[9:].all()
     width = np.log(found.high / found.low)[8:]
     assert (np.diff(width) > 0).all()
-
-
-def test_between_measured_k_the_length_rises_without_being_called_extrapolated():
-    found = parse_acceptance("gpt-oss-20b-p-eagle-humaneval", 7)  # measured at 3 and 7
-    assert (np.diff(found.accepted_length[3:]) > 0).all()
-    assert found.extrapolated.tolist() == [False, True, True, False, False, False, False, False]
 
 
 def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():
@@ -421,27 +382,20 @@ def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider()
     ("text", "message"),
     [
         ("", "acceptance is empty"),
-        ("   ", "acceptance is empty"),
         ("abc", "'abc' is not one of the 28 measured acceptance curves"),
         ("glm-mtp", "did you mean glm-5.2-mtp-coding"),
         ("5@3", r"at most K\+1=4"),
         ("1@3", "more than 1"),
         ("nan@3", "expected an accepted length and a whole K"),
-        ("inf@3", "expected an accepted length and a whole K"),
         ("2@0", "K=0 is out of range; choose 1 to 64"),
         ("2@999999999", "K=999999999 is out of range"),
         ("2@1.5", "whole K"),
-        ("2@-1", "whole K"),
-        ("2@3@4", "whole K"),
         ("@", "whole K"),
         ("1_0@3", "expected an accepted length"),
         ("２@3", "expected an accepted length"),
-        ("1e400@3", "expected an accepted length"),
         ("-1,2", "entry 1 is '-1', but an acceptance probability lies between 0 and 1"),
         ("0.5,1.2", "entry 2 is '1.2'"),
-        ("0.5,1e400", "entry 2 is '1e400'"),
         ("0.5,,0.5", "entry 2 is '', not a number"),
-        ("0.5,nan", "entry 2 is 'nan', not a number"),
         ("2.4", "an accepted length needs its K, as in 2.4@3"),
         (",".join(["0.5"] * 10_000), "lists 10000 probabilities; give at most 64"),
         ("x" * 100_000, "is not one of the 28"),
@@ -465,32 +419,3 @@ def test_k_max_outside_its_range_is_refused():
 def test_coheres_identity_of_accepted_length_over_draft_and_verify_cost() -> None:
     """2.73 tokens for 0.143 + 1.25 plain steps (Cohere blog, 2026-04-21)."""
     assert float(speedup(2.73, 1.0, 1.25 + 0.143)) == pytest.approx(1.960, abs=5e-4)
-
-
-def test_coheres_amdahl_bound() -> None:
-    assert float(laws.amdahl_ratio(0.30, 2.545)) == pytest.approx(1.464, abs=5e-4)
-
-
-def test_the_measured_ratio_says_which_part_of_the_loading_was_hidden() -> None:
-    """R = 1.25 measured with f = 0.30 and a union of 2.545 k: about 46 % of the extra loading does not show."""
-    assert float(laws.hidden_share(1.25, 0.30, 2.545)) == pytest.approx(1 - 0.54, abs=0.01)
-
-
-def test_prefill_is_paid_by_every_token_of_both_arms() -> None:
-    """Two tokens in 4 s and 1 s of prefill each: 3 s a token, against 3 + 1 s of plain decoding."""
-    assert float(speedup(2.0, 3.0, 4.0, 1.0)) == pytest.approx(4 / 3)
-
-
-def test_the_speedup_exceeds_one_exactly_when_the_round_costs_fewer_steps_than_it_emits_tokens() -> None:
-    assert float(speedup(2.0, 1e-3, 2e-3)) == 1.0
-    assert float(speedup(2.0, 1e-3, 1.9e-3)) > 1.0
-    assert float(speedup(2.0, 1e-3, 2.1e-3)) < 1.0
-
-
-@given(st.floats(1, 9), st.floats(1e-4, 1), st.floats(1, 5), st.floats(0, 1))
-def test_shared_prefill_pulls_any_speedup_towards_one(
-    length: float, plain: float, ratio: float, prefill: float
-) -> None:
-    alone = float(speedup(length, plain, ratio * plain))
-    shared = float(speedup(length, plain, ratio * plain, prefill))
-    assert abs(shared - 1) <= abs(alone - 1) + 1e-9

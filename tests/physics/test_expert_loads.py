@@ -18,7 +18,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
     traffic_of_trace,
 )
-from advisor.physics.expert_ranks import Sources, contiguous, drawn_choices, expert_loads, skewed_loads
+from advisor.physics.expert_ranks import Sources, contiguous, drawn_choices, expert_loads, rank_counts, skewed_loads
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario, read_loads
 from advisor.prediction import AdvisorError
@@ -69,6 +69,16 @@ def test_a_trace_gives_the_scenario_its_routing() -> None:
 def test_a_trace_too_short_for_a_step_is_refused() -> None:
     with pytest.raises(AdvisorError, match="40 tokens, as many as a step verifies"):
         traffic_of_trace(trace(4), 128, 40)
+    assert len(traffic_of_trace(trace(4), 128, 32).folds()) == 2, "32 tokens are just enough"
+
+
+def test_a_rank_s_time_goes_by_its_choices_over_the_mean_rank_s_at_each_length() -> None:
+    layer, layout, rng = SETUP.routed_layer, contiguous(128, 8), np.random.default_rng
+    chosen = drawn_choices(skewed_loads(128, 8, 0.5, 2, rng(0)), 8, 4, 3, rng(1))
+    whole, first = (rank_counts(chosen[:, :tokens], layout, rng(2)) for tokens in (3, 1))
+    seconds = layer.rank_seconds(layout, whole, 4)
+    assert seconds[:, :1] == pytest.approx(layer.rank_seconds(layout, first, 4))
+    assert seconds == pytest.approx(layer.rank_seconds(layout, replace(whole, pairs=2 * whole.pairs), 4))
 
 
 def test_loads_of_the_user_keep_their_proportions() -> None:

@@ -157,6 +157,9 @@ def test_messages_to_other_ranks_are_counted_by_expert_and_by_rank_from_where_to
     # One group of two ranks: tokens 0 and 1 of the one sequence start on ranks 0 and 1, both want rank 0's expert.
     found = rank_counts(ids([0], [0]), contiguous(4, 2), RNG(0), Sources(groups=1))
     assert found.received_pairs[:, 0].tolist() == [[0, 0], [1, 0]]
+    # Two groups of two ranks: the third sequence goes on round the ranks where the first one's three tokens ended.
+    home = np.array([[0, 2, 0], [4, 6, 4], [2, 0, 2]])[..., None, None]
+    assert not rank_counts(home, contiguous(8, 4), RNG(0), Sources(groups=2)).other_rank.any()
 
 
 def test_other_nodes_are_counted_once_a_token() -> None:
@@ -235,16 +238,16 @@ def test_windows_are_consecutive_tokens_of_different_sequences_and_no_longer() -
     found = windows(sequences, 4, 3, RNG(0))[..., 0, 0]
     assert (np.diff(found, axis=1) == 1).all()
     assert len(set((found[:, 0] // 100).tolist())) == 4
-    assert len(windows(sequences, 9, 3, RNG(0))) == 9
+    assert [len(windows(sequences, 9, tokens, RNG(0))) for tokens in (3, 10)] == [9, 9]
     with pytest.raises(AdvisorError, match="no sequence of the trace has 11 tokens"):
         windows(sequences, 1, 11, RNG(0))
 
 
 def test_a_balance_is_read_between_its_batches_in_the_logarithm() -> None:
-    table = np.array([[1.0, 2.0], [3.0, 4.0]])
-    found = RankBalance(np.array([4.0, 16.0]), table[None], table[None], table, 8.0)
+    table = np.array([[1.0, 2.0], [3.0, 4.0], [9.0, 8.0]])
+    found = RankBalance(np.array([4.0, 16.0, 64.0]), table[None], table[None], table, 8.0)
     assert found.at(8, 1)[0].touched == pytest.approx(2.0)
-    assert found.at([[1.0], [64.0]], [1, 2])[0].pairs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.at([[1.0], [256.0]], [1, 2])[0].pairs.tolist() == [[1.0, 2.0], [9.0, 8.0]]
     assert found.at(16, 9)[0].received == pytest.approx(4.0)
 
 

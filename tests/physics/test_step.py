@@ -125,13 +125,6 @@ def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
     assert work(touched=20, n_mat=2, ranks=2)["A"] == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
 
 
-def test_a_gemm_is_bandwidth_bound_for_few_rows_and_compute_bound_for_many() -> None:
-    weights = 8192 * 8192
-    stream, arithmetic = weights * 2 / 4e12, 2 * 100_000 * weights / 8e14
-    assert float(gemm_time(GEMM, 1, weights, "bf16", 1)) == pytest.approx(4e-6 + stream, rel=1e-2)
-    assert float(gemm_time(GEMM, 100_000, weights, "bf16", 1)) == pytest.approx(4e-6 + arithmetic, rel=1e-2)
-
-
 def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
     one, _ = attention_work(GQA, 8.0, 1.0, 1000.0, 1, 2.0)
     four, flops = attention_work(GQA, 8.0, 4.0, 1000.0, 1, 2.0)
@@ -192,28 +185,6 @@ def test_the_cache_splits_over_ranks_only_as_often_as_there_are_kv_heads() -> No
     assert reads[2] == reads[1]
 
 
-def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes() -> None:
-    shape = MoeShape(1, 4, 4, 512, 2048, 3, 0)
-    free = dataclasses.replace(
-        MOE,
-        t0_s=0.0,
-        per_expert_s=0.0,
-        per_resident_expert_s=0.0,
-        flops_per_s=np.inf,
-        activation_bandwidth_bytes_per_s=np.inf,
-    )
-    dense_bytes = 3 * 2048 * 4 * 512 * 2
-    assert float(routed_time(free, Placement(), shape, 1, 4, "bf16")) == pytest.approx(dense_bytes / 4e12)
-
-
-def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
-    quantised = MODEL.model_copy(update={"dtypes": WeightDtypes(routed="fp8")})
-    bf16, fp8 = components(), components(quantised)
-    saved = 4 * 40 * 3 * 2048 * 768 / 4e12
-    assert float(bf16["routed"] - fp8["routed"]) == pytest.approx(saved)
-    assert float(bf16["attention_projection"]) == float(fp8["attention_projection"])
-
-
 def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() -> None:
     wide = Placement(tensor_parallel=1, expert_parallel=8)
     assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
@@ -250,24 +221,6 @@ def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int
     assert float(total(**bigger)) >= float(total(**arguments)) * (1 - 1e-12)
 
 
-def test_twice_the_speed_of_everything_halves_the_time() -> None:
-    fast_gemm = GemmCost(2e-6, 8e12, 16e14, Tier.FITTED, 2.3, 0.15)
-    fast = KernelCosts(
-        routed=MoeCost(10e-6, 8e12, 12e14, Tier.FITTED, 0.5e-7, 4e12, 0.5e-8, log_sd=0.15),
-        attention_projection=fast_gemm,
-        shared=fast_gemm,
-        dense=fast_gemm,
-        lm_head=fast_gemm,
-        attention=AttentionCost(5e-6, 7e12, 10e14, Tier.FITTED, 0.2, 4.0, 16.0),
-        launch_per_layer_s=5e-6,
-        **{name: seconds / 2 for name, seconds in HOST.items()},
-        **SPREADS,
-    )
-    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "touched": 40.0}
-    slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
-    assert float(step_time(MODEL, fast, Placement(), **arguments).total) == pytest.approx(float(slow) / 2)  # type: ignore[arg-type]
-
-
 def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
     experts, width = np.array([32.0, 64.0])[:, None], np.array([512.0, 768.0, 1024.0])
     shape = MoeShape(4, experts, 8, width, 2048, 3, 0)
@@ -284,14 +237,6 @@ def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
     two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
     shared = float(components(two, batch_size=1)["shared"])
     assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
-
-
-def test_a_dense_model_has_no_routed_component() -> None:
-    dense = MODEL.model_copy(update={"moe": None, "dense": (DenseFfn(count=4, width=8192),)})
-    parts = components(dense, batch_size=1)
-    assert "routed" not in parts
-    expected = 4 * float(gemm_time(GEMM, 1, 3 * 2048 * 8192, "bf16", 2))
-    assert float(parts["dense"]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -350,26 +295,6 @@ def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_l
     assert waits == {16.0: (1.5, 1.0), 4096.0: (1.0, 3.0)}
 
 
-def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
-    shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
-    one = np.array([[1.0]])
-    reads = [
-        float(
-            routed_time(
-                MOE,
-                Placement(1, 8),
-                shape,
-                512,
-                64,
-                "bf16",
-                uneven=RankBalance(np.array([1.0]), ratio * one[None], one[None], one, 64.0).at(1, 1)[0],
-            )
-        )
-        for ratio in (1.0, 1.5)
-    ]
-    assert reads[0] == reads[1]
-
-
 def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     shape = MoeShape.of(MODEL)
     one = np.array([[1.0]])
@@ -403,15 +328,6 @@ def test_ranks_of_one_node_take_no_network() -> None:
     rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
     alone, beside = (exchanges(MODEL, each, Placement(1, 8), rows, shape)[0] for each in (COSTS, costs))
     assert float(beside.time_s) == float(alone.time_s)
-
-
-def test_the_rank_that_receives_most_waits_for_its_share_of_the_network() -> None:
-    costs = dataclasses.replace(COSTS, network=NETWORK)
-    one = np.array([[1.0]])
-    (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
-    rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
-    plain, waits = (exchanges(MODEL, costs, Placement(1, 32), rows, shape, found)[0] for found in (None, uneven))
-    assert float(np.asarray(waits.symbols["X_net"])) == pytest.approx(1.5 * float(np.asarray(plain.symbols["X_net"])))
 
 
 def bend(weights: float, rows: float, launches: int) -> float:

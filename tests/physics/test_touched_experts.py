@@ -206,14 +206,6 @@ def test_limits_are_uniform_routing_a_dense_model_and_tokens_that_bring_nothing_
     assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
 
 
-def test_it_broadcasts_over_every_argument() -> None:
-    touched = touched_experts(
-        np.arange(1, 4)[:, None, None, None], np.arange(1, 3)[:, None, None], np.array([64, 128])[:, None], [4, 8], 0.3
-    )
-    assert touched.shape == (3, 2, 2, 2)
-    assert touched[2, 1, 1, 1] == pytest.approx(float(touched_experts(3, 2, 128, 8, 0.3)))
-
-
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [

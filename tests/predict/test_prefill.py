@@ -128,16 +128,6 @@ def test_attention_over_a_prompt_is_that_of_each_kind_of_layer(model: str, pairs
     assert prompt(model_id=model, hardware_id="h200-sxm").attention_flops == pytest.approx(4 * pairs, rel=1e-12)
 
 
-def test_a_user_does_not_wait_for_the_own_prompt_between_tokens_but_throughput_pays_for_it() -> None:
-    found = prompt()
-    others, every = found.per_token_s(others_only=True), found.per_token_s()
-    assert others[0] == 0.0 < every[0]
-    assert others == pytest.approx(every * (BATCH - 1) / BATCH)
-    curve = curve_for(load_setup(DENSE), BATCH, [0])
-    assert curve.tpot_s[:, 0] == pytest.approx(curve.plain_step_s + others)
-    assert curve.tokens_per_s_per_gpu[:, 0] == pytest.approx(BATCH / (curve.plain_step_s + every))
-
-
 def test_an_engine_that_stops_decoding_loses_the_whole_step_of_a_chunk() -> None:
     """The chunk's own arithmetic hides the running tokens' almost wholly, so the difference is launches and host."""
     joined, stopped = prompt(engine="vllm"), prompt(engine="sglang")

@@ -5,7 +5,6 @@ Absolute times under draws: the error of a model's own, and what follows for thr
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -37,7 +36,7 @@ from advisor.predict.spend import (
     token_time_s,
 )
 from advisor.prediction import AdvisorError, Tier
-from advisor.show.words.load import does_not_fit, power_text, spend_document, spend_text
+from advisor.show.words.load import power_text, spend_document, spend_text
 
 
 def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object) -> Advice:
@@ -153,17 +152,6 @@ def test_prefill_draws_what_arithmetic_draws() -> None:
     assert bare / (1 - share) == pytest.approx(without.plain.regimes.arithmetic, abs=0.005)
 
 
-def test_larger_batches_compute_more_of_the_time_and_cost_less_a_token() -> None:
-    small, large = spent(answer(1)), spent(answer(256))
-    assert large.plain.regimes.arithmetic > 2 * small.plain.regimes.arithmetic
-    assert small.plain.regimes.waiting > large.plain.regimes.waiting
-    assert large.plain.joules_per_token.value < 0.1 * small.plain.joules_per_token.value
-    for arm in (small.plain, large.chosen):
-        regimes = arm.regimes
-        assert regimes.arithmetic + regimes.reading + regimes.waiting == pytest.approx(1.0)
-        assert min(regimes.arithmetic, regimes.reading, regimes.waiting) >= 0.0
-
-
 FP8_BLOCK = 1.0 + 4.0 / 128**2
 """Of DeepSeek-V3's matrices, one 32-bit scale a block; its router and embeddings have 2. [B]"""
 
@@ -252,33 +240,6 @@ def test_what_is_not_known_is_said_and_not_invented() -> None:
     document = spend_document(found)
     assert document["recommended"]["usd_per_million_tokens"] is None
     assert np.isfinite(document["recommended"]["tokens_per_s_per_gpu"].value)
-
-
-def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
-    document = {
-        "name": "Mine",
-        "memory_bytes": 1.4e11,
-        "bandwidth_bytes_per_s": 4e12,
-        "peak_flops_per_s": {"bf16": 9e14},
-        "price_usd_per_hour": 1.5,
-        "board_power_w": 900,
-        "source": "my quote",
-        "date": "2026-11-20",
-    }
-    advice = answer(hardware="own-mine", hardware_json=json.dumps(document), engine="other")
-    found = spent(advice)
-    assert found.price.usd_per_hour == 1.5
-    assert "my quote" in found.price.text
-    assert found.chosen.power_w.value < found.chosen.power_w.high <= 900
-    assert "900 W board (my quote)" in found.chosen.power_w.because
-
-
-def test_nothing_is_told_of_a_batch_that_does_not_fit() -> None:
-    given = {"hardware_id": "h200-sxm", "acceptance": "2.4@3"}
-    small, large = (load_setup(build_scenario(**given, batch_size=batch)) for batch in (1, 8000))
-    assert does_not_fit(small) == ""
-    most = large.memory.largest_batch
-    assert f"batch 8,000 does not fit in memory, at most {most:,} sequences do" in does_not_fit(large)
 
 
 VALIDATION = Path(__file__).resolve().parents[2] / "docs/validation.md"

@@ -93,8 +93,8 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
     told = chart().figure.data[0].customdata[0][1]
     each = found.standing(int(found.grid[1, 0]))
     assert each is not None
+    assert told.count(f"{each.tpot_s * 1e3:.2f} ms") == 2, "the cell's own best is its holder"
     for part in (
-        f"{each.tpot_s * 1e3:.2f} ms",
         f"K = {each.n_draft}",
         str(each.tier),
         "Own best:",
@@ -111,6 +111,7 @@ def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:
         assert told in drawn.customdata[1][0]
     assert np.isnan(np.asarray(drawn.z, float)[0]).all()
     assert chart.left_out == "Empty cells do not fit in memory."
+    assert (chart.figure.layout.xaxis.title.text, chart.figure.layout.yaxis.title.text) == ("Batch", "Accelerator")
     assert "Model big" in chart.alt
     assert "the largest is 1.10x at b200-sxm" in chart.alt.lower()
     assert len(chart.data) == 4

@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import jsonschema
 import pypdf
 import pytest
 
@@ -22,6 +23,7 @@ from advisor.text import MAX_NAME, printable
 from tests.command_line import QWEN as QWEN_OPTIONS
 from tests.command_line import run
 from tests.show.report_fixtures import DATE, PAYLOADS, QWEN, Page, own_model, report_on
+from tests.show.test_report_document import SCHEMA
 
 
 def attacked(payload: str) -> Report:
@@ -141,10 +143,10 @@ def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> Non
     assert "## A measured run, diagnosed" in text
     assert "Measure again before anything is tuned" in text
     assert "philschmid/mt-bench" in text
-    section = document_of(report).diagnosis
-    assert section is not None
-    assert section.verdict == "mismeasured"
-    assert {one.kind for one in section.findings} == {"measurement"}
+    section = document_of(report)["diagnosis"]
+    jsonschema.validate(document_of(report), SCHEMA)
+    assert section["verdict"] == "mismeasured"
+    assert {one["kind"] for one in section["findings"]} == {"measurement"}
 
 
 def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(

@@ -37,6 +37,9 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     axes, curve = speedup(), hand_curve()
     line = drawn(axes, "K = 2")
     assert axes.get_xscale() == "log"
+    assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
+    ticks = {label.get_text(): place for label, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)}
+    assert ticks == {f"{2**power:,}": 2**power for power in range(10)}
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
     edges = drawn(axes, "likely range").get_paths()[0].vertices

@@ -500,6 +500,25 @@ def test_a_latent_layer_without_an_fp8_table_saves_what_it_saves_at_other_heads(
     assert serving((whole, small.model_copy(update={"version": "0.1"}), asked), "vllm", kv_dtype="fp8") is None
 
 
+def test_heads_that_are_not_packed_read_the_cache_each_where_several_tokens_are_verified():
+    costs = {
+        (chip, engine): setup_of("qwen3-30b-a3b", engine, hardware_id=chip).costs
+        for chip, engine in (("a100-80gb-sxm", "vllm"), ("a100-80gb-sxm", "sglang"), ("h100-sxm", "vllm"))
+    }
+    assert [each.heads_apart for each in costs.values()] == [True, False, False]
+    apart, model = costs["a100-80gb-sxm", "vllm"], load_model("qwen3-30b-a3b")  # 32 query heads to 4 KV heads
+    packed = replace(apart, heads_apart=False)
+
+    def read(costs, tokens, ranks=1):
+        (core,) = attention_layers(model, costs, AttentionLoad(8.0, np.asarray(tokens), 1000.0, 2.0, ranks))
+        return core.read_bytes, core.time_s
+
+    assert read(apart, 1.0) == read(packed, 1.0)
+    assert read(apart, 4.0)[0] == pytest.approx(8 * read(packed, 4.0)[0])
+    assert read(apart, 4.0, ranks=8)[0] == pytest.approx(4 * read(packed, 4.0, ranks=8)[0])
+    assert read(apart, 4.0)[1] > 4 * read(packed, 4.0)[1]
+
+
 def test_latent_kernels_that_take_rows_apart_price_each_as_a_sequence():
     costs = {
         chip: setup_of("kimi-k2", "vllm", hardware_id=chip, weight_dtype="int4", kv_dtype="fp8").costs

@@ -17,7 +17,16 @@ from advisor.measured.points import Point
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.fits.held_out import COMMON_SHARE, HeldOutDraw, held_out_draws, held_out_predictions, residuals_of
-from studies.fits.overheads import COMMON, PRIOR, PRIOR_LOG_SD, fit_overheads, log_speedup, prior_overheads, whitening
+from studies.fits.overheads import (
+    COMMON,
+    PRIOR,
+    PRIOR_LOG_SD,
+    fit_overheads,
+    log_speedup,
+    prior_of,
+    prior_overheads,
+    whitening,
+)
 from studies.overheads import classes_today, rows_hash
 from tests import published
 
@@ -112,7 +121,7 @@ def test_a_row_whose_plain_step_is_not_ours_informs_no_constant() -> None:
 
 def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_mean_when_they_share() -> None:
     truth = (10e-6, 2e-3, 2e-3, 0.0, 1e-3)
-    rows = [*invented("one", truth), *invented("two", truth)]
+    rows = [*invented("one", truth, "other engine"), *invented("two", truth, "other engine")]
     alone, shared = (fit_overheads(rows, share).of("new").values for share in (0.0, 1.0))  # type: ignore[arg-type]
     assert alone[:4] == pytest.approx(PRIOR[:4])
     assert shared[1] > 1.5 * PRIOR[1]
@@ -120,6 +129,18 @@ def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_me
     assert measured is not None
     launch, *others = fit_overheads(rows, 0.0).of("sglang").values  # type: ignore[arg-type]
     assert (launch, others[:3]) == (pytest.approx(measured.value_s), pytest.approx(PRIOR[1:4]))
+
+
+def test_engines_that_overlap_have_host_times_about_a_mean_of_their_own() -> None:
+    slow = (TRUTH[0], 2e-3, 2e-3, *TRUTH[3:])
+    rows = [*invented("one", slow, "sglang"), *invented("two", slow, "sglang-synchronous")]
+    found = fit_overheads(rows, 1.0, ("vllm", "vllm-rocm", "vllm-workstation"))  # type: ignore[arg-type]
+    assert found.of("vllm").values[1:3] == pytest.approx(PRIOR[1:3]), "rows of others say nothing of them"
+    assert found.of("vllm").values[0] != pytest.approx(prior_of("vllm")[0], rel=1e-3), "launches are common"
+    assert found.of("vllm").n_sources == 0
+    assert found.of("vllm-workstation").values[1] > 1.5 * PRIOR[1]
+    seen = fit_overheads([*rows, *invented("three", TRUTH)], 1.0, ("vllm-rocm",))  # type: ignore[arg-type]
+    assert seen.of("vllm-rocm").values[1:3] == pytest.approx(seen.of("vllm").values[1:3])
 
 
 def test_an_offset_of_a_whole_laboratory_moves_constants_less_than_a_trend_within_it() -> None:
@@ -161,7 +182,7 @@ def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) 
 def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point]) -> None:
     shipped = load_overheads()
     assert shipped.data_sha256 == rows_hash(), "run `make calibrate`"
-    fitted = fit_overheads(points, COMMON_SHARE)
+    fitted = fit_overheads(points, COMMON_SHARE, classes_today())
     assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(classes_today())
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
@@ -172,7 +193,7 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
     left_out = load_held_out()
     name = "SpecForge issue 339"
     rest = [point for point in points if point.source != name]
-    fitted = fit_overheads(rest, COMMON_SHARE)
+    fitted = fit_overheads(rest, COMMON_SHARE, {point.engine_class for point in points})
     assert name in left_out
     seen = {point.engine_class for point in points} - {"other"}
     assert all(seen <= {record.engine_class for record in each.records} for each in left_out.values())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from advisor.measured.kernel_fits import balanced_counts, sample_counts, touched_under_power_law
 from advisor.prediction import AdvisorError
-from studies.fits.experts import clean_table, moe_record
+from studies.fits.experts import moe_record
 from studies.fits.tables import NOISY_SHARE, monotone, without_spikes
 from tests.studies.test_fits_experts import IDENTITY, moe_table
 
@@ -39,21 +39,11 @@ def test_the_busiest_rank_comes_first():
         assert loads[0] == loads.max()
 
 
-def test_one_token_touches_k_experts_whatever_the_load():
-    for load in ("balanced", "power_law_1.01", "power_law_1.2"):
-        assert touched_under_power_law(1, 128, 8, load).touched == 8
-
-
 def test_balanced_load_touches_as_many_experts_as_it_can():
     for tokens in (1, 2, 4, 8, 16, 64):
         assert touched_under_power_law(tokens, 128, 8, "balanced").touched == min(128, 8 * tokens)
     counts = balanced_counts(64, 128, 8)
     assert counts.min() == counts.max() == 4
-
-
-def test_balanced_load_wraps_where_k_does_not_divide_n():
-    # stride ceil(512 / 10) = 52; the tenth choice of the last tokens wraps onto experts already chosen
-    assert 500 <= touched_under_power_law(52, 512, 10, "balanced").touched <= 512
 
 
 def test_a_skewed_load_touches_fewer_experts_than_a_balanced_one():
@@ -143,11 +133,3 @@ def test_a_table_whose_times_keep_falling_is_called_noisy():
     record = moe_record(noisy, IDENTITY)
     assert record.n_lowered > NOISY_SHARE * record.n_rows
     assert record.message.startswith("noisy")
-
-
-def test_cleaning_twice_changes_nothing():
-    rng = np.random.default_rng(2)
-    table = moe_table()
-    clean, _ = clean_table(table.assign(latency_s=table["latency_s"] * np.exp(0.1 * rng.standard_normal(len(table)))))
-    again = monotone(clean)
-    assert again["latency_s"].tolist() == clean["latency_s"].tolist()

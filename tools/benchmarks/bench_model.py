@@ -61,10 +61,7 @@ def million_designs(setup: Setup) -> np.ndarray:
         **common,
     ).total  # type: ignore[arg-type]
     draft = draft_time(
-        setup.drafter,
-        setup.draft_architecture,
-        setup.draft_costs,
-        setup.placement,
+        setup.drafting,
         batch_size=batch,
         n_draft=drafts,
         context_tokens=2048.0,

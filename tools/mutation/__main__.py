@@ -17,11 +17,10 @@ import pytest
 from hypothesis import Phase, settings
 
 from tools.mutation.generate import Mutant, mutants
-from tools.mutation.plan import ALSO, NOT_OF_THE_BEHAVIOUR, TARGETS, Target
+from tools.mutation.plan import ALSO, NOT_OF_THE_BEHAVIOUR, ROOT, TARGETS, Target, missing
 from tools.mutation.report import Outcome, is_equivalent, score_lines, write_scores
 from tools.mutation.runner import LEAST_LIMIT_S, UNIMPORTABLE, Baseline, Failures, baseline, failing
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOUND = ROOT / "test-artifacts" / "mutation"
 
 
@@ -155,6 +154,10 @@ def main() -> int:
     )
     parser.add_argument("--again", action="store_true", help="only what survived last time, after tests were added")
     options = parser.parse_args()
+    if gone := missing():
+        raise SystemExit("tools/mutation/plan.py names what is not there:\n" + "\n".join(gone))
+    if unknown := [part for part in options.only if not any(part in one.module for one in TARGETS)]:
+        raise SystemExit(f"no module of the plan is named {', '.join(unknown)}")
     if options.report:
         write_scores(ROOT / "docs" / "testing.md", kept())
         return 0

@@ -143,22 +143,18 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     setup, costs = body.setup, body.setup.costs
     shape = moe_shape(body.architecture, mix, width)
     column, k = batches[:, None], drafts[:, None, None].astype(float)
-    context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
+    context = float(setup.scenario.context_tokens)
     one, q = np.asarray(1.0), k + 1.0
     plain_graphs, graphs = (graphs_of_steps(setup, column, tokens) for tokens in (one, q))
     plain = step_as_run(setup, column, one, context, touched.steps[0], plain_graphs, shape)
     verify = step_as_run(setup, column, q, context, touched.steps[1:], graphs, shape)
     own_experts = _drafts_with_experts(setup)
     draft = draft_time(
-        setup.drafter,
-        setup.draft_architecture,
-        setup.draft_costs,
-        setup.placement,
+        setup.drafting,
         batch_size=column,
         n_draft=k,
         context_tokens=context,
         touched_one=touched.steps[0] if own_experts else 0.0,
-        kv_bytes_per_element=kv,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.round_host_s(setup.placement.gpus) * (k > 0)

@@ -78,4 +78,5 @@ from advisor.physics.laws.rounds import (
     usd_per_million_tokens,
     verification_ratio,
     verified,
+    waiting_for_the_last,
 )

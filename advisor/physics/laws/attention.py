@@ -22,11 +22,12 @@ def cache_read(
     n_q: Floats = 1.0,
     w_local: Floats = 0.0,
     s: Floats = 1.0,
-    e_index: Floats = 0.0,
+    e_idx: Floats = 0.0,
+    g: Floats = 1.0,
 ) -> Floats:
     """Bytes of KV cache that one layer of softmax attention reads on one rank.
 
-    R = B × ((min(min((c + q) / r, w) × n_q, (c + q) / r) + min(c + q, w_local)) × e × b / s + (c + q) / r × e_index)
+    R = B × ((min(min((c + q) / r, w) × n_q, (c + q) / r) + min(c + q, w_local)) × g × e × b / s + (c + q) / r × e_idx)
 
     B: sequences of one attention group. [-]
     c, q: cached tokens of each, and new ones. [-]
@@ -36,14 +37,15 @@ def cache_read(
     w_local: uncompressed recent positions read beside a compressed cache. [-]
     e, b: elements of an entry, K and V together [-], and the storage of one. [B]
     s: ranks that split the cache, at most the KV heads; a latent cache is replicated. [-]
-    e_index: index keys of an entry, all read before sparse attention chooses, in fp8. [B]
-    Limits: read once per sequence, whatever q is.
+    e_idx: index keys of an entry, all read before sparse attention chooses, in fp8. [B]
+    g: readings of an entry: query heads of a KV head where a kernel takes each by itself (`heads_apart`), else 1. [-]
+    Limits: read once per sequence, whatever q is, but for g.
     Source: own derivation: the entries that a kernel must read, each once.
     """
     # Queries that choose for themselves read more together than one would, but never more than there is.
     return B * (
-        (np.minimum(np.minimum((c + q) / r, w) * n_q, (c + q) / r) + np.minimum(c + q, w_local)) * e * b / s
-        + (c + q) / r * e_index
+        (np.minimum(np.minimum((c + q) / r, w) * n_q, (c + q) / r) + np.minimum(c + q, w_local)) * g * e * b / s
+        + (c + q) / r * e_idx
     )
 
 

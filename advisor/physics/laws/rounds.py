@@ -38,6 +38,22 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
     return n * c_d
 
 
+def waiting_for_the_last(s: Floats, g: Floats, e: Floats, r: Floats) -> Floats:
+    """Time of a batch that starts together and ends with its slowest sequence, over that of a steady batch.
+
+    w = 1 + s × g × e × r
+
+    s: spread of the chance that a draft is accepted, between sequences, over its mean. [-]
+    g: growth of the accepted length with that chance, d ln AL / d ln alpha. [-]
+    e: how far the slowest of B is expected from the mean, in standard deviations. [-]
+    r: a round of one sequence over a round of all, both of kernels. [-]
+    Limits: 1 for one sequence, and without drafting, where all of one length end together.
+    Source: own derivation: T(b) = T(0) + b t, so what waits is T(0) alone, for s g e more rounds than the mean;
+      docs/decisions/0036-heads-hosts-last-sequences.md.
+    """
+    return 1 + s * g * e * r
+
+
 def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     """Reading the cache again for further tokens of one sequence.
 

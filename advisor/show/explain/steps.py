@@ -414,7 +414,8 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
         title = "Cache read by one layer"
         sparse = mixer.kind == "sparse"
         note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
-        reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_index": Quantity(core.read["e_index"], "B")}
+        note = note if np.max(core.read["g"]) == 1 else "Read for each query head of a group where tokens are verified."
+        reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_idx": Quantity(core.read["e_idx"], "B")}
     read_bytes = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     part: Part = "latent attention" if mixer.kind in ("mla", "sparse") and run.costs.mla is not None else "attention"
     part = "recurrent state" if mixer.kind == "linear" and run.costs.state is not None else part

@@ -41,11 +41,24 @@ from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
-from advisor.show.report.document import EngineSetup, Setting
 from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
 from advisor.text import printable
+
+
+@dataclass(frozen=True)
+class EngineSetup:
+    """Command and files with which one engine runs the schedule, or why it cannot."""
+
+    engine: str
+    launch_line: str = ""
+    config_json: str = ""
+    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
+    file_name: str = ""
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+    """The other fields are then empty."""
 
 
 def engine_setups(
@@ -192,7 +205,8 @@ class Report:
     checks: tuple[CheckCommand, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
     question: str
-    settings: tuple[Setting, ...]
+    settings: Mapping[str, str]
+    """The scenario for readers, by label."""
     verdict: str
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -260,7 +274,7 @@ def build_report(
         engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
         checks=check_steps(advice, served_model, draft_model),
         question=_question(advice),
-        settings=scenario_settings(advice),
+        settings=setting_lines(advice.setup),
         verdict=printable(advice.recommendation.verdict),
         assumptions=_assumptions(setup),
         warnings=tuple(printable(text) for text in advice.warnings),
@@ -289,11 +303,6 @@ def _question(advice: Advice) -> str:
         f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
         f"batch {scenario.batch_size:,}, and how many tokens K?"
     )
-
-
-def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
-    """Settings of the scenario, as a reader sees them."""
-    return tuple(Setting(label=label, value=value) for label, value in setting_lines(advice.setup).items())
 
 
 def _assumptions(setup: Setup) -> tuple[str, ...]:

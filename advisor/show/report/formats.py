@@ -1,9 +1,10 @@
-"""The formats of a report: report in, bytes out; the JSON document is filled here and nowhere else."""
+"""The formats of a report: report in, bytes out; the JSON document is filled here, by docs/report.schema.json."""
 
 from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import re
 from functools import lru_cache
 from importlib.resources import files
@@ -16,12 +17,11 @@ from advisor.answers.best_k import range_values
 from advisor.answers.by_batch import context_values
 from advisor.answers.explore.changes import DesignStanding
 from advisor.predict.curve import curve_rows
-from advisor.predict.scenario import Scenario
+from advisor.predict.scenario import SCHEMA_VERSION, Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.explain.steps import step_text
 from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
-from advisor.show.report.document import DiagnosisSection, ReportDocument, UsedConstant
 from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
 from advisor.show.report.sections import (
     cited_works,
@@ -156,7 +156,7 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     if form == "md":
         return to_markdown(report).encode()
     if form == "json":
-        return (document_of(report).model_dump_json(indent=2) + "\n").encode()
+        return (json.dumps(document_of(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
     if form == "csv":
         rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
         return csv_text(list(rows[0]), rows).encode()
@@ -169,11 +169,18 @@ def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
     return f"advice-{named}{date}-{scenario.hash}.{form}"
 
 
-def document_of(report: Report) -> ReportDocument:
-    """The JSON report: floats with six significant digits."""
+def document_of(report: Report) -> dict[str, Any]:
+    """The JSON report as JSON types, by docs/report.schema.json.
+
+    Floats have six significant digits, but those of the scenario and of constants. Same scenario, data, package
+    versions and date: the same document. None of a section: not asked for or looked up.
+    """
     advice, answer = report.advice, answer_values(report.advice)
-    same = ("share_query", "question", "verdict", "engines", "assumptions", "warnings", "sources", "versions")
-    values = {name: getattr(report, name) for name in same} | {
+    values = {
+        "share_query": report.share_query,
+        "question": report.question,
+        "settings": [{"label": label, "value": value} for label, value in report.settings.items()],
+        "verdict": report.verdict,
         "answer": answer
         | {"because": printable(answer["because"]), "band_level": advice.band_level}
         | {"largest_batch_that_fits": advice.setup.memory.largest_batch},
@@ -183,9 +190,12 @@ def document_of(report: Report) -> ReportDocument:
         "curve": _curve(report),
         "schedule": [range_values(item) for item in advice.k_by_batch],
         "k_by_context": if_any(context_values, report.k_by_context),
+        "engines": report.engines,
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": accepted_lengths(advice.setup.acceptance).records(),
+        "assumptions": report.assumptions,
+        "warnings": report.warnings,
         "limits": LIMITS,
         "validation": None if report.validation is None else Table(ERRORS, [*report.validation.items()]).records(),
         "design": if_any(_design, report.standing),
@@ -204,22 +214,26 @@ def document_of(report: Report) -> ReportDocument:
             for step in shown_steps(advice)
         ],
         "cited": [{"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)],
+        "sources": report.sources,
+        "versions": report.versions,
     }
-    return ReportDocument(
-        date=report.date,
-        scenario=report.scenario,
-        scenario_hash=report.scenario.hash,
-        settings=report.settings,
-        constants=tuple(UsedConstant(**one) for one in Table(NAMED, [*report.constants.items()]).records()),
+    constants = Table(NAMED, [*report.constants.items()]).records()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "date": report.date.isoformat(),
+        "scenario": report.scenario.model_dump(mode="json"),
+        "scenario_hash": report.scenario.hash,
         **json_values(values),
-    )
+        "constants": [constant | {"date": constant["date"].isoformat()} for constant in constants],
+    }
 
 
 def _curve(report: Report) -> list[dict[str, Any]]:
     """Points of the curve with their components apart."""
     parts = {f"{name}_ms": name for name in report.advice.curve.round_components}
     return [
-        {name: value for name, value in row.items() if name not in parts}
+        {"ttft_ms": None}
+        | {name: value for name, value in row.items() if name not in parts}
         | {"components_ms": {name: row[column] for column, name in parts.items()}}
         for row in curve_rows(report.advice.curve)
     ]
@@ -235,7 +249,7 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
 
 
 def _diagnosis(view: DiagnosisView) -> dict[str, Any]:
-    names = DiagnosisSection.model_fields
-    return {name: value for name, value in vars(view).items() if name in names} | {
+    names = ("verdict", "sentence", "findings", "more")
+    return {name: getattr(view, name) for name in names} | {
         "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged]
     }

@@ -87,7 +87,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
-    settings = [(item.label, item.value) for item in report.settings]
+    settings = list(report.settings.items())
     lengths = table_block(accepted_lengths(report.advice.setup.acceptance, 1), "Accepted length, bonus token included.")
     found: tuple[tuple[str, Iterable[Block] | None], ...] = (
         ("Question", (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll")))),
