@@ -107,13 +107,28 @@ def test_an_engine_that_does_not_start_says_why(engine: Path, monkeypatch: pytes
     assert {row["status"] for row in table(engine)} == {"skipped"}
 
 
-@pytest.mark.parametrize(("fault", "status"), [("one_expert", "routing"), ("no_k", "drafts")])
+@pytest.mark.parametrize("fault", ["", "graph"])
+def test_long_prompts_are_read_in_chunks_and_no_sequence_ends_before_its_timed_steps(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    chunks = {"max_num_batched_tokens": 48}
+    measure(plan(batches=(4, 8), contexts=(64,), repeats=1, engine_args=chunks), engine)
+    for row in table(engine):
+        tokens = int(row["batch_size"]) * (int(row["draft_tokens_k"]) + 1)
+        assert row["status"] in ("ok", "noisy"), row["notes"]
+        assert float(row["tokens_in_step"]) == tokens
+        assert float(row["touched_experts"]) == pytest.approx(float(row["touched_law"]), rel=0.1)
+
+
+@pytest.mark.parametrize(("fault", "status"), [("one_expert", "routing"), ("no_k", "drafts"), ("ends", "drafts")])
 def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
     engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
 ) -> None:
     monkeypatch.setenv("FAULT", fault)
     measure(plan(batches=(4,), drafts=(0, 3), repeats=1), engine)
     assert table(engine)[1]["status"] == status
+    assert fault != "ends" or "did not have all 4 sequences decoding" in table(engine)[1]["notes"]
 
 
 def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:

@@ -293,6 +293,7 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
         "tokens_in_step": float(np.median([line["tokens"] for line in repeats])),
         "touched_experts": float(np.mean(touched)) if touched else None,
         "touched_law": law or None,
+        "short": sum(line.get("short", 0) for line in repeats),
         "n_steps": sum(len(line["times"]) for line in repeats),
         "n_repeats": len(repeats),
     }
@@ -325,6 +326,7 @@ def _carried(one: Mapping[str, Any], other: Mapping[str, Any], far: float) -> di
         "times": [float(time) for time in times + far * (others - times)],
         "prefill_s": one["prefill_s"] + far * (other["prefill_s"] - one["prefill_s"]),
         "touched": [*one["touched"], *other["touched"]],
+        "short": one.get("short", 0) + other.get("short", 0),
     } | {name: (one[name] + other[name]) / 2 for name in ("tokens", "accepted", "context")}
 
 
@@ -371,6 +373,9 @@ def _controls(lines: list[Mapping[str, Any]], ids: set[str]) -> tuple[list[float
 
 def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
     """The cell's status, worst first, and in words why."""
+    if facts["short"]:
+        few = f"{facts['short']} of {facts['n_steps']} timed steps did not have all {cell.batch} sequences decoding"
+        return {"status": "drafts", "notes": f"{few}: give the engine more cache, or fewer or shorter sequences"}
     if facts["tokens_in_step"] != cell.tokens:
         ran = f"the engine ran {facts['tokens_in_step']:g} tokens in a step, {cell.tokens} were meant"
         return {"status": "drafts", "notes": ran}
