@@ -226,6 +226,9 @@ def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(off: 
     facts = cell_facts(asked, Cell(1, 3, 16), done)
     assert facts["status"] == status, facts["notes"]
     assert facts["step_time_s"] == pytest.approx(17e-3, rel=0.15)
+    finish(asked, done := list[Any](), lambda one: (9e-3 if one.layers == 2 else 4e-3) * (1 + 9 * (one.control >= 0)))
+    facts = cell_facts(asked, Cell(1, 3, 16), done)
+    assert (facts["status"], facts["time_p10_s"]) == ("noisy", None), "a line that falls below 0"
     assert asked.depth_note == "line through the first 2 and 4 of 8 layers"
 
 
@@ -310,6 +313,17 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
     for depths in ((0, 1), (2, 3), (1,)):
         with pytest.raises(ProfilingError, match="this model has 3; give two depths below all"):
             replace(plan(), model=whole, depths=depths)
+    many = CONFIG | {"num_hidden_layers": 12}
+    for keys, depths, would_do in (
+        ({"first_k_dense_replace": 3}, (2, 5), "3,5"),
+        ({"decoder_sparse_step": 2}, (2, 5), "1,3"),
+        ({"layer_types": ["full", "linear", "linear"] * 4}, (2, 4), "1,4"),
+    ):
+        with pytest.raises(
+            ProfilingError, match=f"not of the kinds, in those shares, of the rest; {would_do} would do"
+        ):
+            replace(plan(), model=many | keys, depths=depths)
+        replace(plan(), model=many | keys, depths=tuple(map(int, would_do.split(","))))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -35,6 +36,13 @@ CONTROLS = 3
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 """Keys of a config.json that count its layers, the first that is there."""
+FIRST_DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
+"""Keys that count the first layers, which have no experts."""
+PERIODS = (
+    *("decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step", "full_attention_interval"),
+    *("sliding_window_pattern", "attn_layer_period", "expert_layer_period"),
+)
+"""Keys that say after how many layers their kinds come again."""
 
 
 @dataclass(frozen=True, order=True)
@@ -198,6 +206,32 @@ def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
     return {**config, part: block} if part else block
 
 
+def uneven_depths(config: Mapping[str, Any], depths: tuple[int, int]) -> str:
+    """Why a line through two depths misses the whole, in words: the layers between them are not of the rest's kinds.
+
+    "" where they are, to less than one layer of each kind.
+    """
+    part, whole = layer_block(config)[0], n_layers(config)
+    block = config[part] if part else config
+    dense = next((int(block[key]) for key in FIRST_DENSE if isinstance(block.get(key), int)), 0)
+    only = block.get("mlp_only_layers") or ()
+    periods = [block[key] for key in PERIODS if isinstance(block.get(key), int) and block[key] > 1]
+    lists = [value for value in block.values() if isinstance(value, list) and len(value) == whole]
+    kinds = [
+        (at < dense, at in only, *(at % period for period in periods), *(str(value[at]) for value in lists))
+        for at in range(whole)
+    ]
+
+    def off(few: int, many: int) -> bool:
+        far, between, rest = (whole - few) / (many - few), Counter(kinds[few:many]), Counter(kinds[few:])
+        return any(abs(far * between[kind] - rest[kind]) >= 1 for kind in rest | between)
+
+    if not off(*depths):
+        return ""
+    fits = next((f"{a},{b}" for b in range(3, whole) for a in range(b - 2, 0, -1) if not off(a, b)), "none of them")
+    return f"the layers between them are not of the kinds, in those shares, of the rest; {fits} would do"
+
+
 def control_of(cells: Iterable[Cell]) -> Cell:
     """The cell measured again and again: fewest drafts, middle batch, shortest context.
 
@@ -226,6 +260,8 @@ def _problem(plan: Plan) -> str:
     if plan.depths and not (len(plan.depths) == 2 and 0 < plan.depths[0] < plan.depths[1] < whole):
         has = f"this model has {whole}" if whole else f"its config has none of {', '.join(LAYER_COUNTS)}"
         return f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, e.g. 2,4"
+    if plan.depths and (uneven := uneven_depths(plan.model, (plan.depths[0], plan.depths[1]))):
+        return f"--layers {','.join(map(str, plan.depths))}: {uneven}"
     if plan.depths and plan.checkpoint:
         return "--layers goes with made-up weights alone: leave out --routing natural"
     if plan.repeats < 1 or plan.steps < 1:
@@ -299,7 +335,9 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
         "n_steps": sum(len(line["times"]) for line in repeats),
         "n_repeats": len(repeats),
     }
-    return facts | _status(plan, cell, facts)
+    told = _status(plan, cell, facts)
+    # A line through two disturbed steps may fall below 0, which is no time.
+    return {name: None if name == "time_p10_s" and value <= 0 else value for name, value in facts.items()} | told
 
 
 def _at_whole(plan: Plan, lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
