@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import yaml
 
+from advisor.catalog.routing_presets import load_routing_preset, own_routing
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.touched_experts import touched_experts
 from advisor.profiling.device import ProfilingError
@@ -105,6 +107,8 @@ def test_an_engine_that_does_not_start_says_why(engine: Path, monkeypatch: pytes
     outcome = measure(plan(), engine)
     assert outcome.status == "failed"
     assert "no device to be found" in outcome.reasons[0]
+    (next_step,) = command._next(plan(), outcome, "advisor", ["--output", "x"])
+    assert next_step.endswith("engine.log says more), then: advisor profile --output x --resume")
     assert {row["status"] for row in table(engine)} == {"skipped"}
 
 
@@ -232,6 +236,15 @@ def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(off: 
     assert asked.depth_note == "line through the first 2 and 4 of 8 layers"
 
 
+def test_ctrl_c_before_the_engine_begins_is_no_traceback(
+    engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "hardware", Mock(side_effect=KeyboardInterrupt))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    assert main(["--engine", "vllm", "--model", str(tmp_path), "--output", str(engine)]) == 3
+    assert "stopped before the engine began; the same command" in capsys.readouterr().err
+
+
 def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
     asked = plan(batches=(1, 2, 4, 8), drafts=(0, 1, 3))
     rounds = [asked.round(number, asked.cells) for number in range(2)]
@@ -255,12 +268,16 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
     assert len(counts) == 100
     assert np.mean(counts) == pytest.approx(ours, rel=0.03)
     assert strategy.law() == pytest.approx(ours, rel=0.03)
+    assert routing == "uniform" or own_routing(
+        command.own_routing(routing), load_routing_preset("class-fine-no-shared")
+    )
 
 
 def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "hardware", lambda _python: '{"name": "made up"}')
+    rates = (json.dumps({"bandwidth_bytes_per_s": b, "peak_flops_per_s": {"bf16": 7e11}}) for b in (4e10, 3e10))
+    monkeypatch.setattr(command, "hardware", lambda _python: next(rates))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8")
     asked = ["--engine", "vllm", "--model", str(tmp_path), "--batches", "1,4", "--k", "0,3", "--context", "16"]
     for more, repeats in (([], 3), (["--layers", "2,4"], 5)):
@@ -270,7 +287,8 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     assert main([*asked, "--budget-s", "0.01"]) == 3
     said = capsys.readouterr().out
     assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.05 s, at most 0; rows on the line through" in said
-    assert "`fit` needs 3 cells that are ok: --resume with more --budget-s measures the rest" in said
+    assert "`fit` needs 3 cells that are ok: measure the rest, with more --budget-s" in said
+    assert said.endswith(f"python -m advisor profile {' '.join(asked)} --budget-s 0.01 --resume\n")
     for name, all_pass in (("NOISE_LIMIT", 1e9), ("FASTEST", (-1e9, 1e9))):
         monkeypatch.setattr(engine_plan, name, all_pass)
     assert main([*asked, "--resume"]) == 0
@@ -278,14 +296,17 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     assert "engine started; eager: this engine has no graphs on a processor" in said
     assert re.search(r"r0:b\S+; about \d+ s left", said)
     *printed, head, curve, fit = said.splitlines()[-7:]
-    assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 --output {engine}-eagle3")
+    own = f"--hardware {engine}/hardware.json"
+    assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 {own} --output {engine}-eagle3")
+    assert "of the run's start, which stand: copy x0.75, bf16 product x1.00 (hardware-resumed.json)" in said
+    assert ["4" in (engine / f"hardware{file}.json").read_text() for file in ("", "-resumed")] == [True, False]
     assert printed[0].startswith("measured steps [ms]")
     assert printed[1].split() == ["batch", "plain", "K=3"]
     assert [len(line.split()) for line in printed[2:]] == [4, 4], "batch, plain step, round and its ratio"
     assert fit.endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
     read = table(engine)
     context = f"--context {round(float(read[0]['context_tokens']))} "
-    named = (f"--model {engine}/config.json", f"--hardware {engine}/hardware.json", "--accepted-length 2@3", context)
+    named = (f"--model {engine}/config.json", own, "--accepted-length 2@3", context)
     assert all(part in curve for part in named)
     assert {row["notes"] for row in read} == {"line through the first 2 and 4 of 8 layers"}
     for row in read:
@@ -330,6 +351,8 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
     ("options", "said"),
     [
         (["--k", "a"], "whole numbers"),
+        (["--engine", "sglang", "--model", ""], "for SGLang run `python -m sglang.bench_one_batch_server"),
+        (["--model", ""], "give --model, a config.json or its folder"),
         (["--routing", "skewed"], "advisor trace"),
         (["--routing", "natural"], "real weights"),
         (["--drafter", "medusa"], "is not one of"),
