@@ -24,7 +24,7 @@ from advisor.profiling.device import ProfilingError
 from advisor.profiling.engine import command, runner
 from advisor.profiling.engine import plan as engine_plan
 from advisor.profiling.engine.child import Strategy
-from advisor.profiling.engine.command import main
+from advisor.profiling.engine.command import SOURCE, main
 from advisor.profiling.engine.plan import Cell, Plan, Work, cell_facts, routing_parameters, shallower
 from tests.profiling import fake_engine
 
@@ -276,7 +276,9 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
 def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = (json.dumps({"bandwidth_bytes_per_s": b, "peak_flops_per_s": {"bf16": 7e11}}) for b in (4e10, 3e10))
+    rates = (
+        json.dumps({"bandwidth_bytes_per_s": b, "peak_flops_per_s": {"bf16": 7}, "source": SOURCE}) for b in (40, 30)
+    )
     monkeypatch.setattr(command, "hardware", lambda _python: next(rates))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8")
     asked = ["--engine", "vllm", "--model", str(tmp_path), "--batches", "1,4", "--k", "0,3", "--context", "16"]
@@ -299,7 +301,7 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     own = f"--hardware {engine}/hardware.json"
     assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 {own} --output {engine}-eagle3")
     assert "of the run's start, which stand: copy x0.75, bf16 product x1.00 (hardware-resumed.json)" in said
-    assert ["4" in (engine / f"hardware{file}.json").read_text() for file in ("", "-resumed")] == [True, False]
+    assert ["40" in (engine / f"hardware{file}.json").read_text() for file in ("", "-resumed")] == [True, False]
     assert printed[0].startswith("measured steps [ms]")
     assert printed[1].split() == ["batch", "plain", "K=3"]
     assert [len(line.split()) for line in printed[2:]] == [4, 4], "batch, plain step, round and its ratio"

@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,8 @@ class Engine:
         import vllm
 
         self.plan, self.strategy = plan, strategy
-        self.longest = min(max(cell.context + most_tokens(plan, cell) for cell in plan.cells), _positions(plan.model))
+        positions = layer_block(plan.model)[1].get("max_position_embeddings") or sys.maxsize
+        self.longest = min(positions, max(cell.context + most_tokens(plan, cell) for cell in plan.cells))
         arguments: dict[str, Any] = {
             "model": plan.checkpoint or str(folder / f"model{layers or ''}"),
             "load_format": "auto" if plan.checkpoint else "dummy",
@@ -324,12 +325,6 @@ def most_tokens(plan: Plan, cell: Cell) -> int:
     chunk = int(plan.engine_args.get("max_num_batched_tokens", LEAST_CHUNK))
     reading = math.ceil(cell.batch * cell.context / max(chunk - cell.tokens, chunk // 4, 1))
     return (reading + WARM_STEPS + plan.steps + 4) * (cell.n_draft + 1)
-
-
-def _positions(config: Mapping[str, Any]) -> int:
-    """Longest sequence that the model's config allows, else any. [tokens]"""
-    part = layer_block(config)[0]
-    return int((config[part] if part else config).get("max_position_embeddings") or sys.maxsize)
 
 
 def _reach(thing: Any, path: str) -> Any:

@@ -39,6 +39,9 @@ print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / be
 """Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
 
 
+SOURCE = "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
+
+
 def hardware(python: str) -> str:
     """JSON of this machine as an accelerator, its two rates measured by the engine's torch.
 
@@ -61,7 +64,7 @@ def hardware(python: str) -> str:
             "memory_bytes": float(pages["MemTotal"]) * 1024,
             "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
             "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
-            "source": "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12",
+            "source": SOURCE,
             "date": dt.date.today().isoformat(),
         },
         indent=1,
@@ -206,7 +209,7 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
 
 
 def own_routing(text: str) -> str:
-    """A routing as the rows hold it and `fit` reads it: three parameters without bands get bands of no width."""
+    """A routing as the rows hold it and `fit` reads it: parameters without bands get some of no width."""
     routing_parameters(text)
     return re.sub(r"(?<![^,])([^,/]+)(?![^,])", r"\1/\1/\1", text) if "," in text else text
 
@@ -242,35 +245,34 @@ def _price(plan: Plan, budget_s: float) -> str:
 
 
 def _hardware(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, str]:
-    """The accelerator's JSON by the name of its file: as given, or this processor's, measured now.
-
-    A resumed run keeps the rates of its start, to which its rows belong. Those of now stand in a file beside.
-    """
+    """The accelerator's JSON as given, or this processor's; after a resume, in a file of its own, that of now."""
     kept = options.output / "hardware.json"
     try:
-        if options.hardware:
-            return {kept.name: Path(options.hardware).read_text(encoding="utf-8")}
-        was = json.loads(kept.read_text(encoding="utf-8")) if options.resume and kept.exists() else None
+        path = Path(options.hardware) if options.hardware else kept if options.resume and kept.exists() else None
+        was = path.read_text(encoding="utf-8") if path else ""
     except (OSError, ValueError) as error:
-        raise ProfilingError(f"--hardware {options.hardware or kept} cannot be read: {error}") from error
+        raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
+    if was and (options.hardware or SOURCE not in was):
+        return {kept.name: was}
     now = hardware(options.engine_python)
-    if was is None:
+    if not was:
         return {kept.name: now}
-    pairs = [(was["bandwidth_bytes_per_s"], "copy"), (was["peak_flops_per_s"]["bf16"], "bf16 product")]
-    found = json.loads(now)
-    rates = (found["bandwidth_bytes_per_s"], found["peak_flops_per_s"]["bf16"])
-    drift = ", ".join(f"{what} x{rate / before:.2f}" for (before, what), rate in zip(pairs, rates, strict=True))
+    (copy, product), (copies, products) = map(_rates, (was, now))
+    drift = f"copy x{copies / copy:.2f}, bf16 product x{products / product:.2f}"
     say(f"this processor's rates against those of the run's start, which stand: {drift} (hardware-resumed.json)")
     return {"hardware-resumed.json": now}
+
+
+def _rates(document: str) -> tuple[float, float]:
+    read = json.loads(document)
+    return read["bandwidth_bytes_per_s"], read["peak_flops_per_s"]["bf16"]
 
 
 def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> list[str]:
     """The commands that put a run to use, or what stands in the way of it."""
     out = shlex.quote(outcome.out_dir)
     again = f"{program} profile {shlex.join([*_without(typed), '--resume'])}"
-    if any(
-        "stopped on request" not in why and ("did not start" in why or "given up" in why) for why in outcome.reasons
-    ):
+    if re.search(r"did not start(?!: it was stopped)|given up", " ".join(outcome.reasons)):
         return [f"mend what stands above ({out}/engine.log says more), then: {again}"]
     if outcome.counts.get("ok", 0) < LEAST_ROWS:
         if outcome.counts.get("noisy"):

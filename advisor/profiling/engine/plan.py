@@ -36,8 +36,6 @@ CONTROLS = 3
 
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 """Keys of a config.json that count its layers, the first that is there."""
-FIRST_DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
-"""Keys that count the first layers, which have no experts."""
 PERIODS = (
     *("decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step", "full_attention_interval"),
     *("sliding_window_pattern", "attn_layer_period", "expert_layer_period"),
@@ -184,41 +182,36 @@ class Plan:
         return []
 
 
-def layer_block(config: Mapping[str, Any]) -> tuple[str, str]:
-    """(key of the config's part that counts layers, or "", key of the count, or "")."""
+def layer_block(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """(key of the config's part that describes its layers, or "", that part)."""
     part = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), "")
-    block = config[part] if part else config
-    return part, next((key for key in LAYER_COUNTS if isinstance(block.get(key), int)), "")
+    return part, config[part] if part else config
 
 
 def n_layers(config: Mapping[str, Any]) -> int:
     """Layers of a config.json. 0 where it does not say. [-]"""
-    part, count = layer_block(config)
-    return int((config[part] if part else config)[count]) if count else 0
+    block = layer_block(config)[1]
+    return next((block[key] for key in LAYER_COUNTS if isinstance(block.get(key), int)), 0)
 
 
 def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
     """The config.json of the model's first layers."""
-    part, whole = layer_block(config)[0], n_layers(config)
-    block = dict(config[part] if part else config)
-    block |= {key: depth for key in LAYER_COUNTS if isinstance(block.get(key), int)}
+    (part, given), whole = layer_block(config), n_layers(config)
+    block = dict(given) | {key: depth for key in LAYER_COUNTS if isinstance(given.get(key), int)}
     block |= {key: value[:depth] for key, value in block.items() if isinstance(value, list) and len(value) == whole}
     return {**config, part: block} if part else block
 
 
-def uneven_depths(config: Mapping[str, Any], depths: tuple[int, int]) -> str:
-    """Why a line through two depths misses the whole, in words: the layers between them are not of the rest's kinds.
-
-    "" where they are, to less than one layer of each kind.
-    """
-    part, whole = layer_block(config)[0], n_layers(config)
-    block = config[part] if part else config
-    dense = next((int(block[key]) for key in FIRST_DENSE if isinstance(block.get(key), int)), 0)
+def uneven_depths(config: Mapping[str, Any], few: int, many: int) -> str:
+    """Words on two depths whose line misses the whole. "" where the layers between have the rest's shares of kinds."""
+    block, whole = layer_block(config)[1], n_layers(config)
+    said = {key: value for key, value in block.items() if isinstance(value, int)}
+    marks = [value for value in block.values() if isinstance(value, list) and len(value) == whole]
     only = block.get("mlp_only_layers") or ()
-    periods = [block[key] for key in PERIODS if isinstance(block.get(key), int) and block[key] > 1]
-    lists = [value for value in block.values() if isinstance(value, list) and len(value) == whole]
+    dense = said.get("first_k_dense_replace", 0)
+    after = [key for key in PERIODS if said.get(key, 0) > 0]
     kinds = [
-        (at < dense, at in only, *(at % period for period in periods), *(str(value[at]) for value in lists))
+        (at < dense, at in only, *(at % said[key] for key in after), *(str(mark[at]) for mark in marks))
         for at in range(whole)
     ]
 
@@ -226,10 +219,9 @@ def uneven_depths(config: Mapping[str, Any], depths: tuple[int, int]) -> str:
         far, between, rest = (whole - few) / (many - few), Counter(kinds[few:many]), Counter(kinds[few:])
         return any(abs(far * between[kind] - rest[kind]) >= 1 for kind in rest | between)
 
-    if not off(*depths):
-        return ""
     fits = next((f"{a},{b}" for b in range(3, whole) for a in range(b - 2, 0, -1) if not off(a, b)), "none of them")
-    return f"the layers between them are not of the kinds, in those shares, of the rest; {fits} would do"
+    why = f"the layers between them are not of the kinds, in those shares, of the rest; {fits} would do"
+    return why if off(few, many) else ""
 
 
 def control_of(cells: Iterable[Cell]) -> Cell:
@@ -260,7 +252,7 @@ def _problem(plan: Plan) -> str:
     if plan.depths and not (len(plan.depths) == 2 and 0 < plan.depths[0] < plan.depths[1] < whole):
         has = f"this model has {whole}" if whole else f"its config has none of {', '.join(LAYER_COUNTS)}"
         return f"--layers {','.join(map(str, plan.depths))}: {has}; give two depths below all, e.g. 2,4"
-    if plan.depths and (uneven := uneven_depths(plan.model, (plan.depths[0], plan.depths[1]))):
+    if plan.depths and (uneven := uneven_depths(plan.model, *plan.depths)):
         return f"--layers {','.join(map(str, plan.depths))}: {uneven}"
     if plan.depths and plan.checkpoint:
         return "--layers goes with made-up weights alone: leave out --routing natural"
