@@ -113,7 +113,6 @@ class RoutingSimulator:
     def register_strategy(cls, name, strategy):
         assert os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] == name
         if os.environ.get("FAULT") == "one_expert":
-            take = lambda table, tokens: [table.place.__iadd__(tokens), table.rows[:1].repeat(tokens, 0)][1]
             drawn = strategy._draw
             strategy._draw = lambda shape: drawn(shape)[:1].repeat(8192, 0)
         cls.strategy = strategy

@@ -188,9 +188,7 @@ class Engine:
             arguments["gpu_memory_utilization"] = MEMORY_SHARE / len(plan.engines)
         on_processor = _reach(vllm, "platforms.current_platform.is_cpu")
         if strategy is not None and on_processor and on_processor():
-            arguments["enforce_eager"] = (
-                True  # compiled there, a step cannot go through Python, where experts are dealt
-            )
+            arguments["enforce_eager"] = True  # compiled there, a step does not go through Python, which deals experts
         config = speculative_config(plan, str(folder / f"head{layers or ''}"))
         if config is not None:
             arguments["speculative_config"] = config

@@ -103,14 +103,8 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
     parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
-    parse.add_argument(
-        "--hardware",
-        default="",
-        help="accelerator id of the rows, or a path to its JSON; of a processor it is measured first",
-    )
-    parse.add_argument(
-        "--budget-s", type=float, default=270.0, help="no new repeat after this time [s] [default: %(default)s]"
-    )
+    parse.add_argument("--hardware", default="", help="accelerator's id or JSON; a processor's is measured first")
+    parse.add_argument("--budget-s", type=float, default=270.0, help="no new repeat after it [s] [default: 270]")
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
     parse.add_argument("--output", type=Path, help="folder for the results; new, unless --resume")
     parse.add_argument("--resume", action="store_true", help="measure what is left of the run in --output")
@@ -255,17 +249,9 @@ def _hardware(options: argparse.Namespace, say: Callable[[str], None]) -> dict[s
     if was and (options.hardware or SOURCE not in was):
         return {kept.name: was}
     now = hardware(options.engine_python)
-    if not was:
-        return {kept.name: now}
-    (copy, product), (copies, products) = map(_rates, (was, now))
-    drift = f"copy x{copies / copy:.2f}, bf16 product x{products / product:.2f}"
-    say(f"this processor's rates against those of the run's start, which stand: {drift} (hardware-resumed.json)")
-    return {"hardware-resumed.json": now}
-
-
-def _rates(document: str) -> tuple[float, float]:
-    read = json.loads(document)
-    return read["bandwidth_bytes_per_s"], read["peak_flops_per_s"]["bf16"]
+    if was:
+        say("this processor's rates: those of the start stand, those of now are in hardware-resumed.json")
+    return {"hardware-resumed.json" if was else kept.name: now}
 
 
 def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> list[str]:
