@@ -93,8 +93,9 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
             out.print_next({"with your own values": ["ingest", *retyped(), *lacks]})
             return
         words = retyped(*_OF_FIT)
-        further = {"what these runs change": ["fit", *words, *_TO_REFIT], "beside the model": ["validate", *words]}
-        out.print_next({what: command for what, command in further.items() if any(used for used, _ in usable)})
+        if any(used for used, _ in usable):
+            further = {"what these runs change": ["fit", *words, *_TO_REFIT], "beside the model": ["validate", *words]}
+            out.print_next(further)
 
 
 def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[dict[str, str]]]:

@@ -78,11 +78,15 @@ def curve_of(folder):
     return ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
 
 
-def test_a_run_without_rows_to_fit_says_so(tmp_path):
+def test_a_run_without_rows_to_fit_says_so(tmp_path, capsys):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     (folder / "data.csv").write_text(table.replace(",ok,", ",noisy,"))
     assert rows_of_run(folder).result.rows_refused == 18
+    assert "advisor fit" not in run(capsys, "ingest", folder / "data.csv")[1]
+    asked = ("profile", "--engine", "vllm", "--model", folder, "--plan", "--hardware")
+    assert run(capsys, *asked, "H200")[0] == 0
+    assert "'nosuchgpu' is not one of the" in run(capsys, *asked, "nosuchgpu")[2]
     with pytest.raises(AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"):
         use_of_run(folder)
 
