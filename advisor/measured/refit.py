@@ -287,7 +287,7 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        own, ran = point.scenario.hardware_json, _ran(point)  # of like figures and modes
+        own, ran = point.scenario.hardware_json, _ran_text(point)  # of like figures and modes
         key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, ran)
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
@@ -308,15 +308,12 @@ _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend)=[^;]+")
 """And what the notes of a run's rows say of it besides."""
 
 
-def _ran(point: Point) -> str:
-    """How a row ran where it says so, `captured=0, async_scheduling=1, runner=V1`."""
+def _ran_text(point: Point) -> str:
+    """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
     stated = ((name, number(point.row, name)) for name in _RAN)
     said = [f"{name}={value:g}" for name, value in stated if value is not None]
-    return ", ".join([*said, *_RAN_NOTED.findall(str(point.row.get("notes") or ""))])
-
-
-def _ran_text(point: Point) -> str:
-    return f" ({ran})" if (ran := _ran(point)) else ""
+    said += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _too_few(

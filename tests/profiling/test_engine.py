@@ -275,12 +275,12 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
         assert main([*asked, "--output", str(engine)]) == 3
         assert "stopped before the engine began; the same command" in capsys.readouterr().err
     asked += ["--layers", "2,4", "--repeats", "1", "--steps", "3", "--output", str(engine)]
-    assert main([*asked, "--budget-s", "0.01"]) == 3
+    assert main([*asked, "--budget-s", "1e-9"]) == 3
     said = capsys.readouterr().out
     assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.05 s, at most 0; rows on the line through" in said
     assert not (engine / "engine.log").exists(), "no time left starts no engine"
     assert "`fit` needs 3 cells that are ok: measure the rest, with more --budget-s" in said
-    assert said.endswith(f"python -m advisor profile {' '.join(asked)} --budget-s 0.01 --resume\n")
+    assert said.endswith(f"python -m advisor profile {' '.join(asked)} --budget-s 1e-9 --resume\n")
     for name, all_pass in (("NOISE_LIMIT", 1e9), ("FASTEST", (-1e9, 1e9))):
         monkeypatch.setattr(engine_plan, name, all_pass)
     assert main([*asked, "--resume"]) == 0
