@@ -46,7 +46,7 @@ test-engine-live: $(VENV)/.dev-ready .engine-venv/.ready
 
 # That engine alone, for `advisor profile --engine vllm`.
 engine: .engine-venv/.ready
-	@echo 'Done. Next: $(BIN)/python -m advisor profile --engine vllm --model config.json --output my-design'
+	@echo 'Done. Next: $(BIN)/python -m advisor profile --engine vllm --model measurements/engine_cpu_2_k4 --output my-design'
 
 # Ten designs in that engine on this machine's processor, which has to be quiet; again: what is left.
 engine-data-set: $(VENV)/.dev-ready .engine-venv/.ready

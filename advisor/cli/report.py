@@ -30,6 +30,7 @@ from advisor.answers.explore.entrants import ModelFilter, question_of
 from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import view_of as sweep_view
 from advisor.answers.explore.sweep_files import read_sweep_files
+from advisor.catalog.hardware import hardware_named
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli import program
@@ -41,6 +42,7 @@ from advisor.cli.output import json_option, path_option, print_json, progress, s
 from advisor.measured.profiler_runs import engine_python
 from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
+from advisor.physics.hardware import load_hardware
 from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
@@ -195,10 +197,16 @@ def profile(options: tuple[str, ...]) -> None:
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        sys.exit(engine_profiler(options, _engine_config, engine_python() or sys.executable, program()))
+        sys.exit(
+            engine_profiler(options, _engine_config, engine_python() or sys.executable, program(), _check_hardware)
+        )
     if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))
+
+
+def _check_hardware(text: str) -> None:
+    load_hardware(hardware_named(text))
 
 
 def _engine_config(text: str) -> tuple[str, dict[str, Any], str]:

@@ -213,15 +213,16 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
     return _run(name)
 
 
-def start_engine(scenario: Scenario, name: str, config: str | None, batches: str, drafts: str) -> ProfilerRun:
+def start_engine(scenario: Scenario, name: str, config: str | None, grid: tuple[str, str, str]) -> ProfilerRun:
     """Measure steps of a design with the engine that is installed. Raises AdvisorError as `start` does.
 
-    name, config : the design and its config.json's text; None for a shipped model's id.
+    name, config : the design and its config.json's text; None for a shipped model's id. grid : batches, K, contexts.
     """
     runs_folder().mkdir(parents=True, exist_ok=True)
     asked = Path(tempfile.mkdtemp(prefix="asked-", dir=runs_folder()))
     given = {"--model": (name, config), "--hardware": (scenario.hardware_id, scenario.hardware_json)}
-    extra = ["--engine", "vllm", "--engine-python", engine_python(), "--batches", batches, "--k", drafts]
+    extra = ["--engine", "vllm", "--engine-python", engine_python()]
+    extra += [word for pair in zip(("--batches", "--k", "--context"), grid, strict=True) for word in pair]
     for option, (of, text) in given.items():
         file = asked / f"{re.sub(r'[^A-Za-z0-9.]+', '-', of)}.json"
         if text is not None:

@@ -10,6 +10,7 @@ The curve before and after a refit, for one model, drafter and K of the user's p
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -286,8 +287,8 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        own, ran = point.scenario.hardware_json, [number(point.row, name) for name in _RAN]  # of like figures and modes
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, *ran)
+        own, ran = point.scenario.hardware_json, _ran_text(point)  # of like figures and modes
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, ran)
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     selected = max(groups.values(), key=len, default=[])
@@ -303,13 +304,16 @@ def _one_group(
 
 _RAN = ("captured", "async_scheduling")
 """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
+_RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend)=[^;]+")
+"""And what the notes of a run's rows say of it besides."""
 
 
 def _ran_text(point: Point) -> str:
-    """How a row ran where it says so, ` (captured=0, async_scheduling=1)`."""
+    """How a row ran where it says so, ` (captured=0, async_scheduling=1, runner=V1)`."""
     stated = ((name, number(point.row, name)) for name in _RAN)
-    said = ", ".join(f"{name}={value:g}" for name, value in stated if value is not None)
-    return f" ({said})" if said else ""
+    said = [f"{name}={value:g}" for name, value in stated if value is not None]
+    said += _RAN_NOTED.findall(str(point.row.get("notes") or ""))
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _too_few(

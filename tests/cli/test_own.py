@@ -247,7 +247,10 @@ def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(capsys, f
     pd.read_csv(changed).assign(time_p10_s=1.1).to_csv(changed, index=False)
     assert "12 step_time_s of 12 do not go with their time_p10_s" in run(capsys, "ingest", changed)[2]
     pd.read_csv(changed).assign(time_p10_s=[1.1, *[None] * 11]).to_csv(changed, index=False)
-    assert "not to be fitted: time_p10_s is no fastest tenth of steady steps" in run(capsys, "ingest", changed)[1]
+    said = run(capsys, "ingest", changed, "--output", folder / "rest.csv")[1]
+    assert "line 2, step_time_s '0.009" in said
+    assert "not to be fitted: time_p10_s is no fastest tenth of" in said
+    assert (written(folder / "rest.csv")["tokens_in_step"] == 8).all(), "the other rows are as they were"
 
 
 def test_a_refit_is_refused_for_another_accelerator_of_that_name(capsys, folder):

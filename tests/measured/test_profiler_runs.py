@@ -8,6 +8,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from advisor.catalog.adjustment import parse_adjustment
@@ -77,13 +78,27 @@ def curve_of(folder):
     return ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
 
 
-def test_a_run_without_rows_to_fit_says_so(tmp_path):
+def test_a_run_without_rows_to_fit_says_so(tmp_path, capsys):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     (folder / "data.csv").write_text(table.replace(",ok,", ",noisy,"))
     assert rows_of_run(folder).result.rows_refused == 18
+    assert "advisor fit" not in run(capsys, "ingest", folder / "data.csv")[1]
+    asked = ("profile", "--engine", "vllm", "--model", folder, "--plan", "--hardware")
+    assert run(capsys, *asked, "H200")[0] == 0
+    assert "'nosuchgpu' is not one of the" in run(capsys, *asked, "nosuchgpu")[2]
     with pytest.raises(AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"):
         use_of_run(folder)
+
+
+def test_rows_of_another_runner_are_refitted_by_themselves(tmp_path):
+    (folder,) = write(tmp_path, ("k4",))
+    table = pd.read_csv(folder / "data.csv")
+    table["runner"] = ["vllm.V1"] * 12 + ["vllm.V2"] * (len(table) - 12)
+    table.to_csv(folder / "data.csv", index=False)
+    others = [one.reason for one in use_of_run(folder).result.refused if "by itself" in one.reason]
+    assert len(others) in range(1, 7)
+    assert "runner=vllm.V2) is refitted by itself" in others[0]
 
 
 def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path):

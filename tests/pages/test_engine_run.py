@@ -22,7 +22,11 @@ from tools.engine_data_set import DESIGNS, design
 
 pytestmark = pytest.mark.usefixtures("own_runs")
 CONFIG = json.dumps(design(DESIGNS["k4"]))
-SCENARIO = Scenario(model_id="olmoe-1b-7b", hardware_id="h200-sxm", acceptance="2.4@3")
+SCENARIO = Scenario(
+    model_id="olmoe-1b-7b", hardware_id="h200-sxm", acceptance="2.4@3", batch_size=64, context_tokens=900
+)
+GRID = "--batches 1,4,16,64 --context 900"
+"""The batch and the context that the page shows."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +53,10 @@ def measured() -> AppTest:
 def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "engine_python", lambda: "")
     test = opened("measure", **link(SCENARIO))
-    assert "advisor profile --engine vllm --model olmoe-1b-7b --output measured" in [item.value for item in test.code]
+    assert f"advisor profile --engine vllm --model olmoe-1b-7b {GRID} --output measured" in [
+        item.value for item in test.code
+    ]
+    assert "It needs vLLM" in texts(test)
     assert "engine_start" not in {item.key for item in test.button}
 
 
@@ -57,6 +64,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
     monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
     test.text_input(key="engine_batches").set_value("1,4")
+    test.text_input(key="engine_context").set_value("16")
     test.text_input(key="engine_drafts").set_value("0,1").run()
     button(test, "engine_start").click().run()
     assert not test.error
@@ -80,7 +88,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
 
 
 def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words() -> None:
-    profile.start_engine(SCENARIO, "k4", CONFIG, "1,q", "0")
+    profile.start_engine(SCENARIO, "k4", CONFIG, ("1,q", "0", "16"))
     until(over)
     assert "The profiler refused: --batches 1,q: give whole numbers" in texts(opened("measure", **link(SCENARIO)))
 
@@ -100,7 +108,7 @@ def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
 def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def start(_scenario: Scenario, name: str, config: str | None, _batches: str, _drafts: str) -> None:
+    def start(_scenario: Scenario, name: str, config: str | None, _grid: tuple[str, str, str]) -> None:
         asked.extend((name, config or ""))
         raise AdvisorError("a sweep is running on this machine already")
 
@@ -108,6 +116,7 @@ def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> 
     test = opened("design", **link(SCENARIO))
     button(test, "engine_start").click().run()
     assert "already" in test.error[0].value
-    command = f"advisor profile --engine vllm --model {asked[0]}.json --output measured"
+    command = f"advisor profile --engine vllm --model {asked[0]}.json {GRID} --output measured"
     assert command in [item.value for item in test.code]
+    assert f"With {asked[0]}.json, the model's config.json, in this folder." in texts(test)
     assert json.loads(asked[1])["num_hidden_layers"] > 0

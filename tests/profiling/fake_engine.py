@@ -1,7 +1,8 @@
 """A package `vllm` with the interface that `advisor.profiling.engine` drives: steps of known length, faults on demand.
 
 FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch, `one_expert`
-ignores the routing it was given, `no_k` drafts nothing whatever K is. Nothing here was copied from vLLM.
+ignores the routing it was given, `no_k` drafts nothing whatever K is, `ends` ends each sequence at
+two tokens, `graph` replays what a capture holds. Nothing here was copied from vLLM.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ class Logits:
 
 
 class Scheduler:
-    def __init__(self, llm, most):
-        self.llm, self.dynamic_sd_lookup = llm, [most] * 65
+    def __init__(self, llm, most, budget):
+        self.llm, self.dynamic_sd_lookup, self.budget = llm, [most] * 65, budget
 
     def schedule(self):
+        # Sequences that decode first, then as much of the prompts as one step may carry.
         k = 0 if NAME == "no_k" else self.dynamic_sd_lookup[len(self.llm.requests)]
-        tokens = {{n: (k + 1 if len(r.tokens) else len(r.prompt)) for n, r in self.llm.requests.items()}}
-        return Thing(num_scheduled_tokens=tokens)
+        tokens, left = {{}}, self.budget
+        for name, one in sorted(self.llm.requests.items(), key=lambda item: item[1].read < len(item[1].prompt)):
+            tokens[name] = min(left, k + 1 if one.tokens else len(one.prompt) - one.read)
+            left -= tokens[name]
+        return Thing(num_scheduled_tokens={{name: count for name, count in tokens.items() if count}})
 
 
 class LLM:
@@ -44,7 +49,8 @@ class LLM:
             self.layers = json.load(file).get("num_hidden_layers", {LAYERS})
         self.arguments, self.requests, self.llm_engine = arguments, {{}}, self
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
-        self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
+        budget = arguments.get("max_num_batched_tokens", 2048)
+        self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most, budget)))
         self.vllm_config = Thing(
             model_config=Thing(
                 get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=arguments.get("enforce_eager", False)
@@ -54,11 +60,12 @@ class LLM:
         )
 
     def add_request(self, name, prompt, sampling):
-        self.requests[name] = Thing(prompt=prompt["prompt_token_ids"], tokens=[])
+        assert len(prompt["prompt_token_ids"]) + sampling.max_tokens <= self.arguments["max_model_len"]
+        self.requests[name] = Thing(prompt=prompt["prompt_token_ids"], tokens=[], read=0, most=sampling.max_tokens)
 
     def abort_request(self, names):
         for name in names:
-            self.requests.pop(name)
+            self.requests.pop(name, None)
 
     def has_unfinished_requests(self):
         return bool(self.requests)
@@ -75,17 +82,25 @@ class LLM:
                 raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
         for _ in range(self.layers):
             RoutingSimulator.strategy.route_tokens(Logits(tokens, 8), Logits(tokens, {N_EXPERTS}), {N_ACTIVE})
+        if NAME == "graph":  # no call reaches Python: the rows that the table handed out are what is left
+            RoutingSimulator.strategy.calls.clear()
         time.sleep({STEP_S} + {TOKEN_S} * tokens * self.layers / {LAYERS})
-        for name in scheduled:
-            self.requests[name].tokens.append(1)
-        return [
-            Thing(request_id=name, outputs=[Thing(token_ids=list(self.requests[name].tokens))]) for name in scheduled
-        ]
+        said = []
+        for name, count in scheduled.items():
+            one = self.requests[name]
+            one.read += count
+            if one.read >= len(one.prompt):
+                one.tokens.append(1)
+                said.append(Thing(request_id=name, outputs=[Thing(token_ids=list(one.tokens))]))
+            if len(one.tokens) == (2 if NAME == "ends" else one.most):
+                self.requests.pop(name)
+        return said
 
 
 class SamplingParams:
     def __init__(self, max_tokens, ignore_eos, temperature, detokenize):
         assert ignore_eos and max_tokens
+        self.max_tokens = max_tokens
 """
 ROUTER = """
 import os
@@ -98,7 +113,6 @@ class RoutingSimulator:
     def register_strategy(cls, name, strategy):
         assert os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] == name
         if os.environ.get("FAULT") == "one_expert":
-            take = lambda table, tokens: [table.place.__iadd__(tokens), table.rows[:1].repeat(tokens, 0)][1]
             drawn = strategy._draw
             strategy._draw = lambda shape: drawn(shape)[:1].repeat(8192, 0)
         cls.strategy = strategy

@@ -35,6 +35,7 @@ from advisor.measured.readers.base import (
     with_header,
 )
 from advisor.prediction import AdvisorError
+from advisor.profiling.engine.plan import FASTEST
 from advisor.text import counted, number_of
 
 # Our own table (CSV or parquet): the downloadable template, filled in.
@@ -99,8 +100,6 @@ def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -
 # data.csv of `advisor profile --engine`: our own columns, and how each cell went.
 _STEPS_NEEDED = ("status", "step_time_s", "touched_law", "tokens_in_step", "control_ratio", "n_repeats")
 """Columns that only a measured engine's table has."""
-_FASTEST = (0.6, 1.0)
-"""Fastest tenth of a cell's steps over their median: 0.70 to 0.99 in 336 steady cells. Other times were changed. [-]"""
 _CHANGED_SHARE = 0.25
 """Share of such rows above which no row is taken (`point_checks.WRONG_SHARE`). [-]"""
 
@@ -121,14 +120,13 @@ def read_engine_steps(sample: Sample) -> RawRows:
     ]
     raw.rejects += [
         Reject(
-            int(table.lines[row]), "step_time_s", "", "not to be fitted: time_p10_s is no fastest tenth of steady steps"
+            *(int(table.lines[row]), "step_time_s", _word(table, "step_time_s", row)),
+            "not to be fitted: time_p10_s is no fastest tenth of steady steps",
         )
         for row in np.flatnonzero(ok & rescaled)
     ]
     mask = pa.array(kept)
     cells = {name: Cells(cell.values.filter(mask), cell.source, cell.scale) for name, cell in raw.cells.items()}
-    if (ok & rescaled).any():  # somebody changed the record: its rows are typed ones
-        cells.pop("tokens_in_step")
     if (ok & rescaled).sum() > _CHANGED_SHARE * ok.sum():
         raise AdvisorError(
             f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with their time_p10_s, the "
@@ -146,7 +144,7 @@ def _rescaled(table: FileTable) -> NDArray[np.bool_]:
         return np.zeros(len(table.lines), bool)
     cells = (_words(table, name) for name in ("time_p10_s", "step_time_s"))
     fastest, step = (np.array([number_of(cell) or np.nan for cell in column]) for column in cells)
-    return np.asarray((fastest / step < _FASTEST[0]) | (fastest / step > _FASTEST[1]))
+    return np.asarray((fastest / step < FASTEST[0]) | (fastest / step > FASTEST[1]))
 
 
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.

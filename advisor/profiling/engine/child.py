@@ -12,6 +12,7 @@ a captured graph goes through them as well.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -29,6 +30,7 @@ from advisor.profiling.engine.plan import (
     Plan,
     RandomDrafter,
     Work,
+    layer_block,
     routing_parameters,
     speculative_config,
 )
@@ -157,6 +159,8 @@ class Strategy:
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 WARM_STEPS = 2
 """Steps after the first tokens that are not timed. [-]"""
+LEAST_CHUNK = 2048
+"""Tokens that an engine puts into one step at least, unless `max_num_batched_tokens` says less. [tokens]"""
 MEMORY_SHARE = 0.9
 """Part of a GPU's memory that the engines of a run take together. [-]"""
 
@@ -168,14 +172,15 @@ class Engine:
         import vllm
 
         self.plan, self.strategy = plan, strategy
-        longest = max(plan.contexts) + (WARM_STEPS + plan.steps + 4) * (max(plan.drafts) + 1)
+        positions = layer_block(plan.model)[1].get("max_position_embeddings") or sys.maxsize
+        self.longest = min(positions, max(cell.context + most_tokens(plan, cell) for cell in plan.cells))
         arguments: dict[str, Any] = {
             "model": plan.checkpoint or str(folder / f"model{layers or ''}"),
             "load_format": "auto" if plan.checkpoint else "dummy",
             "skip_tokenizer_init": True,
             "enable_prefix_caching": False,
             "max_num_seqs": max(plan.batches),
-            "max_model_len": longest,
+            "max_model_len": self.longest,
             "seed": plan.seed,
             "disable_log_stats": True,
         }
@@ -183,9 +188,7 @@ class Engine:
             arguments["gpu_memory_utilization"] = MEMORY_SHARE / len(plan.engines)
         on_processor = _reach(vllm, "platforms.current_platform.is_cpu")
         if strategy is not None and on_processor and on_processor():
-            arguments["enforce_eager"] = (
-                True  # compiled there, a step cannot go through Python, where experts are dealt
-            )
+            arguments["enforce_eager"] = True  # compiled there, a step does not go through Python, which deals experts
         config = speculative_config(plan, str(folder / f"head{layers or ''}"))
         if config is not None:
             arguments["speculative_config"] = config
@@ -195,15 +198,15 @@ class Engine:
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self.vocabulary = int(self.engine.vllm_config.model_config.get_vocab_size())
         self.rng = np.random.default_rng(plan.seed)
-        self.count, self.scheduled = 0, 0
+        self.count, self.scheduled = 0, list[int]()
         self._watch(self.scheduler.schedule)
 
     def _watch(self, schedule: Callable[..., Any]) -> None:
-        """Note how many tokens each step carries: what tells whether K is obeyed."""
+        """Note how many tokens of each sequence a step carries: what tells whether all decode, and K is obeyed."""
 
         def watched(*arguments: Any, **named: Any) -> Any:
             output = schedule(*arguments, **named)
-            self.scheduled = sum(output.num_scheduled_tokens.values()) or self.scheduled
+            self.scheduled = list(output.num_scheduled_tokens.values())
             return output
 
         self.scheduler.schedule = watched
@@ -265,7 +268,7 @@ class Engine:
             self.strategy.prepare(cell.batch, cell.n_draft + 1)
         for _ in range(WARM_STEPS):
             self._step(tokens)
-        line |= self._timed(tokens)
+        line |= self._timed(cell, tokens)
         self.engine.abort_request(names)
         while self.engine.has_unfinished_requests():
             self.engine.step()
@@ -274,21 +277,24 @@ class Engine:
         line["context"] = cell.context + (sum(tokens.values()) - emitted / 2) / cell.batch
         return line
 
-    def _timed(self, tokens: dict[str, int]) -> dict[str, Any]:
-        times, carried, touched = [], [], []
+    def _timed(self, cell: Cell, tokens: dict[str, int]) -> dict[str, Any]:
+        times, carried, touched, short = [], [], [], 0
         if self.strategy:
-            self.strategy.counted(0)
+            self.strategy.counted(cell.tokens)
         before = sum(tokens.values())
         for _ in range(self.plan.steps):
             start = time.perf_counter()
             self._step(tokens)
             times.append(time.perf_counter() - start)
-            carried.append(self.scheduled)
-            if self.strategy:
-                touched += self.strategy.counted(self.scheduled)
+            carried.append(sum(self.scheduled))
+            # A sequence that ended is missing; one still at its prompt carries more than K drafts and a token.
+            short += len(self.scheduled) != cell.batch or max(self.scheduled) > cell.n_draft + 1
+            if self.strategy and carried[-1]:
+                touched += self.strategy.counted(carried[-1])
         return {
             "times": times,
             "tokens": float(np.median(carried)),
+            "short": short,
             "touched": [float(np.mean(touched))] if touched else [],
             "law": self.strategy.law() if self.strategy else 0.0,
             "experts": list(next(iter(self.strategy.tables), ())) if self.strategy else [],
@@ -297,15 +303,26 @@ class Engine:
 
     def _step(self, tokens: dict[str, int]) -> None:
         """One step of the engine. `tokens` is each request's number of tokens so far."""
+        self.scheduled = []
         for output in self.engine.step():
             tokens[output.request_id] = len(output.outputs[0].token_ids)
 
     def _sampling(self, cell: Cell) -> Any:
-        most = (WARM_STEPS + self.plan.steps + 2) * (cell.n_draft + 1)
+        most = max(1, min(most_tokens(self.plan, cell), self.longest - cell.context))
         named: dict[str, Any] = {"max_tokens": most, "ignore_eos": True, "temperature": 1.0, "detokenize": False}
         if self.plan.drafter == "ngram":
             named["allowed_token_ids"] = list(range(NGRAM_WORDS))
         return self.sampling(**named)
+
+
+def most_tokens(plan: Plan, cell: Cell) -> int:
+    """Most tokens that a sequence of the cell may emit before its last timed step. [tokens]
+
+    Prompts are read in chunks: the first ones decode while the last ones are read.
+    """
+    chunk = int(plan.engine_args.get("max_num_batched_tokens", LEAST_CHUNK))
+    reading = math.ceil(cell.batch * cell.context / max(chunk - cell.tokens, chunk // 4, 1))
+    return (reading + WARM_STEPS + plan.steps + 4) * (cell.n_draft + 1)
 
 
 def _reach(thing: Any, path: str) -> Any:

@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import os
 import platform
+import re
 import shlex
 import statistics
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import ProfilingError, StopOnSignal
-from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan
+from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan, routing_parameters
 from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
 
 SPEED = """
@@ -36,6 +37,9 @@ x = torch.randn(2048, 2048, dtype=torch.bfloat16)
 print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
 """
 """Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
+
+
+SOURCE = "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
 
 
 def hardware(python: str) -> str:
@@ -60,13 +64,18 @@ def hardware(python: str) -> str:
             "memory_bytes": float(pages["MemTotal"]) * 1024,
             "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
             "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
-            "source": "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12",
+            "source": SOURCE,
             "date": dt.date.today().isoformat(),
         },
         indent=1,
     )
 
 
+NOT_DRIVEN = (
+    "for SGLang run `python -m sglang.bench_one_batch_server --load-format dummy ...` with "
+    "SGLANG_SIMULATE_UNIFORM_EXPERTS=1 and read its file by `advisor ingest FILE --set routing=round_robin`; "
+    "for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
+)
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
 _PROGRAM = "python -m advisor"
@@ -80,9 +89,9 @@ def parser() -> argparse.ArgumentParser:
         prog="advisor profile --engine",
         description="Time an engine's steps with a model's config and made-up weights. Columns: docs/profiling.md.",
     )
-    parse.add_argument("--engine", choices=ENGINES, required=True, help="engine to measure")
+    parse.add_argument("--engine", required=True, help=f"engine to measure: {', '.join(ENGINES)}")
     parse.add_argument("--engine-python", metavar="PATH", help="the Python that has the engine")
-    parse.add_argument("--model", required=True, help="config.json or its folder; with the advisor also an id")
+    parse.add_argument("--model", default="", help="config.json or its folder; with the advisor also an id")
     parse.add_argument("--layers", metavar="A,B", help="two depths in place of the whole model, where it does not fit")
     parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER [default: random]")
     parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together [default: %(default)s]")
@@ -94,14 +103,8 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
     parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
-    parse.add_argument(
-        "--hardware",
-        default="",
-        help="accelerator id of the rows, or a path to its JSON; of a processor it is measured first",
-    )
-    parse.add_argument(
-        "--budget-s", type=float, default=270.0, help="no new repeat after this time [s] [default: %(default)s]"
-    )
+    parse.add_argument("--hardware", default="", help="accelerator's id or JSON; a processor's is measured first")
+    parse.add_argument("--budget-s", type=float, default=270.0, help="no new repeat after it [s] [default: 270]")
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
     parse.add_argument("--output", type=Path, help="folder for the results; new, unless --resume")
     parse.add_argument("--resume", action="store_true", help="measure what is left of the run in --output")
@@ -111,15 +114,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(
-    argv: Sequence[str], config_of: ConfigOf | None = None, python: str = sys.executable, program: str = _PROGRAM
+    argv: Sequence[str],
+    config_of: ConfigOf | None = None,
+    python: str = sys.executable,
+    program: str = _PROGRAM,
+    check_hardware: Callable[[str], object] = str,
 ) -> int:
-    """Run the command. Returns 0 complete, 2 bad input, 3 not complete. program: what printed commands begin with."""
+    """Run the command. Returns 0 complete, 2 bad input, 3 not complete.
+
+    program: what printed commands begin with. check_hardware: raises for an accelerator's id that is unknown.
+    """
     parse = parser()
     parse.set_defaults(engine_python=python)
     options = parse.parse_args(list(argv))
     options.program, options.typed = program, list(argv)
     try:
         plan = plan_of(options, config_of or config_file)
+        if plan.hardware != "hardware.json":
+            check_hardware(plan.hardware)
         if options.plan:
             facts = {"hash": plan.hash, "estimate_s": plan.estimate_s, "cells": [asdict(cell) for cell in plan.cells]}
             print(json.dumps(facts) if options.json else _price(plan, options.budget_s))
@@ -132,6 +144,9 @@ def main(
     except ProfilingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # later ones end the run in hand
+        print("stopped before the engine began; the same command starts again", file=sys.stderr)
+        return 3
 
 
 def config_file(text: str) -> tuple[str, dict[str, Any], str]:
@@ -152,6 +167,10 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
 
 def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     """The plan that the options describe. Raises ProfilingError for what it cannot be."""
+    if options.engine not in ENGINES:
+        raise ProfilingError(f"--engine {options.engine} is not driven, {' or '.join(ENGINES)} is; {NOT_DRIVEN}")
+    if not options.model:
+        raise ProfilingError("give --model, a config.json or its folder, e.g. --model measurements/engine_cpu_2_k4")
     name, config, model_id = config_of(options.model)
     arguments: dict[str, Any] = {"enforce_eager": True} if options.eager else {}
     for text in options.engine_arg:
@@ -172,7 +191,7 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         contexts=_numbers("--context", options.context),
         repeats=(5 if options.layers else 3) if options.repeats is None else options.repeats,
         steps=options.steps,
-        routing=options.routing,
+        routing=own_routing(options.routing),
         accepted_length=_accepted(options.accepted_length, max(drafts)),
         checkpoint=str(path.resolve()) if has_weights else "",
         engine_args=arguments,
@@ -181,6 +200,12 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         seed=options.seed,
         depths=_numbers("--layers", options.layers) if options.layers else (),
     )
+
+
+def own_routing(text: str) -> str:
+    """A routing as the rows hold it and `fit` reads it: parameters without bands get some of no width."""
+    routing_parameters(text)
+    return re.sub(r"(?<![^,])([^,/]+)(?![^,])", r"\1/\1/\1", text) if "," in text else text
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
@@ -213,28 +238,35 @@ def _price(plan: Plan, budget_s: float) -> str:
     return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
 
 
-def _hardware(options: argparse.Namespace) -> str:
-    """The accelerator's JSON: as given, as an earlier start of the run left it, or this processor's, measured now."""
+def _hardware(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, str]:
+    """The accelerator's JSON as given, or this processor's; after a resume, in a file of its own, that of now."""
     kept = options.output / "hardware.json"
-    if not options.hardware and not kept.exists():
-        return hardware(options.engine_python)
-    path = Path(options.hardware or kept)
     try:
-        return path.read_text(encoding="utf-8")
+        path = Path(options.hardware) if options.hardware else kept if options.resume and kept.exists() else None
+        was = path.read_text(encoding="utf-8") if path else ""
     except (OSError, ValueError) as error:
         raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
+    if was and (options.hardware or SOURCE not in was):
+        return {kept.name: was}
+    now = hardware(options.engine_python)
+    if was:
+        say("this processor's rates: those of the start stand, those of now are in hardware-resumed.json")
+    return {"hardware-resumed.json" if was else kept.name: now}
 
 
 def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> list[str]:
     """The commands that put a run to use, or what stands in the way of it."""
     out = shlex.quote(outcome.out_dir)
+    again = f"{program} profile {shlex.join([*_without(typed), '--resume'])}"
+    if re.search(r"did not start(?!: it was stopped)|given up", " ".join(outcome.reasons)):
+        return [f"mend what stands above ({out}/engine.log says more), then: {again}"]
     if outcome.counts.get("ok", 0) < LEAST_ROWS:
         if outcome.counts.get("noisy"):
-            next_step = "other work disturbed the rest; --resume on a quiet machine measures them again"
+            next_step = f"other work disturbed the rest; on a quiet machine measure them again: {again}"
         elif outcome.counts.keys() - {"ok", "skipped"}:
-            next_step = "the engine's reasons stand above and in engine.log; --drafter random asks least of it"
+            next_step = f"the engine's reasons stand above and in {out}/engine.log; --drafter random asks least of it"
         else:
-            next_step = "--resume with more --budget-s measures the rest"
+            next_step = f"measure the rest, with more --budget-s where it ended by itself: {again}"
         return [f"`fit` needs {LEAST_ROWS} cells that are ok: {next_step}"]
     of = f"--model {out}/config.json" if plan.model_id == "config.json" else f"--model {plan.model_id}"
     on = f"--hardware {out}/hardware.json" if plan.hardware == "hardware.json" else f"--hardware {plan.hardware}"
@@ -246,10 +278,13 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
     rows = [row for row in ours if row["step_time_s"]]
     # The rows' own context: a curve at another one would stand beside steps that read another cache.
     context = f"--context {round(statistics.median(float(row['context_tokens']) for row in rows))}"
-    again = [*_without(typed, "--drafter", "--output"), "--drafter", "eagle3", "--output", f"{outcome.out_dir}-eagle3"]
-    head = f"what an EAGLE-3 head costs on top: {program} profile {shlex.join(again)}"
+    # On the same accelerator's figures: measured anew they would be another one of that name.
+    other = ["--drafter", "eagle3", *shlex.split(on), "--output", f"{outcome.out_dir}-eagle3"]
+    other = [*_without(typed, "--drafter", "--hardware", "--output"), *other]
+    head = f"what an EAGLE-3 head costs on top: {program} profile {shlex.join(other)}"
     return [
         *_table(plan, rows),
+        *([f"the rest is measured by: {again}"] if outcome.status != "complete" else []),
         *([head] if plan.drafter == "random" and max(plan.drafts) else []),
         f"beside the model (2: your accepted length): {program} curve {of} {on} --routing {plan.routing} {context} "
         f"{length} {grid} --measured {out}/data.csv",
@@ -292,11 +327,15 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
     stream = sys.stderr if options.json else sys.stdout
     began = time.monotonic()
     require_engine(options.engine_python, plan.engine)
-    print(_price(plan, options.budget_s), file=stream, flush=True)
-    beside = {"hardware.json": _hardware(options)} if plan.hardware == "hardware.json" else {}
+
+    def say(text: str) -> None:
+        print(text, file=stream, flush=True)
 
     def show(at: Progress) -> None:
-        print(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}", file=stream, flush=True)
+        say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}")
+
+    say(_price(plan, options.budget_s))
+    beside = _hardware(options, say) if plan.hardware == "hardware.json" else {}
 
     outcome = run(
         plan,

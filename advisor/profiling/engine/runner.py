@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,7 @@ def run(
     return _close(plan, folder, reasons, began)
 
 
+@cache
 def require_engine(python: str, engine: str) -> None:
     """Raise ProfilingError where `python` cannot be run or does not have the engine."""
     look = f"import importlib.util as u; raise SystemExit(0 if u.find_spec({engine!r}) else 9)"

@@ -161,8 +161,16 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
     name, config : the design and its config.json's text; None for a shipped model's id.
     """
     st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
-    command = f"advisor profile --engine vllm --model {name}{'' if config is None else '.json'} --output measured"
+    of = name if config is None else f"{name}.json"
+    batch, context = scenario.batch_size, str(scenario.context_tokens)
+    batches = ",".join(map(str, sorted({1, 4, 16, max(1, batch // 4), batch})))
+    command = f"advisor profile --engine vllm --model {of} --batches {batches} --context {context} --output measured"
     st.code(command, language=None, wrap_lines=True)
+    first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
+    st.caption(
+        f"{first}It needs vLLM: `make engine` installs its processor build; where a GPU has yours, add "
+        "`--engine-python` and `--hardware`. A processor reads long prompts slowly: `--context 32` there."
+    )
     if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):
         return
     last = runs.latest(engine=True)
@@ -171,14 +179,15 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
         return
     with st.expander(f"Measure {plain(name)} on this machine"):
         with st.container(horizontal=True):
-            batches = st.text_input("Batches", "1,2,4,8,16,32", key="engine_batches")
+            batches = st.text_input("Batches", batches, key="engine_batches")
             drafts = st.text_input("Draft lengths K", "0,1,3", key="engine_drafts")
+            context = st.text_input("Context", context, key="engine_context")
         st.caption(
             f"vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as {plain(scenario.hardware_id)}, "
             "the accelerator in the bar: let that be this machine, and keep it idle."
         )
         if st.button("Measure", icon=":material/speed:", key="engine_start"):
-            _start_or_say(attempt(runs.start_engine, scenario, name, config, batches, drafts))
+            _start_or_say(attempt(runs.start_engine, scenario, name, config, (batches, drafts, context)))
     if last is not None:
         _engine_result(last, scenario)
 
