@@ -83,7 +83,7 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
     )
     parts = rules.evaluate(
         "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
-        "return verdict(m, b, al, outcome(m, b, al), schedule(m, al, b)).parts.flat().join(''); }",
+        "return verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join(''); }",
         data,
     )
     assert re.search(
@@ -93,7 +93,7 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
 
 def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(rules: Any, advice: Advice) -> None:
     """The likely range of the schedule's K, from there to the last batch that drafts; none where it stays above."""
-    found = asked(rules, advice, "[mayLose(m, al, schedule(m, al, b)), schedule(m, al, b)]")
+    found = asked(rules, advice, "[mayLose(m, al, schedule(m, al)), schedule(m, al)]")
     curve, lose = advice.curve, 0
     for row, batch in reversed(list(enumerate(curve.batches.tolist()))):
         k = next((one["k"] for one in found[1] if one["first"] - 0.5 <= batch <= one["last"] + 0.5), 0)
@@ -104,7 +104,7 @@ def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(ru
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
-    found = asked(rules, advice, "schedule(m, al, b)")
+    found = asked(rules, advice, "schedule(m, al)")
     library = [list(group) for _, group in groupby(advice.k_by_batch, key=lambda one: one.n_draft)]
     assert [one["k"] for one in found] == [group[0].n_draft for group in library]
     for shown, group in zip(found, library, strict=True):
@@ -112,8 +112,29 @@ def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> 
         assert shown["last"] == pytest.approx(group[-1].batch_end, rel=0.01, abs=0.5)
 
 
+@pytest.mark.parametrize(("batch", "said"), [(16, ""), (24, "K = 3 here"), (128, "K = 2 here")])
+def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batch: int, said: str) -> None:
+    found = asked(
+        rules,
+        advise(CASES["gpt-oss"]),
+        f"[schedule(m, al), why(outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
+    )
+    assert [(one["first"], one["k"]) for one in found[0]] == [
+        (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch
+    ]
+    assert found[1] == (f"The schedule keeps {said}: a switch saves too little." if said else "")
+
+
+def test_a_k_that_is_not_the_fastest_says_why(rules: Any) -> None:
+    rows = [
+        {"k": k, "speedup": s, "loss": x, "kept": True} for k, s, x in ((0, 1, 0.3), (1, 1.4, 0.02), (2, 1.42, 0.05))
+    ]
+    said = rules.evaluate("rows => why({rows, chosen: 1}, 1)", rows)
+    assert said.strip() == "K = 2 is faster in the central case; over all cases it loses 5.0%, K = 1 2.0%."
+
+
 def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) -> None:
-    found = [one for one in asked(rules, advice, "flips(m, b, al, schedule(m, al, b))") if one["what"] == "length"]
+    found = [one for one in asked(rules, advice, "flips(m, b, al, schedule(m, al))") if one["what"] == "length"]
     library = {one.is_below: one for one in reversed(accepted_length_flips(advice))}  # the nearest below comes first
     assert {not one["above"] for one in found} == set(library)
     for one in found:

@@ -118,12 +118,12 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
 
 
 def test_a_design_opens_in_serve_as_the_model() -> None:
-    test = page(design_mine="N96 k6 s0 w896")
+    test = page(design_mine="N96 k6 s0 w896", design_batches="64")
     next(group for group in test.get("button_group") if "Mine" in group.options).set_value("Mine").run()
     test.button(key="design_adopt").click().run()
     assert not test.exception
     scenario = test.session_state["_scenario"]
-    assert scenario.model_id == "own-qwen3-30b-a3b-n96k6s0w896"
+    assert (scenario.model_id, scenario.batch_size) == ("own-qwen3-30b-a3b-n96k6s0w896", 64)
     moe = architecture_from_config(scenario.model_config_json, "design").moe
     assert moe is not None
     assert (moe.n_experts, moe.n_active, moe.expert_width) == (96, 6, 896)

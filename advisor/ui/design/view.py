@@ -6,7 +6,7 @@ Also one design for several targets: for those that are typed, and the map of re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -294,14 +294,16 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
     with row:
         download("config.json", text, f"{name}.json", "design_config")
-        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
+        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name, space.question.batches))
     draw_engine_run(space.setup.scenario, name, text)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
 
-def _adopt(text: str, name: str) -> None:
+def _adopt(text: str, name: str, batches: Sequence[int]) -> None:
     take_model(text, name)
+    if len(batches) == 1:  # a mix is of no one batch
+        st.session_state["batch_size"] = int(batches[0])
     TO_SERVE.put(True)
 
 

@@ -60,10 +60,11 @@ function build(root) {
   v.launch = node("section", { class: "launch" });
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
+  v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
   const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
+  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
@@ -127,7 +128,7 @@ function commit(v) {
 function update(v) {
   const { m } = v;
   v.now = outcome(m, v.batch, v.length);
-  v.ranges = schedule(m, v.length, v.batch);
+  v.ranges = schedule(m, v.length);
   v.marks = landmarks(m, v.length, v.ranges);
   const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
@@ -160,7 +161,7 @@ function finding(v) {
 function drawn_again(v) {
   v.width = v.plot.clientWidth;
   if (!v.width) return;
-  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
+  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, k: v.now.k, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
   const { svg, s } = picture(state, v.width);
   v.scale = s;
   v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "");
@@ -231,6 +232,7 @@ function table(v) {
     one.share.textContent = `${Math.round(100 * own.pBest)}%`;
     ms.textContent = own.tpot.toPrecision(3);
   });
+  v.why.textContent = why(v.now, scheduled(v.ranges, v.batch));
 }
 
 /** A command with its longest lists folded to the eye: what is selected or copied is whole. */

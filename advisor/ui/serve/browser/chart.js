@@ -58,7 +58,7 @@ function ticks(s) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
-/** The whole picture for one state: {m, axis, batch, length, ranges, marks, pinned, label}. */
+/** The whole picture for one state: {m, axis, batch, k, length, ranges, marks, pinned, label}. */
 function picture(state, width) {
   const { m, axis, batch, length, ranges, marks } = state;
   const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
@@ -92,7 +92,7 @@ function picture(state, width) {
   if (axis === "speedup") points(inside, m, s);
   strip(svg, s, ranges, m);
   add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
-  const own = scheduled(ranges, batch), value = valueAt(m, axis, f, batch, m.drafts.indexOf(own));
+  const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
   add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
   add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
   if (axis === "speedup") notes(svg, state, f, s);
@@ -220,7 +220,7 @@ function notes(svg, state, f, s) {
   };
   if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
-  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(scheduled(ranges, state.batch)))));
+  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
   for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];

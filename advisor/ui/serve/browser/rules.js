@@ -142,7 +142,7 @@ function everyBatch(m, length) {
     const mixed = (name) => judged[row][name].map((own, k) => (1 - share) * own + share * judged[after][name][k]);
     const beyond = excess(mixed("loss"), mixed("noise"), within(m, batch, f));
     table.best.push(beyond.indexOf(0));
-    table.excess.push(beyond.map((one, k) => one + m.rules.tie * k));
+    table.excess.push(beyond.map((one, k) => (one > m.rules.least ? Infinity : one + m.rules.tie * k)));
     table.doublings.push(Math.log2((batch + 1) / batch));
   }
   m.kept = { length, table, path: smoothed(table, m.rules.switch) };
@@ -150,9 +150,9 @@ function everyBatch(m, length) {
 }
 
 /** answers.schedule.k_by_batch: ranges [{first, last, k}] over the whole batches that fit. */
-function schedule(m, length, target) {
-  const { table, path } = everyBatch(m, length), ranges = [];
-  withTarget(table, path, target, m, length).forEach((k, i) => {
+function schedule(m, length) {
+  const ranges = [];
+  everyBatch(m, length).path.forEach((k, i) => {
     const open = ranges[ranges.length - 1];
     if (open && open.k === m.drafts[k]) open.last = i + 1;
     else ranges.push({ first: i + 1, last: i + 1, k: m.drafts[k] });
@@ -178,15 +178,12 @@ function smoothed(table, price) {
   return path.map((k, i) => (first >= 0 && i >= first && i <= last ? k : 0));
 }
 
-/** The K recommended at the batch asked about stands there, and at the neighbours that share it. */
-function withTarget(table, path, target, m, length) {
-  if (!target || target > path.length) return path;
-  const place = target - 1, column = outcome(m, target, length).chosen;
-  if (path[place] === column) return path;
-  let start = place, end = place + 1;
-  while (start > 0 && table.best[start - 1] === column) start--;
-  while (end < path.length && table.best[end] === column) end++;
-  return path.map((k, i) => (i >= start && i < end ? column : k));
+/** Why the K that is drafted is neither the fastest row nor the schedule's, in words; empty where it is. */
+function why(now, k) {
+  const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
+  const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
+  const lead = fast === own ? "" : `K = ${fast.k} is faster in the central case; over all cases it loses ${percent(fast)}, K = ${own.k} ${percent(own)}. `;
+  return lead + (k === own.k ? "" : `The schedule keeps K = ${k} here: a switch saves too little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
