@@ -145,7 +145,7 @@ def widget(
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
     if row.name in TYPED:
-        return draw_token_fields(row, label, width)
+        return draw_token_fields(row, label, width, on_change)
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.

@@ -248,6 +248,15 @@ def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_
     assert not context_remarks(test)
 
 
+@pytest.mark.parametrize("typed", ["abc", "", "2.5", "8k", "9999"])
+def test_gpus_that_are_no_number_are_refused_in_words_and_the_placement_stays(typed: str) -> None:
+    test = app(n_gpus="4", tensor_parallel="2", expert_parallel="4")
+    test.text_input(key=TYPED["n_gpus"]).set_value(typed).run()
+    now = test.session_state["_scenario"]
+    assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (4, 2, 4)
+    assert any("GPUs" in item.value and "4 stays" in item.value for item in test.markdown)
+
+
 def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away() -> None:
     test = app(acceptance="2.4@3", input_tokens="1000", output_tokens="500", context_tokens="200000")
     typed = {name: test.text_input(key=key) for name, key in TYPED.items()}
@@ -347,7 +356,7 @@ def test_gpus_widen_matrices_within_a_node_and_experts_stay_on_as_many_ranks_as_
 ) -> None:
     test = app(**({"hardware_id": "h200-sxm", "acceptance": "2.4@3"} | asked))
     for n, (tensor, expert) in zip(gpus, ranks, strict=True):
-        test.number_input(key="n_gpus").set_value(n).run()
+        test.text_input(key="n_gpus_typed").set_value(str(n)).run()
         now = test.session_state["_scenario"]
         assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (n, tensor, expert)
 
