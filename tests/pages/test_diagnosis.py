@@ -72,10 +72,21 @@ def test_a_complaint_without_times_is_a_question_about_the_server_in_the_bar() -
     assert "You picked" not in words(test), "the text names no K"
     assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
     assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", words(test))
-    assert [item.value for item in test.warning] == [
-        "The text says b200-sxm, the bar h200-sxm: set the bar to what was served."
-    ]
+    assert [item.value for item in test.warning] == ["The text says b200-sxm, the bar h200-sxm."]
     assert not test.error
+
+
+def test_a_complaint_s_server_and_length_are_used() -> None:
+    test = diagnosed(page(), "Slower since we turned EAGLE-3 on, on two H100s at batch 64, accepted length around 2.1")
+    asked = {"batch_size": 64, "acceptance": "2.1@3"}
+    answer = advise(Scenario.model_validate(SERVED | asked)).recommendation
+    assert f"{answer.speedup.value:.2f}×" in test.title[0].value
+    assert "accepted length 2.1@3" in words(test)
+    assert "2 GPUs, the bar 1" in test.warning[0].value
+    test.button(key="bar_to_text").click().run()
+    now = test.session_state["_scenario"]
+    assert (now.hardware_id, now.n_gpus, now.tensor_parallel) == ("h100-sxm", 2, 2)
+    assert not test.warning
 
 
 def test_the_bar_fills_what_the_text_does_not_say() -> None:

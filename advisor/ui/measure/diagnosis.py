@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +22,11 @@ from advisor.show.table import Table
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted, listed
-from advisor.ui.measure.session import FILES, filled_in, of_scenario
+from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
-from advisor.ui.state import TO_SERVE, plain, show, show_other
+from advisor.ui.state import DEFAULT_K, TO_SERVE, plain, show, show_other
 from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
@@ -118,19 +119,31 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     told = COMPLAINT.result or {}
     k = int(told.get("draft_tokens_k", 0))
     changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
+    length = None
+    if (count := told.get("accepted_length")) and scenario.drafter_id != "none":
+        length = f"{count}@{k or max(DEFAULT_K, math.ceil(float(count)) - 1)}"
+        changes["acceptance"] = length
     advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
     k = min(k or advice.curve_k, len(rows) - 1)
     heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
     said = unlaunched_text(advice) or likely_text(advice, k)
-    st.markdown(plain(f"{' '.join(place_text(advice))}. {said[:1].upper()}{said[1:]}"))
-    named = [(told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
-    if other := [f"{own}, the bar {value}" for own, value in named if own != value]:
-        st.warning(plain(f"The text says {listed(other)}: set the bar to what was served."))
+    accepts = f", accepted length {length}" if length else ""
+    st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
+    named = [(name, told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
+    unit = {"gpu_count": " GPUs"}
+    if other := [f"{own}{unit.get(name, '')}, the bar {value}" for name, own, value in named if own != value]:
+        st.warning(plain(f"The text says {listed(other)}."))
+        own = {FROM_SCENARIO[name]: told[name] for name in _OF_BAR if name in told and name in FROM_SCENARIO}
+        own |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
+        theirs = scenario.model_copy(update=own)
+        st.button("Set the bar to it", key="bar_to_text", on_click=show_other, args=(theirs,))
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
-    st.button(f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, None))
+    st.button(
+        f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, length)
+    )
 
 
 def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
