@@ -27,7 +27,14 @@ from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_cha
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
-from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, dial_value
+from advisor.show.words.design import (
+    answer_document,
+    below_headline,
+    beside_table,
+    candidate_rows,
+    dial_value,
+    loss_text,
+)
 from advisor.show.words.regions import (
     against_baseline,
     choices_table,
@@ -183,7 +190,7 @@ _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s :
 _LEGEND = (
     ":blue[●] slowdown against the best design, the rest re-tuned to equal quality "
     "(no design: none keeps quality and limits) &emsp; "
-    ":green[▮] quality if it alone changes"
+    ":green[▮] quality if it alone changes: size of an equally good model, today's = 100%"
 )
 
 
@@ -258,7 +265,7 @@ def _costed_best(answer: DesignAnswer, *, of_one_law: bool = False) -> Costed | 
     return None if item is None else costed(answer.space, experts_of(answer.space, item.index))
 
 
-def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
+def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[Dial, ...]) -> Chart:
     """Quality against speed, and today's design beside chosen and the best. Returns the chart."""
     space = answer.space
     today, typed, best = costed(space, baseline_experts(space)), costed(space, chosen), _costed_best(answer)
@@ -274,8 +281,18 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
         show_table(beside_table(today, typed, best))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         show_problem(problem)
+        _offer_held(found, chosen)
         _take(answer, chosen, None if best is None else best.experts)
     return chart
+
+
+def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
+    """Buttons that make the best design with one dial held at the user's value the user's."""
+    for dial in found:
+        if (held := dial.held[dial.own]) not in ("", chosen.text):
+            said = f"Re-tuned at {dial_value(dial, dial.own)}: {held} ({loss_text(float(dial.loss[dial.own]))})"
+            take = st.session_state.__setitem__
+            st.button(said, key=f"held_{dial.name}", type="tertiary", on_click=take, args=("design_mine", held))
 
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
@@ -367,7 +384,7 @@ def view(scenario: Scenario) -> None:
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
         _draw_dials(found)
-    pareto = _compare(answer, chosen, problem)
+    pareto = _compare(answer, chosen, problem, found)
     _rule(answer)
     draw_targets(scenario, asked())
     _data(answer, found, pareto)
