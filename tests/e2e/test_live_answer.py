@@ -112,6 +112,17 @@ def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> 
         assert shown["last"] == pytest.approx(group[-1].batch_end, rel=0.01, abs=0.5)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "cause"),
+    [
+        (Scenario(**DEEPSEEK, acceptance="2.4@3"), "experts"),
+        (Scenario(model_id="gpt-oss-120b", hardware_id="b200-sxm", acceptance="2.4@3"), ""),  # they grow by 4 %
+    ],
+)
+def test_a_dip_is_laid_to_the_experts_where_they_explain_it(rules: Any, scenario: Scenario, cause: str) -> None:
+    assert asked(rules, advise(scenario), "landmarks(m, al, schedule(m, al)).dip.cause") == cause
+
+
 @pytest.mark.parametrize(("batch", "said"), [(16, ""), (24, "K = 3 here"), (128, "K = 2 here")])
 def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batch: int, said: str) -> None:
     found = asked(

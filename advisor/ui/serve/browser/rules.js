@@ -243,7 +243,8 @@ function landmarks(m, length, ranges) {
       depth = here;
       const column = points[i].column, extra = (one) => m.loading[one.row][column];
       const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
-      const cause = cliff ? "cliff" : extra(points[i]) > extra(right) ? "experts" : "";
+      const loaded = (1 + extra(points[i])) / (1 + extra(right)); // a cause has to explain at least half of the depth
+      const cause = cliff ? "cliff" : loaded - 1 >= (here - 1) / 2 ? "experts" : "";
       marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
       marks.peak = right.batch === marks.sweet.batch ? null : right;
     }
