@@ -128,7 +128,7 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
     found = asked(
         rules,
         advise(CASES["gpt-oss"]),
-        f"[schedule(m, al), why(outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
+        f"[schedule(m, al), besides(outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
     )
     assert [(one["first"], one["k"]) for one in found[0]] == [
         (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch
@@ -140,7 +140,7 @@ def test_a_k_that_is_not_the_fastest_says_why(rules: Any) -> None:
     rows = [
         {"k": k, "speedup": s, "loss": x, "kept": True} for k, s, x in ((0, 1, 0.3), (1, 1.4, 0.02), (2, 1.42, 0.05))
     ]
-    said = rules.evaluate("rows => why({rows, chosen: 1}, 1)", rows)
+    said = rules.evaluate("rows => besides({rows, chosen: 1}, 1)", rows)
     assert said.strip() == "K = 2 is faster in the central case; over all cases it loses 5.0%, K = 1 2.0%."
 
 
@@ -246,6 +246,14 @@ def test_another_engine_changes_numbers_and_command_together(page: Any, app_url:
     page.get_by_role("heading", name="Launch on SGLang").wait_for()
     assert "sglang.launch_server" in page.locator(".launch pre").inner_text()
     assert page.locator(".live tbody tr").first.inner_text() != rates
+
+
+def test_what_does_not_fit_has_no_figures_beside_it(page: Any, app_url: str) -> None:
+    opened(page, app_url, "model_id=deepseek-v3&drafter_id=mtp&acceptance=2.4%403")
+    assert page.locator(HEADLINE).inner_text() == "Does not fit in memory"
+    assert not page.locator(".live tbody tr").first.is_visible()
+    assert page.get_by_role("heading", name="as if it fitted").is_visible()
+    page.get_by_text("experts loaded", exact=False).first.wait_for()  # the tab Why, whose script shares the rules
 
 
 def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: str) -> None:

@@ -554,6 +554,13 @@ def test_measurements_show_what_the_store_holds() -> None:
     assert "measured kernel tables: aiconfigurator-core" in texts(test)
 
 
+def test_trust_by_accelerator_has_the_commonest_servers() -> None:
+    test = app("trust")
+    next(one for one in test.get("button_group") if "Accelerator" in one.options).set_value("hardware_id").run()
+    shown = next(one for one in charts(test) if one.key == "coverage").proto.spec
+    assert all(name in shown for name in ("H100 SXM", "H200 SXM", "B200 SXM"))
+
+
 def test_trust_lists_the_claims_of_the_sources_with_their_state() -> None:
     test = app("trust", acceptance="2.4@3")
     claims, shown = read_claims(), next(item.value for item in test.dataframe if "Claim" in item.value)

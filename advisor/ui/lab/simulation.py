@@ -162,4 +162,7 @@ def draw_simulation() -> None:
     st.caption(report.load_note)
     if not report.complete:
         st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")
-    st.caption("Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand.")
+    st.caption(
+        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand and picks for "
+        "the rate so far: over many requests no control beats it; as slots empty at the end of a run one K may."
+    )

@@ -139,7 +139,7 @@ def draw_sources(advice: Advice) -> None:
     st.markdown(plain(_model_text(advice.setup)))
 
 
-_WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
+_WORST_ROWS, _GROUPS, _ENGINES = 8, 9, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
 _ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
@@ -226,7 +226,7 @@ def draw_claims() -> None:
     )
     show_claims(read_claims())
     st.caption(
-        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does not. "
         "docs/sources.md says what is assumed."
     )
 

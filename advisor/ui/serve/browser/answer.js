@@ -64,7 +64,8 @@ function build(root) {
   v.flips = node("div", { class: "flips" });
   const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
+  v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
+  const side = node("aside", {}, v.launch, v.answers);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
@@ -133,6 +134,7 @@ function update(v) {
   const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
   v.figures.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
+  v.answers.hidden = v.batch > m.largest; // figures of what does not run answer nobody
   v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
   v.wider.textContent = m.fit ? m.fit.wider : "";
   v.batchSlider.range.value = Math.log2(v.batch);
@@ -164,7 +166,7 @@ function drawn_again(v) {
   const state = { m: v.m, axis: KEPT.axis, batch: v.batch, k: v.now.k, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
   const { svg, s } = picture(state, v.width);
   v.scale = s;
-  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "");
+  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "") + (v.m.largest ? "" : ", as if it fitted");
   v.plot.replaceChildren(svg, v.card);
 }
 
@@ -232,7 +234,7 @@ function table(v) {
     one.share.textContent = `${Math.round(100 * own.pBest)}%`;
     ms.textContent = own.tpot.toPrecision(3);
   });
-  v.why.textContent = why(v.now, scheduled(v.ranges, v.batch));
+  v.why.textContent = besides(v.now, scheduled(v.ranges, v.batch));
 }
 
 /** A command with its longest lists folded to the eye: what is selected or copied is whole. */

@@ -179,7 +179,7 @@ function smoothed(table, price) {
 }
 
 /** Why the K that is drafted is neither the fastest row nor the schedule's, in words; empty where it is. */
-function why(now, k) {
+function besides(now, k) {
   const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const lead = fast === own ? "" : `K = ${fast.k} is faster in the central case; over all cases it loses ${percent(fast)}, K = ${own.k} ${percent(own)}. `;
