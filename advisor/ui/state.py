@@ -372,7 +372,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
         curve = acceptance_curve(now["acceptance"])
         if curve is not None and curve.model_id != model:
             whose = model_name(curve.model_id)
-            notes.append(f"The link gives no accepted length: that of {whose} is used. Type your own.")
+            notes.append(f"The link gives no accepted length: that of {whose} is used.")
     note(*notes)
 
 

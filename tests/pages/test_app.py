@@ -115,7 +115,7 @@ def test_numbers_command_and_engine_always_go_together(engine: str, starts: str)
     assert data["command"]["text"].startswith(starts)
     assert bool(data["command"]["text"]) == bool(starts)
     if engine == "trtllm":
-        assert data["command"]["note"].startswith("No command is written for TensorRT-LLM. Set K in its own options")
+        assert data["command"]["note"].startswith("No command is written: set K yourself")
     if engine == "sglang":
         assert "python -m sglang.launch_server" in data["command"]["text"], "the file that it loads comes first"
 

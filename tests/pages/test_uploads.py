@@ -468,7 +468,7 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
-    assert "By your runs: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
+    assert "Yours: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
     assert [link.proto.page for link in test.get("page_link")].count("measure") == 1
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
@@ -525,7 +525,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     rows = ("1,3,2.32,2.0,2.2", "4,3,2.72,2.35,2.2", "16,3,3.55,2.9,2.2", "64,3,5.0,4.55,2.2", "128,3,6.4,6.6,2.2")
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
     decision = (
-        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×). Switch speculation off at batch 128 (measured 0.97×)"
+        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch 128 (measured 0.97×)"
     )
     assert test.title[0].value == decision
     assert "**Your accepted length explains it.**" in texts(test)

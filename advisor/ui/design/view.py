@@ -188,9 +188,8 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] slowdown against the best design, the rest re-tuned to equal quality "
-    "(no design: none keeps quality and limits) &emsp; "
-    ":green[▮] quality if it alone changes: size of an equally good model, today's = 100%"
+    ":blue[●] slowdown against the best, the rest re-tuned to equal quality &emsp; "
+    ":green[▮] quality (size of an equally good model) if it alone changes"
 )
 
 

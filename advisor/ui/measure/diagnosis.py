@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -146,14 +147,19 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     )
 
 
-def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
-    """The sentence, the remedy, the findings and the comparison. Nothing where nobody asked for one."""
+def draw(found: DiagnosisView | None, scenario: Scenario, *, filled: bool = True) -> None:
+    """The sentence, the remedy, the findings and the comparison. Nothing where nobody asked for one.
+
+    filled : whether its button is the one that follows.
+    """
     if found is None:
         return
-    st.markdown(f"**{plain(found.sentence)}**")
+    said = re.split(r"(?<=[.:]) (?=[A-Z])", found.sentence)
+    st.markdown(f"**{plain(' '.join(said[:2]))}**")
+    st.caption(plain(" ".join(said[2:])))
     _ask(found.unsaid)
     if found.remedy is not None:
-        _remedy(found.remedy, scenario)
+        _remedy(found.remedy, scenario, "primary" if filled else "secondary")
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
@@ -169,7 +175,7 @@ _OF_THE_RUN = (
 )
 
 
-def _remedy(found: Remedy, scenario: Scenario) -> None:
+def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
     """What each K is predicted to give by batch, and the button that opens the best of them."""
     st.caption(plain(found.said))
     show_table(found.table)
@@ -185,7 +191,7 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
     at = f"batch {found.scenario.batch_size:,}"
     label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
     mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
-    st.button(label, key="open_mended", type="primary", on_click=_open, args=mended)
+    st.button(label, key="open_mended", type=kind, on_click=_open, args=mended)
 
 
 def _open(mended: Scenario, acceptance: str | None) -> None:

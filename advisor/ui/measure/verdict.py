@@ -265,14 +265,12 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         st.markdown(f"**{plain(decision)}**" if decision else "")
         diagnosis.draw(doctor, scenario)
     else:
-        heading(plain(decision.rstrip(".")) if decision else title)
+        heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        lead = f"**{plain(title)}.** " if decision else ""
+        lead = f"**{plain(title)}:** " if decision else ""
         st.markdown(lead + plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
-    if not leads:
-        diagnosis.draw(doctor, scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
     chart, side = st.columns([17, 10], gap="large")
@@ -281,6 +279,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     with side:
         show_chart(gap_parts_chart(found), "gap_parts", scenario)
         _read_as(read, scenario)
+    if doctor is not None and not leads:
+        with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
+            diagnosis.draw(doctor, scenario, filled=False)
     _steps(advice, rows, read)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,8 @@ def draw_live(advice: Advice) -> None:
     own = own_points(scenario)
     if own is not None and (decision := measured_text(own, scenario.drafter_id)):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f"By your runs: {plain(decision)}", width="content")
+            decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
+            st.markdown(f"Yours: {plain(decision)}", width="content")
             st.page_link(str(PAGES["measure"]), label="See them", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario

@@ -226,8 +226,8 @@ def draw_claims() -> None:
     )
     show_claims(read_claims())
     st.caption(
-        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does not. "
-        "docs/sources.md says what is assumed."
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
+        "not. docs/sources.md says what is assumed."
     )
 
 

@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "Likely range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
+const HEADS = { "80% range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -62,7 +62,7 @@ function build(root) {
   v.limit = node("p", { class: "limit" });
   v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "80% range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
@@ -181,16 +181,15 @@ function axes(v) {
 
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
-  const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
+  const key = (mark, color, said, by = "") => node("span", { title: by }, node("i", { style: `color:var(--${color})` }, mark), said);
   const made = [key("━", "schedule", "best K, range")];
-  const sources = [...new Set(published.map((one) => one[4]))], more = sources.length > 1 ? ` and ${sources.length - 1} more` : "";
-  const by = sources.length ? `${sources[0].length > 34 ? `${sources[0].slice(0, 32)}…` : sources[0]}${more}` : "";
+  const by = [...new Set(published.map((one) => one[4]))].join("; ");
   made.push(key("─", "family", "each K"));
-  if (same) made.push(key("◆", "published", `this drafter (${same}): ${by}`));
-  if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
+  if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
+  if (other) made.push(key("◇", "published", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size, K=${v.m.k}`));
+  if (!published.length) made.push(node("span", {}, "no published runs"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -266,7 +265,7 @@ function flipped(v) {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2) + at;
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "K changes at"), ...rows] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

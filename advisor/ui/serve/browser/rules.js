@@ -182,8 +182,8 @@ function smoothed(table, price) {
 function besides(now, k) {
   const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
-  const lead = fast === own ? "" : `K = ${fast.k} is faster in the central case; over all cases it loses ${percent(fast)}, K = ${own.k} ${percent(own)}. `;
-  return lead + (k === own.k ? "" : `The schedule keeps K = ${k} here: a switch saves too little.`);
+  const lead = fast === own ? "" : `K = ${fast.k}: faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}). `;
+  return lead + (k === own.k ? "" : `The schedule keeps K = ${k} here: switching saves too little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -254,7 +254,7 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
-/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any, and the first loss. */
+/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any. */
 function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const isOdd = ([batch, k, value]) => {
@@ -270,17 +270,15 @@ function against(m, length, batch, n) {
     const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
     const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
     const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside the likely range, at `], [values, ""]];
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside, at `], [values, ""]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
-  const lost = m.own.filter((one) => one[2] < 1), first = Math.min(...lost.map((one) => one[0]));
-  const loss = lost.length && first !== batch ? [[times(lost.filter((one) => one[0] === first)), ` at batch ${first.toLocaleString("en")}`]] : [];
   const at = alike.length ? [[times(alike), " here"]] : drafts.map((k) => [times(here.filter((one) => one[1] === k)), ` here${k === null ? "" : ` with K = ${k}`}`]);
-  const odd = at.length ? [] : told(m.own, "●", "run of yours fell", "runs of yours fell");
-  const said = odd.length ? [] : [...at, ...loss].flatMap((one, i) => (i ? [["", ", "], one] : [one]));
+  const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
+  const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run of this setup fell", "published runs of this setup fell")];
+  return [...mine, ...told(same, "◆", "published run", "published runs")];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -307,7 +305,7 @@ function verdict(m, batch, length, now, ranges) {
   }
   const percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} by the model alone` : "", chance = percent(tried.pGain);
+  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} modelled` : "", chance = percent(tried.pGain);
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
