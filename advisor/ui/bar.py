@@ -394,7 +394,8 @@ def draw_share_panel() -> None:
 
     scenario, _ = scenario_or_problem()
     # The browser opens it by itself: a rerun under way would close what the script does not know to be open yet.
-    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}"):
+    page = (st.context.url or "").partition("?")[0].rpartition("/")[2]  # on another page it is closed
+    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}_{page}"):
         is_answered = scenario is not None and not attempt(load_setup, scenario)[1]
         if scenario is not None:
             if is_answered:

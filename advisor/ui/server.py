@@ -289,13 +289,16 @@ def element() -> str:
     return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
 
 
-# The shell goes, without a script, when the bar is drawn; by itself should nothing ever be: it hides no message.
+# The shell goes, without a script, when the answer is drawn, and for good: to come back takes its transition months. By
+# itself it goes should nothing ever be drawn: it hides no message.
 _SHELL = """
 #shell { position: fixed; inset: 0; z-index: 1000000; padding: 14px 42px; background: #FFFFFF; color: #16181D;
-  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards; }
+  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards;
+  transition: visibility 0s 9999999s; }
 #shell p { margin: 0 0 18px; } #shell div { background: #EDEEF1; border-radius: 8px; margin-bottom: 14px; }
 #shell section { display: grid; grid-template-columns: minmax(0, 1fr) min(400px, 30%); gap: 36px; height: 500px; }
-#root:has(.st-key-bar, [data-testid=stException], [data-testid=stAlert]) ~ #shell { display: none; }
+#root:has(h1, [data-testid^=stBidi], [data-testid=stException], [data-testid=stAlert]) ~ #shell {
+  visibility: hidden; transition-delay: 0s; }
 @keyframes shell-ends { to { visibility: hidden; } }
 @media (prefers-color-scheme: dark) {
   #shell { background: #0E1117; color: #FAFAFA; } #shell div { background: #1A1F29; }

@@ -28,7 +28,7 @@ from advisor.show.charts.figure import Chart
 from advisor.show.explain.round import Derivation, citations, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
-from advisor.show.table import Table, capital
+from advisor.show.table import Table, capital, matrix
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
 from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
@@ -262,7 +262,7 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
         _near(advice, made)
     elif section == "Inputs":
         rows = [(item.label, item.value) for item in scenario_settings(advice)]
-        st.dataframe(pd.DataFrame(rows, columns=["Setting", "Value"]), hide_index=True)
+        show_table(matrix(("Setting", "Value"), rows, "ll"))
         st.caption(plain(accepted_from(advice)))
         st.caption(plain(f"{setup.cache.sentence}. {setup.routing_because}"))
     elif section == "Constants":

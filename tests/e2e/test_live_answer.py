@@ -276,9 +276,12 @@ def test_neither_have_measure_after_a_drop_and_serve_with_own_points(first_page:
     judged(first_page, app_url)
     assert len(words_on_screen(first_page)) <= 120
     assert first_page.locator("[data-testid=stMain] button[kind=primary]:visible").count() == 1
+    first_page.get_by_role("button", name="Share", exact=True).click()
     go_to(first_page, "Serve")
     first_page.wait_for_selector(HEADLINE)
     wait_until_drawn(first_page)
+    assert not first_page.get_by_text("Link to this page").is_visible(), "a panel stays on its page"
+    assert not first_page.locator("#shell").is_visible(), "and the shell does not come back"
     assert len(words_on_screen(first_page)) <= 120
 
 

@@ -172,7 +172,7 @@ def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table() -> None
     assert list(table["K"]) == [str(k) for k in range(1, 9)]
     column = advise(START).curve
     at = [float(column.speedup[list(column.batches).index(16), k]) for k in range(1, 9)]
-    assert list(table["16"]) == pytest.approx(at, rel=1e-4)
+    assert list(table["16"]) == pytest.approx(at, abs=0.0051)
 
 
 def test_a_launch_line_is_checked_flag_by_flag() -> None:

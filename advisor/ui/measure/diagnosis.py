@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.diagnose import diagnose
@@ -19,7 +18,7 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
-from advisor.show.table import Table
+from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted, listed
@@ -221,15 +220,14 @@ def _compared(found: DiagnosisView) -> None:
     with st.expander("Measured beside predicted"):
         for one in found.comparisons[:_SHOWN_RUNS]:
             st.caption(plain(one.title))
-            st.table(one.table.frame.set_index("Quantity"))
+            show_table(one.table)
             st.caption("  \n".join(plain(f"{text}.") for text in (one.product, one.parts) if text))
 
 
 def _checks(found: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
-        rules = [[plain(cell) for cell in row] for row in found.not_judged]
-        st.table(pd.DataFrame(rules, columns=["Not checked", "Needs"]).set_index("Not checked"))
+        show_table(matrix(("Not checked", "Needs"), found.not_judged, "ll"))
         if found.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

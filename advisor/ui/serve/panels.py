@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 import re
@@ -30,7 +29,7 @@ from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
 from advisor.show.report.build import check_steps, engine_setup
-from advisor.show.table import Column, Table
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
@@ -126,8 +125,8 @@ def _missed(board: Leaderboard) -> None:
         return
     with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
         st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
-        rows = [{"Model": model_name(each.name), "Why": each.reason, "Detail": each.detail} for each in board.missed]
-        st.dataframe(pd.DataFrame(rows), hide_index=True)
+        rows = [(model_name(each.name), each.reason, each.detail) for each in board.missed]
+        show_table(matrix(("Model", "Why", "Detail"), rows, "lll"))
 
 
 _, _TABLE, _COMPARE = EXPLORE_AS
@@ -157,9 +156,7 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
     if (found := tried(_explored, scenario, across, down)) is None:
         return
     if as_table:
-        column = functools.partial(st.column_config.NumberColumn, format=SHOWN[figure][2])
-        named = {name: column() for name in found.columns}
-        st.dataframe(explored_table(found, figure), hide_index=True, column_config=named)
+        show_table(explored_table(found, figure))
     else:
         show_chart(explored_chart(found, figure), "explore", scenario)
     st.caption(
@@ -257,7 +254,7 @@ def _checked(advice: Advice, given: str) -> None:
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
     st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
     rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
-    st.dataframe(pd.DataFrame(rows, columns=["Action", "Flag", "Yours", "Recommended"]), hide_index=True)
+    show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
     for warning in made.warnings:
         st.caption(plain(f"{warning}."))
 
