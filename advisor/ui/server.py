@@ -212,7 +212,6 @@ _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor
 _BAR = """
 #root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 18px; }
 #root .st-key-bar_fields { row-gap: 8px; }
-#root .st-key-bar .stNumberInput button { display: none; }
 #root .stButtonGroup button { min-height: 38px; }
 #root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
@@ -269,7 +268,7 @@ _HEIGHTS = """
 #root .st-key-report_extras { min-height: 38px; }
 #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
-#root .st-key-trust_by { min-height: 64px; } #root :is(.st-key-coverage, .st-key-errors) { min-height: 260px; }
+#root .st-key-trust_by { min-height: 64px; } #root .st-key-coverage { min-height: 260px; }
 #root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
 #root .st-key-simulation { min-height: 468px; }
 @media (max-width: 1199px) {

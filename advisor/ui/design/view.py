@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,33 +80,17 @@ _MOST_PLACES = 8
 """Columns of the map that a telephone still shows in figures. [-]"""
 
 
-@dataclass(frozen=True)
-class _One:
-    """What the page says of one design for several targets, without the searches behind it."""
-
-    texts: tuple[str, ...]
-    targets: Table[Any]
-    choices: Table[Any]
-    notes: tuple[str, ...]
-    csv: str
-
-
-@dataclass(frozen=True)
-class _Map:
-    """What the page says of a map of regions, without the searches behind it."""
-
-    verdict: str
-    chart: Chart | None
-    """None where no cell is served."""
-    regions: Table[Any]
-    notes: tuple[str, ...]
+_One = tuple[tuple[str, ...], Table[Any], Table[Any], tuple[str, ...], str]
+"""Texts, targets, choices, notes and CSV of one design for several targets, without the searches behind them."""
+_Map = tuple[str, Chart | None, Table[Any], tuple[str, ...]]
+"""Verdict, chart (None where no cell is served), regions and notes of a map, without the searches behind them."""
 
 
 @remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each target ...", keys=(DesignQuestion,))
 def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
     found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
     rows = one_design_rows(found)
-    return _One(
+    return (
         tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
         one_design_table(found),
         choices_table(found),
@@ -120,7 +103,7 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
     found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
     chart = design_regions_chart(found) if found.regions else None
-    return _Map(region_verdict(found), chart, region_table(found), region_notes(found))
+    return (region_verdict(found), chart, region_table(found), region_notes(found))
 
 
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
@@ -147,17 +130,18 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     targets = tuple(text.strip() for text in typed.split(",") if text.strip())
     if (found := tried(_one_of, scenario, question, targets)) is None:
         return
-    answer, _, rest = found.texts[0].partition(". ")
+    texts, wanted, choices, notes, csv = found
+    answer, _, rest = texts[0].partition(". ")
     st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
-    for text in found.texts[1:]:
+    for text in texts[1:]:
         st.markdown(plain(text))
-    show_table(found.targets)
-    if found.choices.rows:
+    show_table(wanted)
+    if choices.rows:
         st.caption("Expected loss of the best designs, over the targets and at each.")
-        show_table(found.choices)
-    st.caption(plain(" ".join(found.notes)))
-    if found.csv:
-        download("All figures as CSV", found.csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
+        show_table(choices)
+    st.caption(plain(" ".join(notes)))
+    if csv:
+        download("All figures as CSV", csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
 
 
 def _map(scenario: Scenario, question: DesignQuestion) -> None:
@@ -178,12 +162,13 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
         return
     if (found := tried(_map_of, scenario, question, tuple(chosen))) is None:
         return
-    st.markdown(plain(found.verdict))
-    if found.chart is None:
+    verdict, chart, regions, notes = found
+    st.markdown(plain(verdict))
+    if chart is None:
         return
-    show_chart(found.chart, "design_regions", scenario)
-    show_table(found.regions)
-    st.caption(plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
+    show_chart(chart, "design_regions", scenario)
+    show_table(regions)
+    st.caption(plain(" ".join((*notes, "The command report puts the map into a report with --regions."))))
 
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}

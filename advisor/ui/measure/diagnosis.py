@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -134,10 +134,10 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     unit = {"gpu_count": " GPUs"}
     if other := [f"{own}{unit.get(name, '')}, the bar {value}" for name, own, value in named if own != value]:
         st.warning(plain(f"The text says {listed(other)}."))
-        own = {FROM_SCENARIO[name]: told[name] for name in _OF_BAR if name in told and name in FROM_SCENARIO}
-        own |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
-        theirs = scenario.model_copy(update=own)
-        st.button("Set the bar to it", key="bar_to_text", on_click=show_other, args=(theirs,))
+        theirs: dict[str, Any] = {FROM_SCENARIO[name]: told[name] for name, *_ in named if name in FROM_SCENARIO}
+        theirs |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
+        asked = scenario.model_copy(update=theirs)
+        st.button("Set the bar to it", key="bar_to_text", on_click=show_other, args=(asked,))
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
