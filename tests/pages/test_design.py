@@ -87,7 +87,7 @@ def test_the_design_behind_a_held_dial_is_named_and_becomes_mine() -> None:
     retuned = costed(ANSWER.space, parse_experts(held, Experts(1, 1, 0.0, 1)))
     assert loss == pytest.approx(retuned.tpot_s / best.tpot_s - 1, abs=1e-3)
     button = test.button(key="held_ratio")
-    assert button.label.startswith(f"Re-tuned at 8 of 64: {held} (+")
+    assert button.label.startswith(f"Re-tuned at k/N 1/8: {held} (+")
     button.click().run()
     assert test.text_input(key="design_mine").value == held
     assert dial(test, "ratio").value.endswith(f" of {held.split()[0][1:]}")

@@ -27,11 +27,13 @@ from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
 from advisor.show.words.design import (
+    HELD,
     answer_document,
     below_headline,
     beside_table,
     candidate_rows,
     dial_value,
+    held_value,
     loss_text,
 )
 from advisor.show.words.regions import (
@@ -274,7 +276,8 @@ def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
     """Buttons that make the best design with one dial held at the user's value the user's."""
     for dial in found:
         if (held := dial.held[dial.own]) not in ("", chosen.text):
-            said = f"Re-tuned at {dial_value(dial, dial.own)}: {held} ({loss_text(float(dial.loss[dial.own]))})"
+            at = f"{HELD[dial.name]} {held_value(dial, dial.own)}"
+            said = f"Re-tuned at {at}: {held} ({loss_text(float(dial.loss[dial.own]))})"
             take = st.session_state.__setitem__
             st.button(said, key=f"held_{dial.name}", type="tertiary", on_click=take, args=("design_mine", held))
 
