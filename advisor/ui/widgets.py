@@ -20,12 +20,11 @@ from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.measured.points import for_users
-from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
-from advisor.show.explain.round import Derivation, citations, derive
+from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
 from advisor.show.table import Table, capital, matrix
@@ -187,18 +186,6 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
         found.append(number)
         units |= set() if match is None else {match[2]}
     return found if len(units) == 1 else None
-
-
-def show_claims(claims: Sequence[Claim]) -> pd.DataFrame:
-    """Claims of the sources beside our answers, on the sources' own set-ups. Returns the table."""
-    named = {citation.id: citation.title for citation in citations()}
-    table = seeds_table(claims, read_findings())
-    shown = table.drop(columns="where").assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
-    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
-    shown.columns = pd.Index(widths)
-    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
-    return table
 
 
 def show_warnings(advice: Advice) -> None:

@@ -163,6 +163,6 @@ def draw_simulation() -> None:
     if not report.complete:
         st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")
     st.caption(
-        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand and picks "
-        "for the rate so far: over many requests no control beats it; as slots empty at the end of a run one K may."
+        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand; as slots "
+        "empty at the end of a run a single K may still pass it."
     )

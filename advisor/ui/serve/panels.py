@@ -20,7 +20,6 @@ from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.own_gap import at_batch, measured_text
 from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
 from advisor.catalog.hardware import model_name
-from advisor.measured.seeds import read_claims
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -40,7 +39,7 @@ from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
-from advisor.ui.widgets import ask, download, show_chart, show_claims, show_table, tried
+from advisor.ui.widgets import ask, download, show_chart, show_table, tried
 
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
 _FIGURES: dict[By, str] = {
@@ -272,8 +271,6 @@ def draw_evidence(advice: Advice) -> None:
         _odds(advice)
     st.subheader("Basis and caveats", anchor=False)
     st.markdown("\n".join(f"- {plain(text)}" for text in remarks(advice)))
-    with st.expander("What the sources claim, and what we answer"):
-        show_claims(tuple(one for one in read_claims() if one.where.startswith("Serve")))
 
 
 def _published(advice: Advice) -> None:

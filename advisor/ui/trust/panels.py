@@ -16,7 +16,7 @@ from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta, sweeps
 from advisor.measured.refit_result import Errors
-from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings
+from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
@@ -26,7 +26,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
-from advisor.show.explain.round import cited, derive
+from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
@@ -40,7 +40,6 @@ from advisor.ui.widgets import (
     ask,
     constants_table,
     show_chart,
-    show_claims,
     show_table,
     show_warnings,
 )
@@ -224,7 +223,13 @@ def draw_claims() -> None:
         f"**{len(read_claims())} claims of the works behind this tool:** "
         f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
     )
-    show_claims(read_claims())
+    named = {citation.id: citation.title for citation in citations()}
+    table = seeds_table(read_claims(), states).drop(columns="where")
+    shown = table.assign(source=[named.get(one, one) for one in table["source"]]).map(str)
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
+    shown.columns = pd.Index(widths)  # texts wrap, which no other table needs
+    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
+    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
         "not. docs/sources.md says what is assumed."
