@@ -187,8 +187,7 @@ def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int
     """Ranges that app, report and export give to an engine: one K where one is enough, else the schedule.
 
     The one K is that recommended at the target batch. Where that is none, the engine is started without a drafter: one
-    that waits for other batches would slow it down. It is alone too where one server for all batches would run another
-    K than the schedule has there.
+    that waits for other batches would slow it down. So too where one server for all batches runs another K there.
 
     ranges : the schedule. values : those that it was decided on. batch_size, n_draft : target batch and its K. [-]
     """

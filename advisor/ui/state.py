@@ -429,10 +429,7 @@ _REFUSED: Kept[tuple[str, Any, str]] = Kept("_tokens_refused", lambda: ("", None
 def draw_token_fields(
     row: FieldRow, label: str, width: int | str, follow: Callable[[], None] | None = None
 ) -> int | None:
-    """Draw the field with its number and return that number. [tokens or GPUs]
-
-    None where none is set. follow : what another number entails.
-    """
+    """Draw the field with its number and return it, None where none is set. `follow`: what another entails."""
     now, field = st.session_state, row.name
     now[TYPED[field]] = _text(field)
     key = TYPED[field] if field in _ALWAYS else folded_key(TYPED[field])

@@ -131,9 +131,8 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
         low, high = (left[0] - 1, left[-1] + 2) if len(left) else (0, len(values))
         low, high = max(min(low, values.index(own)), 0), max(high, values.index(own) + 1)
         shown = values[low:high]
-        own_at = shown.index(own)
-        quality = _quality(space, shown)
-        return Dial(name, tuple(shown), position[low:high], loss[low:high], *quality, own_at, tuple(held[low:high]))
+        at, quality = shown.index(own), _quality(space, shown)
+        return Dial(name, tuple(shown), position[low:high], loss[low:high], *quality, at, tuple(held[low:high]))
 
     by_ratio = [own._replace(n_experts=int(a), n_active=int(b)) for a, b in ratio]
     by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
@@ -154,10 +153,7 @@ def _axes(space: DesignSpace) -> tuple[NDArray, NDArray, NDArray]:
 
 
 def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> tuple[Array, list[str]]:
-    """Share of the objective that the best design with each wanted value, or nearly, lacks of the best of all.
-
-    And that design, as `Experts.text`.
-    """
+    """Share of the objective that the best design with each wanted value lacks, and that design as text."""
     kept = np.flatnonzero(space.failed == 0)
     if not len(kept):
         return np.full(len(wanted), np.nan), [""] * len(wanted)

@@ -131,13 +131,13 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     accepts = f", accepted length {length}" if length else ""
     st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
     named = [(name, told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
-    unit = {"gpu_count": " GPUs"}
-    if other := [f"{own}{unit.get(name, '')}, the bar {value}" for name, own, value in named if own != value]:
+    if other := [f"{own}{' GPUs' * (name == 'gpu_count')}, the bar {bar}" for name, own, bar in named if own != bar]:
         st.warning(plain(f"The text says {listed(other)}."))
         theirs: dict[str, Any] = {FROM_SCENARIO[name]: told[name] for name, *_ in named if name in FROM_SCENARIO}
         theirs |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
-        asked = scenario.model_copy(update=theirs)
-        st.button("Set the bar to it", key="bar_to_text", on_click=show_other, args=(asked,))
+        st.button(
+            "Set the bar to it", key="bar_to_text", on_click=show_other, args=(scenario.model_copy(update=theirs),)
+        )
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
@@ -147,10 +147,7 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
 
 
 def draw(found: DiagnosisView | None, scenario: Scenario, *, filled: bool = True) -> None:
-    """The sentence, the remedy, the findings and the comparison. Nothing where nobody asked for one.
-
-    filled : whether its button is the one that follows.
-    """
+    """The sentence, the remedy (its button may be filled), findings and comparison. Nothing where nobody asked."""
     if found is None:
         return
     said = re.split(r"(?<=[.:]) (?=[A-Z])", found.sentence)

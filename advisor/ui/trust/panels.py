@@ -14,7 +14,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
 from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
-from advisor.measured.measurements import dataset_folders, read_meta, sweeps
+from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store_build import StoreStatus
@@ -250,10 +250,7 @@ def draw_store_panel() -> None:
     _size(now)
     _kernels(now)
     _datasets()
-    _sweeps()
-    st.subheader("Left out, and repeated tables", anchor=False)
-    st.dataframe(now.dropped, hide_index=True, placeholder="")
-    st.dataframe(now.copies, hide_index=True, placeholder="")
+    st.caption("`advisor store status` lists what was left out and the sweeps of this machine.")
 
 
 def _size(now: StoreStatus) -> None:
@@ -272,21 +269,14 @@ def _kernels(now: StoreStatus) -> None:
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
         )
         return
-    show_table(_named(now.coverage, _KERNELS))
+    rows = now.coverage[list(_KERNELS)].itertuples(index=False)
+    cells = [(*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows]
+    show_table(matrix(tuple(_KERNELS.values()), cells, "lllllrrrr"))
 
 
 def _datasets() -> None:
     sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
     show_table(matrix(("Data set", "Rows"), [(name, f"{rows:,}") for name, rows in sets]))
-
-
-def _sweeps() -> None:
-    st.subheader("Sweeps of the profiler", anchor=False)
-    listed = sweeps()
-    if listed.empty:
-        st.caption("None yet. Lab measures this machine.")
-        return
-    show_table(_named(listed, _SWEEPS))
 
 
 _KERNELS = {
@@ -300,25 +290,3 @@ _KERNELS = {
     "min_tokens": "Fewest tokens",
     "max_tokens": "Most tokens",
 }
-_SWEEPS = {
-    "name": "Sweep",
-    "device": "Device",
-    "status": "Status",
-    "preset": "Preset",
-    "torch": "torch",
-    "started_at": "Started (UTC)",
-    "measured_rows": "Measured rows",
-}
-
-
-def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> Table[dict[str, Any]]:
-    """A frame's columns under plain headers; counts with separators."""
-
-    def column(name: str) -> Column[dict[str, Any]]:
-        counts = frame[name].dtype.kind in "iuf"
-        form = "{:,.0f}" if counts else "{}"
-        return Column(
-            names[name], itemgetter(name), lambda one: "" if pd.isna(one) else form.format(one), words=not counts
-        )
-
-    return Table(tuple(map(column, names)), frame.to_dict("records"))
