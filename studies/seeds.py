@@ -342,7 +342,7 @@ and fails where a claim left its state without a note in docs/decisions that say
 it found.
 
 A figure holds where ours lies within {TOLERANCE:.0%} of what is published; a direction (at least, at most) has no
-tolerance, and *(no)* marks a figure that does not hold. A claim is *reproduced* where all of its figures hold, *in
+tolerance, and *(differs)* marks a figure that does not hold. A claim is *reproduced* where all of its figures hold, *in
 part* where some do, and *disagrees* where none does. Nothing is fitted to these figures, but for the overlaps named
 below. Bands are 80 %."""
 

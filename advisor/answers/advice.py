@@ -132,7 +132,7 @@ class Advice:
     drafts: tuple[DraftRow, ...]
     """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
     k_by_batch: tuple[KRange, ...]
-    """The schedule, which runs the recommended K at the target batch."""
+    """The schedule, which no target batch moves."""
     to_serve: tuple[KRange, ...]
     """What an engine is given: the recommended K throughout where one K is enough, else the schedule."""
     schedule_texts: tuple[str, ...]
@@ -222,8 +222,8 @@ def advise(scenario: Scenario) -> Advice:
         recommendation=_recommendation(setup, curve, row, rows, (factor, counting)),
         drafts=rows,
         k_by_batch=ranges,
-        to_serve=ranges_to_serve(ranges, values, scenario.batch_size),
-        schedule_texts=schedule_texts(ranges, values, scenario.batch_size),
+        to_serve=ranges_to_serve(ranges, values, scenario.batch_size, rows[chosen].n_draft),
+        schedule_texts=schedule_texts(ranges, values, scenario.batch_size, rows[chosen].n_draft),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),

@@ -141,8 +141,6 @@ class KRange:
     meets_limit: bool = True
     table_k: int | None = None
     """K of one server that drafts at other batches, where that differs; see `k_running`."""
-    smoothed_k: int | None = None
-    """K that the smoothed schedule has at the target batch, where the recommended one stands in its place."""
 
     @property
     def k_running(self) -> int:

@@ -102,15 +102,21 @@ class RuntimeSchedule:
         at = self.others or curves_at(self.setup, self.curve)
         return k_by_context(self.setup.scenario.context_tokens, self.ranges, at)
 
+    @cached_property
+    def n_draft(self) -> int:
+        """K recommended at the scenario's own batch. [-]"""
+        row = int(np.searchsorted(self.curve.batches, self.setup.scenario.batch_size))
+        return int(self.curve.drafts[recommended_draft(self.setup, self.curve, row)])
+
     @property
     def texts(self) -> tuple[str, ...]:
         """Sentences on the gain of the schedule over one K, at the scenario's own context."""
-        return schedule_texts(self.ranges, self.values, self.setup.scenario.batch_size)
+        return schedule_texts(self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft)
 
     @property
     def to_serve(self) -> tuple[KRange, ...]:
         """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
-        return ranges_to_serve(self.ranges, self.values, self.setup.scenario.batch_size)
+        return ranges_to_serve(self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft)
 
 
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
@@ -131,19 +137,14 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
     """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit.
 
-    At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
-    elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
-    to nobody who could run something.
+    Independent of the batch that is asked about. The whole curve where nothing fits: a schedule of what does not run is
+    of use to nobody who could run something.
 
     values : `schedule_values`, where they are at hand.
     """
-    limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
-    rows = np.flatnonzero(curve.batches == batch)
-    target = None
-    if rows.size:
-        target = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
+    limit_ms = setup.scenario.max_tpot_ms
     limit_s = None if limit_ms is None else limit_ms / 1e3
-    return k_by_batch(values or schedule_values(setup, curve), limit_s, last_batch(setup, curve), target)
+    return k_by_batch(values or schedule_values(setup, curve), limit_s, last_batch(setup, curve))
 
 
 def schedule_for(
@@ -182,17 +183,17 @@ def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...
     return (KRange(1, last, n_draft, float(values.speedup[within, column].mean()), regret),)
 
 
-def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int) -> tuple[KRange, ...]:
+def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int) -> tuple[KRange, ...]:
     """Ranges that app, report and export give to an engine: one K where one is enough, else the schedule.
 
-    The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
-    engine is started without a drafter: one that waits for other batches would slow it down.
+    The one K is that recommended at the target batch. Where that is none, the engine is started without a drafter: one
+    that waits for other batches would slow it down. So too where one server for all batches runs another K there.
 
-    ranges : the schedule. values : those that it was decided on. batch_size : the target batch. [-]
+    ranges : the schedule. values : those that it was decided on. batch_size, n_draft : target batch and its K. [-]
     """
-    n_draft = int(k_at(ranges, batch_size))
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
-    runs_it = int(k_running_at(ranges, batch_size)) == n_draft
+    scheduled = int(k_at(ranges, batch_size))
+    runs_it = scheduled > 0 and int(k_running_at(ranges, batch_size)) == scheduled
     if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
         return ranges
     return static_ranges(values, n_draft, ranges[-1].batch_end)

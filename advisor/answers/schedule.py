@@ -27,7 +27,8 @@ SWITCH_COST = PER_K_LOG_SD
 """What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
 one doubling as speedups scatter from one K to the next, half as much over two. [-]"""
 MIN_GAIN = 0.02
-"""Choice of this project: a change or a design that gains less than this is not offered as one that helps. [-]"""
+"""Choice of this project: a change or a design that gains less than this is not offered as one that helps, and a
+schedule loses no more beyond the noise at any batch in order to switch less. [-]"""
 TIE = 1e-6
 """What a K is held to lose for each shorter one of the table, so that the smallest of equals is taken: far below what
 tells two K apart. [-]"""
@@ -66,43 +67,29 @@ def k_by_batch(
     values: KValues,
     max_tpot_s: float | None = None,
     max_batch: int | None = None,
-    target: tuple[int, int] | None = None,
 ) -> tuple[KRange, ...]:
-    """K for every batch size 1..max_batch: the least expected loss, smoothed.
+    """K for every batch size 1..max_batch: the least expected loss, smoothed. No batch is a target: none moves it.
 
     values : what each K is worth; with a limit, its times per output token too.
     max_tpot_s : upper limit on the time per output token. [s]
     max_batch : last batch size covered; default the largest of the grid. [-]
-    target : the target batch and its recommended K, which stands there and at those neighbours that share it. [-]
 
     Ranges that cover 1..max_batch without gap or overlap.
 
     Each doubling of the batch counts alike. The K of all batches together have the least sum of what they lose beyond
-    the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches.
+    the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches,
+    without the K that lose more than MIN_GAIN at a batch.
     Losses and ties are those of `curve.recommended`, of equals the smaller K. K = 0 is a server without speculation: at
     the smallest and at the largest batches it stands wherever it is recommended, and has no price of a switch there. K
     that miss the limit are left out where another keeps it.
 
     One server cannot change between drafting and no speculation: its K = 0 keeps the drafter (`KValues.idle`). So the
     ranges of K = 0 are decided again for it, with that charge (`KRange.table_k`); its K is 0 throughout where a server
-    without speculation loses no more than the best such table, unless the target batch drafts.
+    without speculation loses no more than the best such table.
     """
-    last = int(values.batches[-1]) if max_batch is None else max_batch
-    table = _whole(values, last, max_tpot_s)
-    smoothed = _smoothed(table)
-    if target is None or target[0] > last:
-        return _ranges(table, smoothed, _one_server(table, smoothed, drafts=False), values.drafts)
-    index, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
-    chosen = _with_target(table, smoothed, index, column)
-    ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
-    # The verdict and the schedule must not disagree at the batch that was asked about (decision 0006).
-    if chosen[index] == smoothed[index]:
-        return ranges
-    instead = int(values.drafts[smoothed[index]])
-    return tuple(
-        replace(item, smoothed_k=instead) if item.batch_start <= target[0] <= item.batch_end else item
-        for item in ranges
-    )
+    table = _whole(values, int(values.batches[-1]) if max_batch is None else max_batch, max_tpot_s)
+    chosen = _smoothed(table)
+    return _ranges(table, chosen, _one_server(table, chosen), values.drafts)
 
 
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
@@ -189,7 +176,8 @@ def _smoothed(table: _Whole) -> NDArray[np.int64]:
     Up to the first batch that drafts and from the last on, K = 0 is another server and no switch of an engine's K;
     between batches that draft it has the price of one.
     """
-    chosen = _cheapest(table.excess, table.doublings, table.allowed)
+    excess = table.excess
+    chosen = _cheapest(np.where(excess > MIN_GAIN, np.inf, excess), table.doublings, table.allowed)
     drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
     if not drafting.size:
         return np.zeros_like(chosen)
@@ -198,32 +186,15 @@ def _smoothed(table: _Whole) -> NDArray[np.int64]:
     return np.where(inside, chosen, 0)
 
 
-def _with_target(table: _Whole, smoothed: NDArray[np.int64], index: int, column: int) -> NDArray[np.int64]:
-    """`smoothed` [n] with the target's K at its place and at the neighbours at which that K is recommended too."""
-    if smoothed[index] == column:
-        return smoothed
-    same = recommended(table.loss, table.noise, table.allowed) == column
-    ends = np.flatnonzero(~same[index + 1 :])
-    starts = np.flatnonzero(~same[:index])
-    end = index + 1 + int(ends[0]) if ends.size else smoothed.size
-    start = int(starts[-1]) + 1 if starts.size else 0
-    chosen = smoothed.copy()
-    chosen[start:end] = column
-    return chosen
-
-
-def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArray[np.int64]:
-    """Columns [n] of one server for all batches: `chosen`, and the least loss with the drafter kept where that is 0.
-
-    drafts : whether it has to draft, even where it loses more than a server without speculation.
-    """
+def _one_server(table: _Whole, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Columns [n] of one server for all batches: `chosen`, and the least loss with the drafter kept where that is 0."""
     if not chosen.any():
         return chosen
     # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang charge for that.
     charged = table.charged()
     fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
     running = _cheapest(np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed)
-    return np.zeros_like(chosen) if not drafts and table.plain_cost() <= charged.cost(running) else running
+    return np.zeros_like(chosen) if table.plain_cost() <= charged.cost(running) else running
 
 
 def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -346,26 +317,25 @@ def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) 
 _EQUALLY = "(mean over batch doublings)"
 
 
-def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -> tuple[str, ...]:
+def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int, n_draft: int) -> tuple[str, ...]:
     """Sentences on the gain of a schedule, on its K = 0, and on a target batch with a K of its own.
 
-    values : of each K, on which the schedule was decided. batch_size : the target batch. [-]
+    values : of each K, on which the schedule was decided. batch_size, n_draft : the target batch and its K. [-]
     """
     idle = float(interpolate_batches(values.batches, values.idle[:, None], np.array([batch_size]))[0, 0])
     gain = gain_over_doublings(ranges, values)
-    texts = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
-    current = next((item for item in ranges if item.smoothed_k is not None), None)
-    if current is not None:
+    texts = [one_k_text(ranges, gain, n_draft), _zero_text(ranges, batch_size, idle)]
+    if batch_size <= ranges[-1].batch_end and (scheduled := int(k_at(ranges, batch_size))) != n_draft:
         texts.append(
-            f"At batch {batch_size:,} alone K = {current.n_draft} is best; with its neighbours the schedule would have "
-            f"K = {current.smoothed_k} there."
+            f"At batch {batch_size:,} alone K = {n_draft} is best; with its neighbours the schedule has "
+            f"K = {scheduled} there."
         )
     return tuple(text for text in texts if text)
 
 
-def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
+def plain_text(ranges: Sequence[KRange], batch_size: int, n_draft: int) -> str:
     """Reason to start without speculation though the schedule drafts elsewhere. Empty where it is not so."""
-    if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
+    if n_draft or not any(item.k_running for item in ranges):
         return ""
     return (
         f"At batch {batch_size:,} no drafting is recommended: the engine is started without speculation; "

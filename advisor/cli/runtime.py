@@ -133,7 +133,7 @@ def export(
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     """What the schedule gains. Where a plain server is written in its place, why."""
-    plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size)
+    plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size, found.n_draft)
     one_k = by_batch and len({item.k_running for item in found.ranges}) == 1
     one = ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
     return (plain,) if plain else found.texts + one

@@ -192,7 +192,7 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
             judged.state,
         )
     values_text = [
-        f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (no)'}"
+        f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"
         for figure, one in zip(figures, ours, strict=True)
     ]
     bands = [

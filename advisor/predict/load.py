@@ -481,5 +481,11 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
             f"tensor_parallel={tp} does not divide the model's widths (hidden {architecture.hidden_size}); "
             "choose a divisor, usually a power of two"
         )
+    for kv in {one.kv_shards for one in architecture.mixers if one.query_heads}:
+        if kv % tp and tp % kv:  # engines split heads of keys and values, or repeat each as a whole
+            raise AdvisorError(
+                f"tensor_parallel={tp} neither divides {kv} KV heads nor is a multiple of them, so no engine starts; "
+                "choose a power of two"
+            )
     if placement.gpus > scenario.n_gpus:
         raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")

@@ -36,7 +36,6 @@ LENGTH_STEP = 0.05
 """Accepted lengths that the browser is told of are this far apart. [tokens]"""
 _SHORTEST = 1.01
 """The least of them, as `answers.summary` looks at. [tokens]"""
-_BY_HAND = "Set K in its own options, or choose vLLM or SGLang above."
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
 
@@ -177,7 +176,7 @@ def launch(advice: Advice) -> dict[str, str]:
     if fit_of(advice) is not None:
         return {"engine": engine, "text": "", "note": "Does not fit in memory."}
     if not is_written:
-        return {"engine": engine, "text": "", "note": f"No command is written for {engine}. {_BY_HAND}"}
+        return {"engine": engine, "text": "", "note": "No command is written: set K yourself."}
     made = engine_setup(advice, advice.scenario.engine)
     if made.problem:
         return {"engine": engine, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}

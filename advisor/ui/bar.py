@@ -145,7 +145,7 @@ def widget(
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
     if row.name in TYPED:
-        return draw_token_fields(row, label, width)
+        return draw_token_fields(row, label, width, on_change)
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
@@ -394,7 +394,8 @@ def draw_share_panel() -> None:
 
     scenario, _ = scenario_or_problem()
     # The browser opens it by itself: a rerun under way would close what the script does not know to be open yet.
-    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}"):
+    page = (st.context.url or "").partition("?")[0].rpartition("/")[2]  # on another page it is closed
+    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}_{page}"):
         is_answered = scenario is not None and not attempt(load_setup, scenario)[1]
         if scenario is not None:
             if is_answered:

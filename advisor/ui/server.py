@@ -212,7 +212,6 @@ _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor
 _BAR = """
 #root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 18px; }
 #root .st-key-bar_fields { row-gap: 8px; }
-#root .st-key-bar .stNumberInput button { display: none; }
 #root .stButtonGroup button { min-height: 38px; }
 #root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
@@ -269,7 +268,7 @@ _HEIGHTS = """
 #root .st-key-report_extras { min-height: 38px; }
 #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
-#root .st-key-trust_by { min-height: 64px; } #root :is(.st-key-coverage, .st-key-errors) { min-height: 260px; }
+#root .st-key-trust_by { min-height: 64px; } #root .st-key-coverage { min-height: 260px; }
 #root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
 #root .st-key-simulation { min-height: 468px; }
 @media (max-width: 1199px) {
@@ -289,13 +288,16 @@ def element() -> str:
     return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
 
 
-# The shell goes, without a script, when the bar is drawn; by itself should nothing ever be: it hides no message.
+# The shell goes, without a script, when the answer is drawn, and for good: to come back takes its transition months. By
+# itself it goes should nothing ever be drawn: it hides no message.
 _SHELL = """
 #shell { position: fixed; inset: 0; z-index: 1000000; padding: 14px 42px; background: #FFFFFF; color: #16181D;
-  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards; }
+  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards;
+  transition: visibility 0s 9999999s; }
 #shell p { margin: 0 0 18px; } #shell div { background: #EDEEF1; border-radius: 8px; margin-bottom: 14px; }
 #shell section { display: grid; grid-template-columns: minmax(0, 1fr) min(400px, 30%); gap: 36px; height: 500px; }
-#root:has(.st-key-bar, [data-testid=stException], [data-testid=stAlert]) ~ #shell { display: none; }
+#root:has(h1, [data-testid^=stBidi], [data-testid=stException], [data-testid=stAlert]) ~ #shell {
+  visibility: hidden; transition-delay: 0s; }
 @keyframes shell-ends { to { visibility: hidden; } }
 @media (prefers-color-scheme: dark) {
   #shell { background: #0E1117; color: #FAFAFA; } #shell div { background: #1A1F29; }

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -372,7 +372,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
         curve = acceptance_curve(now["acceptance"])
         if curve is not None and curve.model_id != model:
             whose = model_name(curve.model_id)
-            notes.append(f"The link gives no accepted length: that of {whose} is used. Type your own.")
+            notes.append(f"The link gives no accepted length: that of {whose} is used.")
     note(*notes)
 
 
@@ -418,28 +418,29 @@ def understood(given: str) -> str:
     return f"{bare:g}@{DEFAULT_K}" if bare > 1.0 else text
 
 
-TYPED: Mapping[str, str] = {name: f"{name}_typed" for name in ("context_tokens", "input_tokens", "output_tokens")}
+_ALWAYS = ("n_gpus", "context_tokens")
+"""Of the fields typed as text, those that stand in the bar."""
+TYPED: Mapping[str, str] = {name: f"{name}_typed" for name in (*_ALWAYS, "input_tokens", "output_tokens")}
 """The key of each field's text; the number itself lies in the session under the field's name."""
 _REFUSED: Kept[tuple[str, Any, str]] = Kept("_tokens_refused", lambda: ("", None, ""))
 """What was typed in vain: the field, its number that stayed, and why."""
 
 
-def draw_token_fields(row: FieldRow, label: str, width: int | str) -> int | None:
-    """Draw the field with its number and return that number. [tokens]
-
-    None where none is set.
-    """
+def draw_token_fields(
+    row: FieldRow, label: str, width: int | str, follow: Callable[[], None] | None = None
+) -> int | None:
+    """Draw the field with its number and return it, None where none is set. `follow`: what another entails."""
     now, field = st.session_state, row.name
     now[TYPED[field]] = _text(field)
-    key = TYPED[field] if field == "context_tokens" else folded_key(TYPED[field])
+    key = TYPED[field] if field in _ALWAYS else folded_key(TYPED[field])
     asked: dict[str, Any] = {"width": width} | ({"placeholder": row.unset} if row.is_optional else {})
     st.text_input(
         label,
         key=key,
         on_change=take_typed,
-        args=(TYPED[field], key, functools.partial(_take_tokens, field)),
+        args=(TYPED[field], key, functools.partial(_take_tokens, field, follow)),
         persist_state="session",
-        help=None if field == "context_tokens" else f"Type {TOKENS_FORMS}. From {row.limits}.",
+        help=None if field in _ALWAYS else f"Type {TOKENS_FORMS}. From {row.limits}.",
         **asked,
     )
     return None if now[field] is None else int(now[field])
@@ -458,10 +459,12 @@ def _text(field: str) -> str:
     return "" if number is None else str(number)
 
 
-def _take_tokens(field: str) -> None:
+def _take_tokens(field: str, follow: Callable[[], None] | None) -> None:
     """The number that was typed, or the reason why there is none; its text is the number's again."""
     _read_tokens(field)
     st.session_state[TYPED[field]] = _text(field)
+    if follow is not None and not _REFUSED.result[0]:
+        follow()
 
 
 def _read_tokens(field: str) -> None:
@@ -471,11 +474,14 @@ def _read_tokens(field: str) -> None:
     if row.is_optional and not typed:
         now[field] = None
         return
+    unit = "GPUs" if field == "n_gpus" else "tokens"
     try:
+        if unit == "GPUs" and not typed.isdecimal():
+            raise ValueError(f"{typed[:20]!r} is no number of GPUs")
         count = token_count(typed)
         low, high = row.range or (1, count)
         if not low <= count <= high:
-            raise ValueError(f"{count:,} tokens lie outside {row.limits}")
+            raise ValueError(f"{count:,} {unit} lie outside {row.limits}")
     except ValueError as error:
         _REFUSED.put((field, now[field], str(error)))
         return

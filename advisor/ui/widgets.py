@@ -20,14 +20,13 @@ from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.measured.points import for_users
-from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
-from advisor.show.explain.round import Derivation, citations, derive
+from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Step, step_latex, value_text
-from advisor.show.table import Table, capital
+from advisor.show.table import Table, capital, matrix
 from advisor.show.words.compare import setting_lines
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
 from advisor.text import frame_csv, screen_style, typeset
@@ -189,18 +188,6 @@ def _numbers(texts: Iterable[str]) -> list[float | None] | None:
     return found if len(units) == 1 else None
 
 
-def show_claims(claims: Sequence[Claim]) -> pd.DataFrame:
-    """Claims of the sources beside our answers, on the sources' own set-ups. Returns the table."""
-    named = {citation.id: citation.title for citation in citations()}
-    table = seeds_table(claims, read_findings())
-    shown = table.drop(columns="where").assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
-    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
-    shown.columns = pd.Index(widths)
-    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
-    return table
-
-
 def show_warnings(advice: Advice) -> None:
     """All warnings of an answer in one box."""
     if advice.warnings:
@@ -261,8 +248,7 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     elif section == "Measured nearby":
         _near(advice, made)
     elif section == "Inputs":
-        rows = list(setting_lines(advice.setup).items())
-        st.dataframe(pd.DataFrame(rows, columns=["Setting", "Value"]), hide_index=True)
+        show_table(matrix(("Setting", "Value"), list(setting_lines(advice.setup).items()), "ll"))
         st.caption(plain(accepted_from(advice)))
         st.caption(plain(f"{setup.cache.sentence}. {setup.routing_because}"))
     elif section == "Constants":

@@ -314,7 +314,9 @@ def test_one_model_s_place_says_with_which_drafter_it_was_ranked(board: Leaderbo
     drafts = next(one for one in board.standings if one.accepted == "borrowed")
     plain = next(one for one in board.standings if one.accepted == "none")
     assert own_place(board, drafts.name).endswith("whose accepted length is borrowed.")
-    assert own_place(board, plain.name).endswith("ranked with no drafter, since none is known for it.")
+    assert own_place(board, plain.name).endswith(
+        "ranked with no drafter: no accepted length of one is measured for it."
+    )
     assert own_place(board, "not-on-it") == ""
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from advisor.answers.best_k import KRange, interpolate_batches, interpolate_losses, k_at, k_running_at
 from advisor.answers.schedule import (
+    MIN_GAIN,
     SWITCH_COST,
     TIE,
     KValues,
@@ -22,7 +23,6 @@ from advisor.answers.schedule import (
     _one_server,
     _Whole,
     _whole,
-    _with_target,
     accepted_length_text,
     doublings,
     gain_over_doublings,
@@ -31,7 +31,7 @@ from advisor.answers.schedule import (
     schedule_gain,
     schedule_rule,
 )
-from advisor.predict.curve import draft_odds, recommended
+from advisor.predict.curve import draft_odds
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, carried_text
 from advisor.show.words.answer import k_by_batch_table
@@ -105,28 +105,6 @@ def test_noise_of_the_draws_does_not_flip_k() -> None:
     assert len(k_by_batch(values)) == 1
 
 
-def test_the_target_batch_has_its_k_with_the_neighbours_that_share_it_and_nothing_else_moves() -> None:
-    """K = 2 is a little better from 16 to 64, less than a switch there and back costs."""
-    table = np.tile([1.0, 1.5, 1.45], (8, 1))
-    table[4:7, 2] = 1.505
-    values = k_values(BATCHES, range(3), table)
-    smoothed = k_by_batch(values)
-    assert [r.n_draft for r in smoothed] == [1]
-    assert all(item.smoothed_k is None for item in smoothed)
-    found = k_by_batch(values, target=(32, 2))
-    assert [r.n_draft for r in found] == [1, 2, 1]
-    assert [r.smoothed_k for r in found] == [None, 1, None]
-    own = recommended(values.loss, values.noise)
-    assert own.tolist() == [1, 1, 1, 1, 2, 2, 2, 1]
-    assert found[1].batch_start in range(9, 17)
-    assert found[1].batch_end in range(64, 128)
-    whole = np.arange(1, 129)
-    outside = (whole < found[1].batch_start) | (whole > found[1].batch_end)
-    assert np.array_equal(k_at(found, whole)[outside], k_at(smoothed, whole)[outside])
-    assert k_by_batch(values, target=(8, 1)) == smoothed
-    assert k_by_batch(values, target=(4096, 2)) == smoothed
-
-
 def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_price_of_a_switch() -> None:
     """K = 1 loses half a per cent at the ends, which a switch would not save; between, K = 0 has that price."""
     table = np.column_stack([np.ones(8), [0.995, 1.3, 1.3, 0.995, 1.3, 1.3, 0.995, 0.995]])
@@ -150,15 +128,13 @@ def test_one_server_is_charged_for_the_drafter_it_keeps_where_the_schedule_does_
     assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.97)), "the drafter that is kept is charged"
 
 
-def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains_unless_the_target_batch_drafts() -> None:
+def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains() -> None:
     table = np.tile([1.0, 0.8], (8, 1))
     table[0, 1] = 1.05
     charged = k_values(BATCHES, range(2), table, idle=0.95)
     found = k_by_batch(charged)
     assert [(r.n_draft, r.k_running) for r in found] == [(1, 0), (0, 0)]
     assert found[1].speedup == 1.0
-    assert [r.k_running for r in k_by_batch(charged, target=(1, 1))] == [1, 0]
-    assert [r.k_running for r in k_by_batch(charged, target=(64, 0))] == [0, 0]
     assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [1, 0]
 
 
@@ -179,10 +155,13 @@ def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(r
     # K = 0 at either end has no price of a switch.
     own = cost(ks) - SWITCH_COST * (np.count_nonzero(ks[[0, -1]] == 0) if np.ptp(ks) else 0)
     ties = 1e-3 * float(loss.max()) * float(weight.sum())
+    assert loss[np.arange(40), ks].max() <= MIN_GAIN + 1e-9
     for first in range(4):
         for then in range(4):
             for at in (0, 1, 5, 20):
-                assert own <= cost(np.where(np.arange(40) < at, first, then)) + ties + 1e-9
+                other = np.where(np.arange(40) < at, first, then)
+                if loss[np.arange(40), other].max() <= MIN_GAIN:
+                    assert own <= cost(other) + ties + 1e-9
 
 
 def test_limit_on_time_per_output_token_marks_batches_that_no_k_can_serve() -> None:
@@ -278,18 +257,6 @@ def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> N
     assert found.regret == pytest.approx(1 - 1.5 / 1.51)
 
 
-def test_the_last_batch_of_the_schedule_can_be_the_target_and_a_target_alone_is_a_range_of_its_own() -> None:
-    """At every whole batch from 1 to 40: K = 2 is a little better at 32 alone, and at 40."""
-    table = np.tile([1.0, 1.5, 1.45], (40, 1))
-    table[[0, 31, 39], 2] = 1.505
-    values = k_values(range(1, 41), range(3), table)
-    for target, starts in ((32, [1, 32, 33]), (40, [1, 40]), (1, [1, 2])):
-        found = k_by_batch(values, target=(target, 2))
-        assert [item.batch_start for item in found] == starts
-        assert k_at(found, target) == 2
-        assert [item.smoothed_k for item in found] == [1 if item.batch_start == target else None for item in found]
-
-
 def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
     rule = "K of least expected loss by batch; it changes only where that saves 2% over a doubling of the batch."
     assert schedule_rule() == rule
@@ -363,29 +330,6 @@ def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafte
     assert free.idle == pytest.approx([0.8, 0.5])
 
 
-@pytest.mark.parametrize(
-    ("place", "found"),
-    [
-        (0, [2, 1, 1, 1, 1, 1, 1, 1]),
-        (2, [1, 1, 2, 2, 2, 1, 1, 1]),
-        (3, [1, 1, 2, 2, 2, 1, 1, 1]),
-        (4, [1, 1, 2, 2, 2, 1, 1, 1]),
-        (7, [1, 1, 1, 1, 1, 1, 1, 2]),
-        (1, [1] * 8),
-    ],
-)
-def test_a_target_s_k_reaches_to_the_first_neighbour_that_does_not_share_it(place: int, found: list[int]) -> None:
-    best = np.array([2, 1, 2, 2, 2, 1, 1, 2])
-    table = whole((0.5 * (np.arange(3) != best[:, None])).tolist())
-    assert _with_target(table, np.ones(8, np.int64), place, int(best[place])).tolist() == found
-
-
-def test_a_target_s_neighbours_share_its_k_among_those_that_keep_the_limit() -> None:
-    """K = 2 is best at every batch and misses the limit; of the rest K = 1 is best at the first three."""
-    loss, allowed = [[0.5, 0.1, 0.0]] * 3 + [[0.1, 0.5, 0.0]], [[True, True, False]] * 4
-    assert _with_target(whole(loss, allowed=allowed), np.zeros(4, np.int64), 1, 1).tolist() == [1, 1, 1, 0]
-
-
 def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> None:
     values = k_values([1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]])
     assert [(item.n_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
@@ -395,8 +339,8 @@ def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> 
 def test_one_server_keeps_the_k_of_the_schedule_where_that_drafts() -> None:
     """K = 2 would lose less at batch 1, and does where the schedule has K = 0; a switch there costs less."""
     table = whole([[0.5, 0.1, 0.0], [0.0, 0.5, 0.1]], idle=[0.6, 0.6])
-    assert _one_server(table, np.array([1, 0]), drafts=True).tolist() == [1, 2]
-    assert _one_server(table, np.array([0, 0]), drafts=True).tolist() == [0, 0]
+    assert _one_server(table, np.array([1, 0])).tolist() == [1, 2]
+    assert _one_server(table, np.array([0, 0])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("n", [1, 511, 512, 513, 600, 777, 1024, 4096])

@@ -86,6 +86,7 @@ advise QWEN --batch 1.55M% | is not a whole number
 advise gpt-oss-20b --gpus 1xH200 --accepted-length 5.6 | is not X@K
 predict rows.csv --set nothing=1 | no column of a measured point has that name
 advise QWEN --tp 3 --gpus 8 | does not divide
+advise gpt-oss-20b --gpus 3xH100 --accepted-length 2.4@3 | neither divides 8 KV heads nor is a multiple of them
 advise QWEN --engine tgi | tgi
 advise QWEN --context long | 'long' is no number of tokens; type it as 4096, 128k (128,000), 128K (131,072)
 advise no-such-model --gpus 1xH200 | no-such-model

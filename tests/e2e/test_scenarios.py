@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -107,16 +108,19 @@ def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_ur
     wait_for_answer(page, START.model_copy(update={"batch_size": 40}))
     page.get_by_role("radio", name="SGLang").click()
     wait_for_answer(page, START.model_copy(update={"batch_size": 40, "engine": "sglang"}))
-    go_to(page, "Design")
-    page.get_by_role("button", name="Limits").click()
-    page.get_by_label("Quality loss (%)", exact=True).wait_for()
-    page.keyboard.press("Escape")
-    enter(page, "Target batch", 1000)
-    page.wait_for_url("**design_batches=1000**")
-    wait_until_drawn(page)
+    page.goto(f"{app_url}/design?{START.to_query()}&design_target_total=40&design_quality=5")
+    wait_until_drawn(page, CHART)
+    for batch in (1000, 2000):
+        enter(page, "Target batch", batch)
+        page.wait_for_url(f"**design_batches={batch}**")
+        wait_until_drawn(page)
+        page.get_by_role("button", name="Limits").click()
+        assert page.get_by_label("Quality loss (%)", exact=True).input_value() == "5.00"
+        page.keyboard.press("Escape")
     page.locator(".st-key-design_dial_ratio input[type=range]").press("ArrowLeft")
     page.wait_for_url("**design_mine=**")
-    assert "design_batches=1000" in page.url
+    asked = parse_qs(urlsplit(page.url).query)
+    assert [asked.get(f"design_{name}") for name in ("batches", "target_total", "quality")] == [["2000"], ["40"], ["5"]]
 
 
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:

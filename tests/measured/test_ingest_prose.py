@@ -80,6 +80,20 @@ def test_a_batch_is_read_that_is_only_about(about: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("on two H100s, accepted length around 2.1", ("h100-sxm", "2", "2.1")),
+        ("on 2xH100 SXM, we accept about 2.1 tokens a step", ("h100-sxm", "2", "2.1")),
+        ("on a single B200, accept length: 2", ("b200-sxm", "1", "2")),
+        ("on four NVIDIA H200 GPUs", ("h200-sxm", "4", None)),
+    ],
+)
+def test_a_server_and_its_length_are_read_as_people_say_them(text: str, read: tuple[str | None, ...]) -> None:
+    told = complaint_of(f"Slower since we turned EAGLE-3 on, {text}.") or {}
+    assert tuple(map(told.get, ("hardware_id", "gpu_count", "accepted_length"))) == read
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         (

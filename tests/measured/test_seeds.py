@@ -83,7 +83,7 @@ def test_the_table_has_a_row_a_claim_and_marks_what_does_not_hold() -> None:
     assert list(table.columns) == list(COLUMNS)
     row = table.iloc[0]
     assert row["published"] == "speedup: 2; rise: at most 1"
-    assert (row["ours"], row["band"], row["state"]) == ("2.1; 1.1 (no)", "1.5 to 3; -", "in part")
+    assert (row["ours"], row["band"], row["state"]) == ("2.1; 1.1 (differs)", "1.5 to 3; -", "in part")
     assert described(CLAIM, of(2.0, 1.1)).splitlines()[2].endswith("published at most 1, ours 1.1  <- does not hold")
     with pytest.raises(AdvisorError, match=r"seeds\.json lacks one as it is now; run `make seeds WRITE=1`"):
         seeds_table([CLAIM], {})

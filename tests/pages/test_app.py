@@ -115,7 +115,7 @@ def test_numbers_command_and_engine_always_go_together(engine: str, starts: str)
     assert data["command"]["text"].startswith(starts)
     assert bool(data["command"]["text"]) == bool(starts)
     if engine == "trtllm":
-        assert data["command"]["note"].startswith("No command is written for TensorRT-LLM. Set K in its own options")
+        assert data["command"]["note"].startswith("No command is written: set K yourself")
     if engine == "sglang":
         assert "python -m sglang.launch_server" in data["command"]["text"], "the file that it loads comes first"
 
@@ -172,7 +172,7 @@ def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table() -> None
     assert list(table["K"]) == [str(k) for k in range(1, 9)]
     column = advise(START).curve
     at = [float(column.speedup[list(column.batches).index(16), k]) for k in range(1, 9)]
-    assert list(table["16"]) == pytest.approx(at, rel=1e-4)
+    assert list(table["16"]) == pytest.approx(at, abs=0.0051)
 
 
 def test_a_launch_line_is_checked_flag_by_flag() -> None:
@@ -246,6 +246,15 @@ def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_
     assert "4,096 stays" in context_remarks(test)
     test.text_input(key=TYPED["context_tokens"]).set_value("8k").run()
     assert not context_remarks(test)
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "2.5", "8k", "9999"])
+def test_gpus_that_are_no_number_are_refused_in_words_and_the_placement_stays(typed: str) -> None:
+    test = app(n_gpus="4", tensor_parallel="2", expert_parallel="4")
+    test.text_input(key=TYPED["n_gpus"]).set_value(typed).run()
+    now = test.session_state["_scenario"]
+    assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (4, 2, 4)
+    assert any("GPUs" in item.value and "4 stays" in item.value for item in test.markdown)
 
 
 def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away() -> None:
@@ -347,7 +356,7 @@ def test_gpus_widen_matrices_within_a_node_and_experts_stay_on_as_many_ranks_as_
 ) -> None:
     test = app(**({"hardware_id": "h200-sxm", "acceptance": "2.4@3"} | asked))
     for n, (tensor, expert) in zip(gpus, ranks, strict=True):
-        test.number_input(key="n_gpus").set_value(n).run()
+        test.text_input(key="n_gpus_typed").set_value(str(n)).run()
         now = test.session_state["_scenario"]
         assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (n, tensor, expert)
 
@@ -543,6 +552,13 @@ def test_measurements_show_what_the_store_holds() -> None:
     )
     assert "kernel tables are not installed" in texts(test)
     assert "measured kernel tables: aiconfigurator-core" in texts(test)
+
+
+def test_trust_by_accelerator_has_the_commonest_servers() -> None:
+    test = app("trust")
+    next(one for one in test.get("button_group") if "Accelerator" in one.options).set_value("hardware_id").run()
+    shown = next(one for one in charts(test) if one.key == "coverage").proto.spec
+    assert all(name in shown for name in ("H100 SXM", "H200 SXM", "B200 SXM"))
 
 
 def test_trust_lists_the_claims_of_the_sources_with_their_state() -> None:

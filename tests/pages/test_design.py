@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.design.answer import design_answer
-from advisor.answers.design.dials import Experts, baseline_experts, costed, dials
+from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
 from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import MAX_NAME, design_name, parse_experts, start_from_size, starts
@@ -64,7 +64,7 @@ def test_the_dials_start_at_today_s_design_and_mine_is_today_s() -> None:
     ]
     table = beside(test)
     assert table["Today"].tolist() == table["Mine"].tolist()
-    assert len(table) == 9
+    assert table["Design"].tolist().count("K") == 1
 
 
 def test_a_turned_dial_moves_mine_alone_and_stands_in_the_typed_design() -> None:
@@ -77,6 +77,20 @@ def test_a_turned_dial_moves_mine_alone_and_stands_in_the_typed_design() -> None
     assert after["Mine"].tolist() != before["Mine"].tolist()
     assert after["Today"].tolist() == before["Today"].tolist()
     assert after["Best"].tolist() == before["Best"].tolist()
+
+
+def test_the_design_behind_a_held_dial_is_named_and_becomes_mine() -> None:
+    test = page(design_mine="N64 k8 s0 w768")
+    dial_held = dials(ANSWER.space, Experts(64, 8, 0.0, 768))[0]
+    held, loss = dial_held.held[dial_held.own], dial_held.loss[dial_held.own]
+    best = costed(ANSWER.space, experts_of(ANSWER.space, ANSWER.space.best or 0))
+    retuned = costed(ANSWER.space, parse_experts(held, Experts(1, 1, 0.0, 1)))
+    assert loss == pytest.approx(retuned.tpot_s / best.tpot_s - 1, abs=1e-3)
+    button = test.button(key="held_ratio")
+    assert button.label.startswith(f"Re-tuned at k/N 1/8: {held} (+")
+    button.click().run()
+    assert test.text_input(key="design_mine").value == held
+    assert dial(test, "ratio").value.endswith(f" of {held.split()[0][1:]}")
 
 
 def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does() -> None:
@@ -118,12 +132,12 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
 
 
 def test_a_design_opens_in_serve_as_the_model() -> None:
-    test = page(design_mine="N96 k6 s0 w896")
+    test = page(design_mine="N96 k6 s0 w896", design_batches="64")
     next(group for group in test.get("button_group") if "Mine" in group.options).set_value("Mine").run()
     test.button(key="design_adopt").click().run()
     assert not test.exception
     scenario = test.session_state["_scenario"]
-    assert scenario.model_id == "own-qwen3-30b-a3b-n96k6s0w896"
+    assert (scenario.model_id, scenario.batch_size) == ("own-qwen3-30b-a3b-n96k6s0w896", 64)
     moe = architecture_from_config(scenario.model_config_json, "design").moe
     assert moe is not None
     assert (moe.n_experts, moe.n_active, moe.expert_width) == (96, 6, 896)

@@ -71,7 +71,7 @@ def frame(test: AppTest) -> pd.DataFrame:
 
 def read_as(test: AppTest) -> pd.DataFrame:
     """What was read as what."""
-    found = next(item.value for item in test.table if "Column" in item.value).reset_index()
+    found = next(item.value for item in test.dataframe if "Column" in item.value)
     return found.replace(r"\\", "", regex=True)
 
 
@@ -468,7 +468,7 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
-    assert "By your runs: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
+    assert "Yours: Keep K = 3" in texts(test), "the decision of Measure, and the way back"
     assert [link.proto.page for link in test.get("page_link")].count("measure") == 1
     press(test, "undo_refit_in_use")
     assert scenario(test).acceptance == BORROWED
@@ -525,10 +525,10 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     rows = ("1,3,2.32,2.0,2.2", "4,3,2.72,2.35,2.2", "16,3,3.55,2.9,2.2", "64,3,5.0,4.55,2.2", "128,3,6.4,6.6,2.2")
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
     decision = (
-        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×). Switch speculation off at batch 128 (measured 0.97×)"
+        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch 128 (measured 0.97×)"
     )
     assert test.title[0].value == decision
-    assert "**Your accepted length explains it.**" in texts(test)
+    assert "**Your accepted length explains it:**" in texts(test)
     assert "use_own_length" in {button.key for button in test.button}
     assert "fill_in" not in {button.key for button in test.button}, "nothing is asked"
     read = read_as(test)
@@ -574,6 +574,7 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(monkeypatch:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
+    assert re.search(r"\(\d+ layers, \d+ of \d+, [\d.,]+ B parameters\)", texts(dropped).replace("\\", ""))
     given = page(acceptance=START_ACCEPTANCE)
     given.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     found = [scenario(one) for one in (dropped, given)]

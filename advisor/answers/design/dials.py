@@ -102,6 +102,8 @@ class Dial:
     quality_high: Array
     own: int
     """Value of the design that the dial is turned on."""
+    held: tuple[str, ...] = ()
+    """The design that loses no more at each value, as `Experts.text`; empty where nothing keeps every limit."""
 
     @cached_property
     def best(self) -> int | None:
@@ -122,13 +124,15 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
     pairs = {(a, own.n_active) for a in n} | {(n[-1], b) for b in k if b < own.n_active} | {own[:2]}
     ratio = sorted((pair for pair in pairs & known if pair[1] <= pair[0]), key=lambda pair: (pair[1] / pair[0], *pair))
 
-    def made(name: str, values: list[Experts], position: Array, loss: Array) -> Dial:
+    def made(name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]) -> Dial:
+        loss, held = lost
         # Values past the first that keeps no limit say no more.
         left = np.flatnonzero(~np.isnan(loss))
         low, high = (left[0] - 1, left[-1] + 2) if len(left) else (0, len(values))
         low, high = max(min(low, values.index(own)), 0), max(high, values.index(own) + 1)
         shown = values[low:high]
-        return Dial(name, tuple(shown), position[low:high], loss[low:high], *_quality(space, shown), shown.index(own))
+        at, quality = shown.index(own), _quality(space, shown)
+        return Dial(name, tuple(shown), position[low:high], loss[low:high], *quality, at, tuple(held[low:high]))
 
     by_ratio = [own._replace(n_experts=int(a), n_active=int(b)) for a, b in ratio]
     by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
@@ -148,12 +152,15 @@ def _axes(space: DesignSpace) -> tuple[NDArray, NDArray, NDArray]:
     return space.n_experts, space.n_active, space.n_shared
 
 
-def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> Array:
-    """Share of the objective that the best design with each wanted value, or nearly, lacks of the best of all."""
+def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> tuple[Array, list[str]]:
+    """Share of the objective that the best design with each wanted value lacks, and that design as text."""
     kept = np.flatnonzero(space.failed == 0)
-    near = np.abs(values[kept] - wanted[:, None]) <= within
-    top = np.where(near, space.score[kept], 0.0).max(axis=1, initial=0.0)
-    return np.asarray(space.score[kept].max(initial=0.0) / np.where(top > 0.0, top, np.nan) - 1.0)
+    if not len(kept):
+        return np.full(len(wanted), np.nan), [""] * len(wanted)
+    scores = np.where(np.abs(values[kept] - wanted[:, None]) <= within, space.score[kept], 0.0)
+    top, at = scores.max(axis=1), kept[scores.argmax(axis=1)]
+    held = [experts_of(space, int(i)).text if best > 0.0 else "" for i, best in zip(at, top, strict=True)]
+    return np.asarray(space.score[kept].max() / np.where(top > 0.0, top, np.nan) - 1.0), held
 
 
 def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:

@@ -244,7 +244,7 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
             heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
             if heads is not None:
                 yield _Known("mtp", heads.chances, "carried" if heads.n_carried else "borrowed", heads.text, heads)
-    plain = "no drafter is known for it" if question.drafter is None else "plain decoding"
+    plain = "no accepted length of a drafter is measured for it" if question.drafter is None else "plain decoding"
     yield _Known("none", "0", "none", plain)
 
 

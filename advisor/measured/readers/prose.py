@@ -90,6 +90,7 @@ _RATES = (
     ("output_tok_per_s", r"total|aggregate|all (?:requests|users)|whole server"),
 )
 _ABOUT = r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
+_WORDS = {"one": "1", "a single": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16"}
 _COUNTS = {
     "batch_size": (
         rf"\b(?:concurrency|conc|batch(?: size)?|bs){_ABOUT}(\d+)\b",
@@ -100,9 +101,14 @@ _COUNTS = {
         r"num[_-]speculative[_-]tokens\W{0,4}(\d+)\b",
         r"\b(\d+) (?:draft|speculative) tokens?\b",
     ),
-    "accepted_length": (rf"(?:accept(?:ed|ance) length|\bAL){_ABOUT}(\d+\.\d+)\b",),
+    "accepted_length": (
+        rf"(?:accept(?:ed|ance)? length|\bAL){_ABOUT}(\d+(?:\.\d+)?)\b",
+        rf"\baccept(?:s|ed|ing)?{_ABOUT}(\d+(?:\.\d+)?) tokens\b",
+    ),
     "tensor_parallel": (r"\b(?:TP|tensor[- ]parallel(?:[- ]size)?)\s*(?:of|=|:)?\s*(\d+)\b",),
-    "gpu_count": (r"\b(\d+)\s*[x×]?\s*(?:GPUs?\b|(?:NVIDIA |AMD )?[A-Z]{1,3}\d{2,3}[A-Z]?\b)",),
+    "gpu_count": (
+        rf"\b(\d+|{'|'.join(_WORDS)})\s*[x×]?\s*(?:GPUs?\b|(?:NVIDIA |AMD )?[A-Z]{{1,3}}\d{{2,3}}[A-Z]??s?\b)",
+    ),
 }
 
 
@@ -185,13 +191,16 @@ def _unit(text: str) -> str:
 
 def _only(name: str, text: str) -> str | None:
     """The one value that a text states of a setting. None where it states none, or several."""
-    found = {value for pattern in _COUNTS[name] for value in re.findall(pattern, text, re.IGNORECASE)}
+    found = {value.lower() for pattern in _COUNTS[name] for value in re.findall(pattern, text, re.IGNORECASE)}
+    found = {_WORDS.get(value, value) for value in found}
     return found.pop() if len(found) == 1 else None
 
 
 def _names(text: str) -> dict[str, str]:
     """Drafter, engine, model and accelerator that a text names, each where it names one alone."""
-    words = [word.rstrip(".-") for word in re.findall(r"[A-Za-z][\w.+-]*(?:/[\w.-]+)?", text)]
+    apart = re.sub(r"(?<=\d)\s*[x×](?=[A-Z])", " ", text)  # 2xH100
+    words = [word.rstrip(".-") for word in re.findall(r"[A-Za-z][\w.+-]*(?:/[\w.-]+)?", apart)]
+    words = [re.sub(r"(?<=\d)s$", "", word) for word in words]  # two H100s
     named = [*words, *(f"{one}-{other}" for one, other in pairwise(words))]
     found = {
         "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)} & set(drafter_ids()),

@@ -100,7 +100,7 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
         connectgaps=True,
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
-        customdata=names,
+        customdata=[" re-tuned ".join(one) for one in zip(names, dial.held, strict=True)] if dial.held else names,
         hovertemplate="%{customdata}: %{y:+.1f}% time<extra></extra>",
     )
     nothing = np.isnan(lost[at])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from advisor.show.charts.figure import (
     marker,
     new_figure,
 )
+from advisor.show.table import Table, matrix
 from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from advisor.show.words.sweep import label, map_text
 
@@ -188,13 +190,13 @@ def _region_hover(found: RegionMap, cell: int) -> str:
     )
 
 
-SHOWN: Mapping[str, tuple[str, str, str]] = {
-    "Speedup": ("speedup", "{:.2f}", "%.2f×"),
-    "Best K": ("n_draft", "{:.0f}", "%d"),
-    "ms/token": ("tpot_ms", "{:.3g}", "%.3g"),
-    "Tokens/s/GPU": ("tokens_per_s_per_gpu", "{:,.0f}", "localized"),
+SHOWN: Mapping[str, tuple[str, str]] = {
+    "Speedup": ("speedup", "{:.2f}"),
+    "Best K": ("n_draft", "{:.0f}"),
+    "ms/token": ("tpot_ms", "{:.3g}"),
+    "Tokens/s/GPU": ("tokens_per_s_per_gpu", "{:,.0f}"),
 }
-"""What a cell shows: its column of a sweep, how it is written, and the same as a table's number format."""
+"""What a cell shows: its column of a sweep, and how it is written."""
 
 
 def explored_chart(found: Explored, shown: str) -> Chart:
@@ -202,15 +204,16 @@ def explored_chart(found: Explored, shown: str) -> Chart:
 
     shown : one of SHOWN.
     """
-    column, form, _ = SHOWN[shown]
-    values, table = found.values[column], explored_table(found, shown)
+    values, words = found.values[SHOWN[shown][0]], _cells(found, shown)
+    table = pd.DataFrame(values, columns=list(found.columns), index=pd.Index(found.rows, name=found.down))
     figure = new_figure("", found.across, found.down, 110 + 36 * len(found.rows))
-    words = [[form.format(one) if np.isfinite(one) else "–" for one in row] for row in values]
     add_gain_map(figure, found.values["speedup"], words, hoverinfo="skip")
     figure.update_layout(margin={"t": 12})
     figure.data[0].textfont.size = 12
     cell_axes(figure, found.columns, found.rows)
-    return Chart(figure, f"{shown} by {found.across.lower()} and {found.down.lower()}. {_best(found)}", table)
+    return Chart(
+        figure, f"{shown} by {found.across.lower()} and {found.down.lower()}. {_best(found)}", table.reset_index()
+    )
 
 
 def _best(found: Explored) -> str:
@@ -222,7 +225,12 @@ def _best(found: Explored) -> str:
     return f"Largest speedup {speedup[row, column]:.2f} times at {where}."
 
 
-def explored_table(found: Explored, shown: str) -> pd.DataFrame:
+def _cells(found: Explored, shown: str) -> list[list[str]]:
+    column, form = SHOWN[shown]
+    return [[form.format(one) if np.isfinite(one) else "–" for one in row] for row in found.values[column]]
+
+
+def explored_table(found: Explored, shown: str) -> Table[Any]:
     """Table of the same cells, a line for each stop of the axis down."""
-    values = pd.DataFrame(found.values[SHOWN[shown][0]], columns=list(found.columns))
-    return values.assign(**{found.down: list(found.rows)})[[found.down, *found.columns]]
+    rows = [(name, *cells) for name, cells in zip(found.rows, _cells(found, shown), strict=True)]
+    return matrix((found.down, *found.columns), rows)

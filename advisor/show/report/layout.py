@@ -249,7 +249,7 @@ def _components(report: Report) -> tuple[Block, ...]:
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
-    why = plain_text(report.advice.k_by_batch, report.scenario.batch_size)
+    why = plain_text(report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft)
     said = (Paragraph(why),) if why else ()
     return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
 

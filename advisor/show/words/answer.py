@@ -192,7 +192,8 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
     if why := unlaunched_text(advice):
         return wrapped(f"No launch command: {why}", width)
     if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
-        why = "" if setup.drafter.kind == "none" else plain_text(advice.k_by_batch, scenario.batch_size)
+        why = plain_text(advice.k_by_batch, scenario.batch_size, advice.recommendation.n_draft)
+        why = "" if setup.drafter.kind == "none" else why
         return wrapped(why or "Launch the engine without speculation.", width)
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:

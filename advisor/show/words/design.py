@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import partial
 from operator import itemgetter
@@ -84,14 +84,15 @@ def below_headline(answer: DesignAnswer) -> str:
     if best is None:
         return answer.verdict
     own, gain, time_ms = space.baseline, best.objective_gain, space.question.mean_tpot_s(best.tpot_s) * 1e3
-    start = f"Width {best.expert_width:,}, K = {'/'.join(map(str, dict.fromkeys(best.n_draft)))}"
+    start = f"Width {best.expert_width:,}, {_k_text(dict.fromkeys(best.n_draft))}"
     if own_design(space, best):
         return f"{start} · {time_ms:.2f} ms per token · none of {len(space):,} designs of equal quality is faster"
     if space.baseline_problem:
         return f"{start} · {time_ms:.2f} ms per token · {space.baseline_problem}"
     band = f"{gain.low:.2f}–{gain.high:.2f}"
     low, high = best.quality_range
-    guess = f"Best guess: {short_words(space, best)}, {gain.value:.2f}× ({band})"
+    kept = _k_text(dict.fromkeys(own.served.n_draft[:, 0].tolist()))
+    guess = f"{kept} · best guess {short_words(space, best)}, {start.partition(', ')[2]}: {gain.value:.2f}× ({band})"
     modelled = " (both by fitted kernels; Serve uses the measured ones)" if space.measured_gap else ""
     return (
         f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
@@ -99,6 +100,10 @@ def below_headline(answer: DesignAnswer) -> str:
         f"{_quality(low).rstrip('%')}–{_quality(high)} by three scaling laws · {best.total_params / 1e9:,.0f} B, "
         f"today {own.total_params / 1e9:,.0f}"
     )
+
+
+def _k_text(drafts: Iterable[int]) -> str:
+    return f"K = {'/'.join(map(str, drafts))}"
 
 
 def _quality(share: float) -> str:
@@ -157,6 +162,7 @@ def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
+        ("K", lambda one: "/".join(map(str, one.n_draft))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
         ("Speed, today = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
         ("Quality, lowest law", lambda one: _quality(one.quality[0])),

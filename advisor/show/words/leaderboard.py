@@ -255,7 +255,7 @@ def own_place(board: Leaderboard, name: str) -> str:
     if own is None:
         return ""
     how = (
-        "no drafter, since none is known for it"
+        "no drafter: no accepted length of one is measured for it"
         if own.accepted == "none"
         else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
     )

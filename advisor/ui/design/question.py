@@ -111,6 +111,7 @@ def draw_limits() -> None:
             50.0,
             step=0.5,
             key=key,
+            persist_state="session",
             on_change=take_typed,
             args=("design_quality", key),
             help="Share of the size of an equally good model that a design may give up, by every law.",
@@ -122,9 +123,8 @@ def draw_limits() -> None:
 
 def _limit(name: str, key: str, **then: Any) -> float | None:
     label, help_text = _LIMITS[name]
-    return st.number_input(
-        label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, placeholder="not set", help=help_text, **then
-    )
+    then |= {"persist_state": "session", "placeholder": "not set", "help": help_text}
+    return st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, **then)
 
 
 _NOTE: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))

@@ -6,8 +6,7 @@ Also one design for several targets: for those that are typed, and the map of re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,16 @@ from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_cha
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
-from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, dial_value
+from advisor.show.words.design import (
+    HELD,
+    answer_document,
+    below_headline,
+    beside_table,
+    candidate_rows,
+    dial_value,
+    held_value,
+    loss_text,
+)
 from advisor.show.words.regions import (
     against_baseline,
     choices_table,
@@ -74,33 +82,17 @@ _MOST_PLACES = 8
 """Columns of the map that a telephone still shows in figures. [-]"""
 
 
-@dataclass(frozen=True)
-class _One:
-    """What the page says of one design for several targets, without the searches behind it."""
-
-    texts: tuple[str, ...]
-    targets: Table[Any]
-    choices: Table[Any]
-    notes: tuple[str, ...]
-    csv: str
-
-
-@dataclass(frozen=True)
-class _Map:
-    """What the page says of a map of regions, without the searches behind it."""
-
-    verdict: str
-    chart: Chart | None
-    """None where no cell is served."""
-    regions: Table[Any]
-    notes: tuple[str, ...]
+_One = tuple[tuple[str, ...], Table[Any], Table[Any], tuple[str, ...], str]
+"""Texts, targets, choices, notes and CSV of one design for several targets, without the searches behind them."""
+_Map = tuple[str, Chart | None, Table[Any], tuple[str, ...]]
+"""Verdict, chart (None where no cell is served), regions and notes of a map, without the searches behind them."""
 
 
 @remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each target ...", keys=(DesignQuestion,))
 def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
     found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
     rows = one_design_rows(found)
-    return _One(
+    return (
         tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
         one_design_table(found),
         choices_table(found),
@@ -113,7 +105,7 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
     found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
     chart = design_regions_chart(found) if found.regions else None
-    return _Map(region_verdict(found), chart, region_table(found), region_notes(found))
+    return (region_verdict(found), chart, region_table(found), region_notes(found))
 
 
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
@@ -140,17 +132,18 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     targets = tuple(text.strip() for text in typed.split(",") if text.strip())
     if (found := tried(_one_of, scenario, question, targets)) is None:
         return
-    answer, _, rest = found.texts[0].partition(". ")
+    texts, wanted, choices, notes, csv = found
+    answer, _, rest = texts[0].partition(". ")
     st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
-    for text in found.texts[1:]:
+    for text in texts[1:]:
         st.markdown(plain(text))
-    show_table(found.targets)
-    if found.choices.rows:
+    show_table(wanted)
+    if choices.rows:
         st.caption("Expected loss of the best designs, over the targets and at each.")
-        show_table(found.choices)
-    st.caption(plain(" ".join(found.notes)))
-    if found.csv:
-        download("All figures as CSV", found.csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
+        show_table(choices)
+    st.caption(plain(" ".join(notes)))
+    if csv:
+        download("All figures as CSV", csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
 
 
 def _map(scenario: Scenario, question: DesignQuestion) -> None:
@@ -171,19 +164,19 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
         return
     if (found := tried(_map_of, scenario, question, tuple(chosen))) is None:
         return
-    st.markdown(plain(found.verdict))
-    if found.chart is None:
+    verdict, chart, regions, notes = found
+    st.markdown(plain(verdict))
+    if chart is None:
         return
-    show_chart(found.chart, "design_regions", scenario)
-    show_table(found.regions)
-    st.caption(plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
+    show_chart(chart, "design_regions", scenario)
+    show_table(regions)
+    st.caption(plain(" ".join((*notes, "The command report puts the map into a report with --regions."))))
 
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] slowdown against the best design, the rest re-tuned to equal quality "
-    "(no design: none keeps quality and limits) &emsp; "
-    ":green[▮] quality if it alone changes"
+    ":blue[●] slowdown against the best, the rest re-tuned to equal quality &emsp; "
+    ":green[▮] quality (size of an equally good model) if it alone changes"
 )
 
 
@@ -258,7 +251,7 @@ def _costed_best(answer: DesignAnswer, *, of_one_law: bool = False) -> Costed | 
     return None if item is None else costed(answer.space, experts_of(answer.space, item.index))
 
 
-def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
+def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[Dial, ...]) -> Chart:
     """Quality against speed, and today's design beside chosen and the best. Returns the chart."""
     space = answer.space
     today, typed, best = costed(space, baseline_experts(space)), costed(space, chosen), _costed_best(answer)
@@ -274,8 +267,19 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
         show_table(beside_table(today, typed, best))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         show_problem(problem)
+        _offer_held(found, chosen)
         _take(answer, chosen, None if best is None else best.experts)
     return chart
+
+
+def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
+    """Buttons that make the best design with one dial held at the user's value the user's."""
+    for dial in found:
+        if (held := dial.held[dial.own]) not in ("", chosen.text):
+            at = f"{HELD[dial.name]} {held_value(dial, dial.own)}"
+            said = f"Re-tuned at {at}: {held} ({loss_text(float(dial.loss[dial.own]))})"
+            take = st.session_state.__setitem__
+            st.button(said, key=f"held_{dial.name}", type="tertiary", on_click=take, args=("design_mine", held))
 
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
@@ -294,14 +298,16 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
     with row:
         download("config.json", text, f"{name}.json", "design_config")
-        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
+        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name, space.question.batches))
     draw_engine_run(space.setup.scenario, name, text)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
 
-def _adopt(text: str, name: str) -> None:
+def _adopt(text: str, name: str, batches: Sequence[int]) -> None:
     take_model(text, name)
+    if len(batches) == 1:  # a mix is of no one batch
+        st.session_state["batch_size"] = int(batches[0])
     TO_SERVE.put(True)
 
 
@@ -365,7 +371,7 @@ def view(scenario: Scenario) -> None:
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
         _draw_dials(found)
-    pareto = _compare(answer, chosen, problem)
+    pareto = _compare(answer, chosen, problem, found)
     _rule(answer)
     draw_targets(scenario, asked())
     _data(answer, found, pareto)

@@ -162,4 +162,7 @@ def draw_simulation() -> None:
     st.caption(report.load_note)
     if not report.complete:
         st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")
-    st.caption("Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand.")
+    st.caption(
+        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand; as slots "
+        "empty at the end of a run a single K may still pass it."
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any, Literal
 
-import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.diagnose import diagnose
@@ -17,15 +18,15 @@ from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
-from advisor.show.table import Table
+from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted, listed
-from advisor.ui.measure.session import FILES, filled_in, of_scenario
+from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
-from advisor.ui.state import TO_SERVE, plain, show, show_other
+from advisor.ui.state import DEFAULT_K, TO_SERVE, plain, show, show_other
 from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
@@ -118,29 +119,43 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     told = COMPLAINT.result or {}
     k = int(told.get("draft_tokens_k", 0))
     changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
+    length = None
+    if (count := told.get("accepted_length")) and scenario.drafter_id != "none":
+        length = f"{count}@{k or max(DEFAULT_K, math.ceil(float(count)) - 1)}"
+        changes["acceptance"] = length
     advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
     k = min(k or advice.curve_k, len(rows) - 1)
     heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
     said = unlaunched_text(advice) or likely_text(advice, k)
-    st.markdown(plain(f"{' '.join(place_text(advice))}. {said[:1].upper()}{said[1:]}"))
-    named = [(told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
-    if other := [f"{own}, the bar {value}" for own, value in named if own != value]:
-        st.warning(plain(f"The text says {listed(other)}: set the bar to what was served."))
+    accepts = f", accepted length {length}" if length else ""
+    st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
+    named = [(name, told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
+    if other := [f"{own}{' GPUs' * (name == 'gpu_count')}, the bar {bar}" for name, own, bar in named if own != bar]:
+        st.warning(plain(f"The text says {listed(other)}."))
+        theirs: dict[str, Any] = {FROM_SCENARIO[name]: told[name] for name, *_ in named if name in FROM_SCENARIO}
+        theirs |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
+        st.button(
+            "Set the bar to it", key="bar_to_text", on_click=show_other, args=(scenario.model_copy(update=theirs),)
+        )
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
-    st.button(f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, None))
+    st.button(
+        f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, length)
+    )
 
 
-def draw(found: DiagnosisView | None, scenario: Scenario) -> None:
-    """The sentence, the remedy, the findings and the comparison. Nothing where nobody asked for one."""
+def draw(found: DiagnosisView | None, scenario: Scenario, *, filled: bool = True) -> None:
+    """The sentence, the remedy (its button may be filled), findings and comparison. Nothing where nobody asked."""
     if found is None:
         return
-    st.markdown(f"**{plain(found.sentence)}**")
+    said = re.split(r"(?<=[.:]) (?=[A-Z])", found.sentence)
+    st.markdown(f"**{plain(' '.join(said[:2]))}**")
+    st.caption(plain(" ".join(said[2:])))
     _ask(found.unsaid)
     if found.remedy is not None:
-        _remedy(found.remedy, scenario)
+        _remedy(found.remedy, scenario, "primary" if filled else "secondary")
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
@@ -156,7 +171,7 @@ _OF_THE_RUN = (
 )
 
 
-def _remedy(found: Remedy, scenario: Scenario) -> None:
+def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
     """What each K is predicted to give by batch, and the button that opens the best of them."""
     st.caption(plain(found.said))
     show_table(found.table)
@@ -172,7 +187,7 @@ def _remedy(found: Remedy, scenario: Scenario) -> None:
     at = f"batch {found.scenario.batch_size:,}"
     label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
     mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
-    st.button(label, key="open_mended", type="primary", on_click=_open, args=mended)
+    st.button(label, key="open_mended", type=kind, on_click=_open, args=mended)
 
 
 def _open(mended: Scenario, acceptance: str | None) -> None:
@@ -202,15 +217,14 @@ def _compared(found: DiagnosisView) -> None:
     with st.expander("Measured beside predicted"):
         for one in found.comparisons[:_SHOWN_RUNS]:
             st.caption(plain(one.title))
-            st.table(one.table.frame.set_index("Quantity"))
+            show_table(one.table)
             st.caption("  \n".join(plain(f"{text}.") for text in (one.product, one.parts) if text))
 
 
 def _checks(found: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
     with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
-        rules = [[plain(cell) for cell in row] for row in found.not_judged]
-        st.table(pd.DataFrame(rules, columns=["Not checked", "Needs"]).set_index("Not checked"))
+        show_table(matrix(("Not checked", "Needs"), found.not_judged, "ll"))
         if found.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

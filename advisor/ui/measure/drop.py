@@ -24,8 +24,9 @@ from advisor.catalog.hardware import (
     model_label,
     model_name,
     models_by_maker,
+    shape_label,
 )
-from advisor.catalog.models import model_meant
+from advisor.catalog.models import model_meant, own_model
 from advisor.measured.ingest.columns import COLUMNS, template_csv
 from advisor.measured.ingest.remap import likely_targets, target_label
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, MissingField
@@ -35,6 +36,7 @@ from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.own_points import rows_of
 from advisor.measured.readers.prose import complaint_of, unread_text
+from advisor.physics.architecture import parameter_counts
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, usual_drafter
@@ -211,7 +213,12 @@ def _config(name: str, data: bytes) -> str:
     except (AdvisorError, UnicodeDecodeError) as error:
         return f"{name} cannot be used as a model: {error}"
     choose_model(model)
-    return f"{name} is the model in the bar now: {model}. Serve and Design answer for it."
+    found = own_model(own_models()[model], model)
+    counts = parameter_counts(found)
+    shape = (
+        f"{sum(one.count for one in found.mixers)} layers, {shape_label(found)}, {counts.total / 1e9:,.4g} B parameters"
+    )
+    return f"{name} is the model in the bar now: {model} ({shape}). Serve and Design answer for it."
 
 
 def _loads(name: str, data: bytes, scenario: Scenario) -> str:

@@ -44,6 +44,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS
 from advisor.prediction import AdvisorError
+from advisor.show.table import Table, matrix
 from advisor.text import number_of
 from advisor.ui.own_data import UPLOAD, in_use, own, stop_refit, text_of
 from advisor.ui.session import Kept, attempt
@@ -572,13 +573,10 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     return None if found == scenario else found
 
 
-def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:
-    """Refused rows as columns: reason, rows, first line."""
+def refused_rows(rows: Sequence[Refused]) -> Table[Any]:
+    """Refused rows: reason, rows, first line."""
     reasons: dict[str, list[Refused]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row)
-    return {
-        "Reason": list(reasons),
-        "Measured": [sum(one.rows for one in alike) for alike in reasons.values()],
-        "First line": [min(one.line for one in alike) for alike in reasons.values()],
-    }
+    found = [(why, sum(one.rows for one in of), min(one.line for one in of)) for why, of in reasons.items()]
+    return matrix(("Reason", "Measured", "First line"), found)

@@ -37,7 +37,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import before_after_chart, gap_parts_chart, own_gap_chart, steps_chart
-from advisor.show.table import Table
+from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import advice_for, refit_text_for
@@ -143,7 +143,7 @@ def draw_refit(scenario: Scenario) -> None:
     if result.outliers or result.refused:
         unused = (*result.outliers, *result.refused)
         with st.expander(f"Measured not used ({sum(one.rows for one in unused):,})"):
-            st.dataframe(refused_rows(unused), hide_index=True)
+            show_table(refused_rows(unused))
 
 
 def _changed(result: RefitResult, scenario: Scenario) -> str:
@@ -265,14 +265,12 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         st.markdown(f"**{plain(decision)}**" if decision else "")
         diagnosis.draw(doctor, scenario)
     else:
-        heading(plain(decision.rstrip(".")) if decision else title)
+        heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        lead = f"**{plain(title)}.** " if decision else ""
+        lead = f"**{plain(title)}:** " if decision else ""
         st.markdown(lead + plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
-    if not leads:
-        diagnosis.draw(doctor, scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
     chart, side = st.columns([17, 10], gap="large")
@@ -281,6 +279,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     with side:
         show_chart(gap_parts_chart(found), "gap_parts", scenario)
         _read_as(read, scenario)
+    if doctor is not None and not leads:
+        with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
+            diagnosis.draw(doctor, scenario, filled=False)
     _steps(advice, rows, read)
 
 
@@ -304,8 +305,7 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    rows = [[plain(cell) for cell in row] for row in read_as(read)]
-    st.table(pd.DataFrame(rows, columns=["Meaning", "Column"]).set_index("Meaning"))
+    show_table(matrix(("Meaning", "Column"), read_as(read), "ll"))
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
@@ -356,7 +356,7 @@ def _details(read: Measured, scenario: Scenario) -> None:
     open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
     with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", open_):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
-        st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
+        show_table(matrix(("Read as", "File"), kinds, "ll"))
         if said:
             st.markdown("\n".join(f"- {plain(note)}" for note in said))
         st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.own_gap import at_batch, measured_text
 from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
 from advisor.catalog.hardware import model_name
-from advisor.measured.seeds import read_claims
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -29,7 +28,7 @@ from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
 from advisor.show.report.build import check_steps, engine_setup
-from advisor.show.table import Column, Table
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
@@ -40,7 +39,7 @@ from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
-from advisor.ui.widgets import ask, download, show_chart, show_claims, show_table, tried
+from advisor.ui.widgets import ask, download, show_chart, show_table, tried
 
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
 _FIGURES: dict[By, str] = {
@@ -125,8 +124,8 @@ def _missed(board: Leaderboard) -> None:
         return
     with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
         st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
-        rows = [{"Model": model_name(each.name), "Why": each.reason, "Detail": each.detail} for each in board.missed]
-        st.dataframe(pd.DataFrame(rows), hide_index=True)
+        rows = [(model_name(each.name), each.reason, each.detail) for each in board.missed]
+        show_table(matrix(("Model", "Why", "Detail"), rows, "lll"))
 
 
 _, _TABLE, _COMPARE = EXPLORE_AS
@@ -156,9 +155,7 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
     if (found := tried(_explored, scenario, across, down)) is None:
         return
     if as_table:
-        column = functools.partial(st.column_config.NumberColumn, format=SHOWN[figure][2])
-        named = {name: column() for name in found.columns}
-        st.dataframe(explored_table(found, figure), hide_index=True, column_config=named)
+        show_table(explored_table(found, figure))
     else:
         show_chart(explored_chart(found, figure), "explore", scenario)
     st.caption(
@@ -186,7 +183,8 @@ def draw_live(advice: Advice) -> None:
     own = own_points(scenario)
     if own is not None and (decision := measured_text(own, scenario.drafter_id)):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f"By your runs: {plain(decision)}", width="content")
+            decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
+            st.markdown(f"Yours: {plain(decision)}", width="content")
             st.page_link(str(PAGES["measure"]), label="See them", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario
@@ -255,7 +253,7 @@ def _checked(advice: Advice, given: str) -> None:
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
     st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
     rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
-    st.dataframe(pd.DataFrame(rows, columns=["Action", "Flag", "Yours", "Recommended"]), hide_index=True)
+    show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
     for warning in made.warnings:
         st.caption(plain(f"{warning}."))
 
@@ -273,8 +271,6 @@ def draw_evidence(advice: Advice) -> None:
         _odds(advice)
     st.subheader("Basis and caveats", anchor=False)
     st.markdown("\n".join(f"- {plain(text)}" for text in remarks(advice)))
-    with st.expander("What the sources claim, and what we answer"):
-        show_claims(tuple(one for one in read_claims() if one.where.startswith("Serve")))
 
 
 def _published(advice: Advice) -> None:

@@ -14,9 +14,9 @@ from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
 from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
-from advisor.measured.measurements import dataset_folders, read_meta, sweeps
+from advisor.measured.measurements import dataset_folders, read_meta
 from advisor.measured.refit_result import Errors
-from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings
+from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
@@ -26,7 +26,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
-from advisor.show.explain.round import cited, derive
+from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import accepted_lengths
@@ -40,7 +40,6 @@ from advisor.ui.widgets import (
     ask,
     constants_table,
     show_chart,
-    show_claims,
     show_table,
     show_warnings,
 )
@@ -139,7 +138,7 @@ def draw_sources(advice: Advice) -> None:
     st.markdown(plain(_model_text(advice.setup)))
 
 
-_WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
+_WORST_ROWS, _GROUPS, _ENGINES = 8, 9, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
 _ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
@@ -224,10 +223,16 @@ def draw_claims() -> None:
         f"**{len(read_claims())} claims of the works behind this tool:** "
         f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
     )
-    show_claims(read_claims())
+    named = {citation.id: citation.title for citation in citations()}
+    table = seeds_table(read_claims(), states).drop(columns="where")
+    shown = table.assign(source=[named.get(one, one) for one in table["source"]]).map(str)
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
+    shown.columns = pd.Index(widths)  # texts wrap, which no other table needs
+    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
+    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
     st.caption(
-        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
-        "docs/sources.md says what is assumed."
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
+        "not. docs/sources.md says what is assumed."
     )
 
 
@@ -245,10 +250,7 @@ def draw_store_panel() -> None:
     _size(now)
     _kernels(now)
     _datasets()
-    _sweeps()
-    st.subheader("Left out, and repeated tables", anchor=False)
-    st.dataframe(now.dropped, hide_index=True, placeholder="")
-    st.dataframe(now.copies, hide_index=True, placeholder="")
+    st.caption("`advisor store status` lists what was left out and the sweeps of this machine.")
 
 
 def _size(now: StoreStatus) -> None:
@@ -267,21 +269,14 @@ def _kernels(now: StoreStatus) -> None:
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
         )
         return
-    show_table(_named(now.coverage, _KERNELS))
+    rows = now.coverage[list(_KERNELS)].itertuples(index=False)
+    cells = [(*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows]
+    show_table(matrix(tuple(_KERNELS.values()), cells, "lllllrrrr"))
 
 
 def _datasets() -> None:
     sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
     show_table(matrix(("Data set", "Rows"), [(name, f"{rows:,}") for name, rows in sets]))
-
-
-def _sweeps() -> None:
-    st.subheader("Sweeps of the profiler", anchor=False)
-    listed = sweeps()
-    if listed.empty:
-        st.caption("None yet. Lab measures this machine.")
-        return
-    show_table(_named(listed, _SWEEPS))
 
 
 _KERNELS = {
@@ -295,25 +290,3 @@ _KERNELS = {
     "min_tokens": "Fewest tokens",
     "max_tokens": "Most tokens",
 }
-_SWEEPS = {
-    "name": "Sweep",
-    "device": "Device",
-    "status": "Status",
-    "preset": "Preset",
-    "torch": "torch",
-    "started_at": "Started (UTC)",
-    "measured_rows": "Measured rows",
-}
-
-
-def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> Table[dict[str, Any]]:
-    """A frame's columns under plain headers; counts with separators."""
-
-    def column(name: str) -> Column[dict[str, Any]]:
-        counts = frame[name].dtype.kind in "iuf"
-        form = "{:,.0f}" if counts else "{}"
-        return Column(
-            names[name], itemgetter(name), lambda one: "" if pd.isna(one) else form.format(one), words=not counts
-        )
-
-    return Table(tuple(map(column, names)), frame.to_dict("records"))

@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "Likely range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
+const HEADS = { "80% range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -60,10 +60,12 @@ function build(root) {
   v.launch = node("section", { class: "launch" });
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
+  v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "80% range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
+  v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
+  const side = node("aside", {}, v.launch, v.answers);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
@@ -127,11 +129,12 @@ function commit(v) {
 function update(v) {
   const { m } = v;
   v.now = outcome(m, v.batch, v.length);
-  v.ranges = schedule(m, v.length, v.batch);
+  v.ranges = schedule(m, v.length);
   v.marks = landmarks(m, v.length, v.ranges);
   const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
   v.figures.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
+  v.answers.hidden = v.batch > m.largest; // figures of what does not run answer nobody
   v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
   v.wider.textContent = m.fit ? m.fit.wider : "";
   v.batchSlider.range.value = Math.log2(v.batch);
@@ -160,10 +163,10 @@ function finding(v) {
 function drawn_again(v) {
   v.width = v.plot.clientWidth;
   if (!v.width) return;
-  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
+  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, k: v.now.k, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
   const { svg, s } = picture(state, v.width);
   v.scale = s;
-  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "");
+  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "") + (v.m.largest ? "" : ", as if it fitted");
   v.plot.replaceChildren(svg, v.card);
 }
 
@@ -178,16 +181,15 @@ function axes(v) {
 
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
-  const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
+  const key = (mark, color, said, by = "") => node("span", { title: by }, node("i", { style: `color:var(--${color})` }, mark), said);
   const made = [key("━", "schedule", "best K, range")];
-  const sources = [...new Set(published.map((one) => one[4]))], more = sources.length > 1 ? ` and ${sources.length - 1} more` : "";
-  const by = sources.length ? `${sources[0].length > 34 ? `${sources[0].slice(0, 32)}…` : sources[0]}${more}` : "";
+  const by = [...new Set(published.map((one) => one[4]))].join("; ");
   made.push(key("─", "family", "each K"));
-  if (same) made.push(key("◆", "published", `this drafter (${same}): ${by}`));
-  if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
+  if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
+  if (other) made.push(key("◇", "published", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size, K=${v.m.k}`));
+  if (!published.length) made.push(node("span", {}, "no published runs"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -231,6 +233,7 @@ function table(v) {
     one.share.textContent = `${Math.round(100 * own.pBest)}%`;
     ms.textContent = own.tpot.toPrecision(3);
   });
+  v.why.textContent = besides(v.now, scheduled(v.ranges, v.batch));
 }
 
 /** A command with its longest lists folded to the eye: what is selected or copied is whole. */
@@ -262,7 +265,7 @@ function flipped(v) {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2) + at;
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "K changes at"), ...rows] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

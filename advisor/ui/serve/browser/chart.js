@@ -58,7 +58,7 @@ function ticks(s) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
 
-/** The whole picture for one state: {m, axis, batch, length, ranges, marks, pinned, label}. */
+/** The whole picture for one state: {m, axis, batch, k, length, ranges, marks, pinned, label}. */
 function picture(state, width) {
   const { m, axis, batch, length, ranges, marks } = state;
   const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
@@ -92,14 +92,14 @@ function picture(state, width) {
   if (axis === "speedup") points(inside, m, s);
   strip(svg, s, ranges, m);
   add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
-  const own = scheduled(ranges, batch), value = valueAt(m, axis, f, batch, m.drafts.indexOf(own));
+  const value = valueAt(m, axis, f, batch, m.drafts.indexOf(state.k));
   add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
   add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
   if (axis === "speedup") notes(svg, state, f, s);
   if (axis === "speedup" && box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower", { class: "tick halo" }));
   for (let tick = 1; tick <= m.batches[m.batches.length - 1]; tick *= 4)
     add(text(x(tick), box.bottom + 42, tick.toLocaleString("en"), { class: "tick", "text-anchor": "middle" }));
-  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch (sequences)", { class: "tick", "text-anchor": "middle" }));
+  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch", { class: "tick", "text-anchor": "middle" }));
   return { svg, s };
 }
 
@@ -148,7 +148,7 @@ function family(group, svg, state, f, s) {
   for (const one of ends) {
     const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
     svg.append(el("path", { d: path([[from + 1, one.at], [from + 4, one.at], [from + 12, one.y], [from + 15, one.y]]), fill: "none", style: one.css }));
-    svg.append(el("text", { x: from + 18, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "K=0"));
+    svg.append(el("text", { x: from + 18, y: one.y + 4, class: "tick halo", style: bold }, one === ends[0] ? `K=${one.k}` : String(one.k)));
   }
 }
 
@@ -180,12 +180,12 @@ function strip(svg, s, ranges, m) {
     const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(range.last), wide = to - from;
     const tint = range.k ? 0.12 + (0.3 * range.k) / most : 0.05;
     svg.append(el("rect", { x: from, y: top, width: Math.max(wide - 2, 1), height: 25, style: `fill:var(--schedule);opacity:${tint}` }));
-    const said = wide > (range.k ? 52 : 66) ? named(range.k) : wide > 13 ? String(range.k) : "";
+    const said = wide > 66 && (!i || !range.k) ? named(range.k) : wide > 13 ? String(range.k) : "";
     svg.append(el("text", { x: from + wide / 2 - 1, y: top + 17, "text-anchor": "middle", class: "note", style: "fill:var(--schedule)" }, said));
   });
 }
 
-/** Sweet spot, dip with its cause, the peak after it, break-even and the dense twin, where there is room for them. */
+/** Sweet spot, dip with its cause, the peak after it and break-even, where there is room for them. */
 function notes(svg, state, f, s) {
   const { m, marks, ranges } = state, taken = [];
   const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
@@ -203,8 +203,8 @@ function notes(svg, state, f, s) {
   };
   if (s.narrow) taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
   if (m.largest < m.batches[m.batches.length - 1]) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
-  const put = (px, py, said, tries, css) => {
-    const wide = said.length * (css ? 6.4 : 7), places = [];
+  const put = (px, py, said, tries) => {
+    const wide = said.length * 7, places = [];
     if (s.narrow) tries = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
     for (const dx of s.narrow ? [0, wide / 2 - 6, 6 - wide / 2] : [0]) for (const dy of tries) places.push([dx, dy]);
     for (const [dx, dy] of places) {
@@ -212,31 +212,27 @@ function notes(svg, state, f, s) {
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
       if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || (s.narrow && covers(here))) continue;
       taken.push(here);
-      if (!css) svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
-      svg.append(el("text", { x: left, y, class: css ? "tick halo" : "note halo" }, said));
+      svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
+      svg.append(el("text", { x: left, y, class: "note halo" }, said));
       break;
     }
-    if (!css) svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }, el("title", {}, said)));
+    svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }, el("title", {}, said)));
   };
   if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
   const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
-  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(scheduled(ranges, state.batch)))));
+  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(state.k))));
   for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
   const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot, batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip at batch ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
+    put(...at(marks.dip), `dip ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
   }
-  if (marks.peak) put(...at(marks.peak), `second peak, batch ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
+  if (marks.peak) put(...at(marks.peak), `second peak ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even at batch ${marks.end.toLocaleString("en")}`, above);
-  }
-  if (m.twin && !s.narrow) {
-    const rows = s.rows.filter((row) => m.batches[row] >= 3), row = rows[Math.floor(rows.length * 0.62)] ?? 0;
-    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), "dense model", [-8, 18, -26, 36, 54], true);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even ${marks.end.toLocaleString("en")}`, above);
   }
 }

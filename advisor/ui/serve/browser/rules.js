@@ -142,7 +142,7 @@ function everyBatch(m, length) {
     const mixed = (name) => judged[row][name].map((own, k) => (1 - share) * own + share * judged[after][name][k]);
     const beyond = excess(mixed("loss"), mixed("noise"), within(m, batch, f));
     table.best.push(beyond.indexOf(0));
-    table.excess.push(beyond.map((one, k) => one + m.rules.tie * k));
+    table.excess.push(beyond.map((one, k) => (one > m.rules.least ? Infinity : one + m.rules.tie * k)));
     table.doublings.push(Math.log2((batch + 1) / batch));
   }
   m.kept = { length, table, path: smoothed(table, m.rules.switch) };
@@ -150,9 +150,9 @@ function everyBatch(m, length) {
 }
 
 /** answers.schedule.k_by_batch: ranges [{first, last, k}] over the whole batches that fit. */
-function schedule(m, length, target) {
-  const { table, path } = everyBatch(m, length), ranges = [];
-  withTarget(table, path, target, m, length).forEach((k, i) => {
+function schedule(m, length) {
+  const ranges = [];
+  everyBatch(m, length).path.forEach((k, i) => {
     const open = ranges[ranges.length - 1];
     if (open && open.k === m.drafts[k]) open.last = i + 1;
     else ranges.push({ first: i + 1, last: i + 1, k: m.drafts[k] });
@@ -178,15 +178,13 @@ function smoothed(table, price) {
   return path.map((k, i) => (first >= 0 && i >= first && i <= last ? k : 0));
 }
 
-/** The K recommended at the batch asked about stands there, and at the neighbours that share it. */
-function withTarget(table, path, target, m, length) {
-  if (!target || target > path.length) return path;
-  const place = target - 1, column = outcome(m, target, length).chosen;
-  if (path[place] === column) return path;
-  let start = place, end = place + 1;
-  while (start > 0 && table.best[start - 1] === column) start--;
-  while (end < path.length && table.best[end] === column) end++;
-  return path.map((k, i) => (i >= start && i < end ? column : k));
+/** Why the K that is drafted is neither the fastest row nor the schedule's, in words; empty where it is. */
+function besides(now, k) {
+  const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
+  const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
+  const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied within the noise; the smaller stands.";
+  const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
+  return lead + (k === own.k ? "" : `The schedule keeps K = ${k} here: switching saves too little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -246,7 +244,8 @@ function landmarks(m, length, ranges) {
       depth = here;
       const column = points[i].column, extra = (one) => m.loading[one.row][column];
       const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
-      const cause = cliff ? "cliff" : extra(points[i]) > extra(right) ? "experts" : "";
+      const loaded = (1 + extra(points[i])) / (1 + extra(right)); // a cause has to explain at least half of the depth
+      const cause = cliff ? "cliff" : loaded - 1 >= (here - 1) / 2 ? "experts" : "";
       marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
       marks.peak = right.batch === marks.sweet.batch ? null : right;
     }
@@ -256,7 +255,7 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
-/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any, and the first loss. */
+/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any. */
 function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const isOdd = ([batch, k, value]) => {
@@ -272,17 +271,15 @@ function against(m, length, batch, n) {
     const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
     const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
     const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside the likely range, at `], [values, ""]];
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside, at `], [values, ""]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
-  const lost = m.own.filter((one) => one[2] < 1), first = Math.min(...lost.map((one) => one[0]));
-  const loss = lost.length && first !== batch ? [[times(lost.filter((one) => one[0] === first)), ` at batch ${first.toLocaleString("en")}`]] : [];
   const at = alike.length ? [[times(alike), " here"]] : drafts.map((k) => [times(here.filter((one) => one[1] === k)), ` here${k === null ? "" : ` with K = ${k}`}`]);
-  const odd = at.length ? [] : told(m.own, "●", "run of yours fell", "runs of yours fell");
-  const said = odd.length ? [] : [...at, ...loss].flatMap((one, i) => (i ? [["", ", "], one] : [one]));
+  const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
+  const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run of this setup fell", "published runs of this setup fell")];
+  return [...mine, ...told(same, "◆", "published run", "published runs")];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -309,7 +306,7 @@ function verdict(m, batch, length, now, ranges) {
   }
   const percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} by the model alone` : "", chance = percent(tried.pGain);
+  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} modelled` : "", chance = percent(tried.pGain);
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
