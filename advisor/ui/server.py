@@ -275,7 +275,7 @@ _HEIGHTS = """
   #root .st-key-report_files { min-height: 142px; }
 }
 @media (max-width: 640px) {
-  #root .st-key-share_link { min-height: 158px; } #root .st-key-report_files { min-height: 221px; }
+  #root .st-key-share_link { min-height: 179px; } #root .st-key-report_files { min-height: 221px; }
   #root .st-key-drop_0 { min-height: 110px; }
   #root .st-key-design_head { min-height: 321px; } #root .st-key-design_dials { min-height: 1031px; }
 }

@@ -138,7 +138,7 @@ def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kern
     choice = chosen([own, shared], [rows(shared, 0.5)])
     assert choice.record == shared
     assert choice.borrowed == "sglang 1.0"
-    assert "library that engines share, 2.0 times as quick as that of vllm 1.0" in choice.reason
+    assert "a kernel that both engines load, 2.0 times as quick as that of vllm 1.0" in choice.reason
 
 
 def test_a_shared_kernel_serves_only_where_it_is_clearly_quicker_and_of_the_format():
@@ -225,7 +225,7 @@ def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_and_says_
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
-    assert any("library that engines share" in warning for warning in setup.warnings)
+    assert any("a kernel that both engines load" in warning for warning in setup.warnings)
 
 
 def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there():

@@ -129,7 +129,7 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytes
 
 
 def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
-    scenario = scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang"})
+    scenario = scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm"})
     advice = advise(scenario)
     assert gain_end_text(advice) in " ".join(" ".join(short_answer(advice, ()).tail).split())
     assert gain_end_text(advice) in curve_finding(build_report(advice, dt.date(2026, 1, 1)))

@@ -207,7 +207,7 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
     page.wait_for_url("**design_mine=N128+k8+s0+w800**")
     wait_until_drawn(page)
     page.get_by_role("radio", name="Mine").or_(page.get_by_role("button", name="Mine")).first.click()
-    page.get_by_text("qwen3-30b-a3b-n128k8s0w800.json").wait_for()
+    page.get_by_text("With qwen3-30b-a3b-n128k8s0w800.json").wait_for()
     page.get_by_role("button", name="Open in Serve").click()
     page.wait_for_url("**model_id=own-*")
     page.locator(ANSWER).wait_for()

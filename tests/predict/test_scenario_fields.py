@@ -51,8 +51,7 @@ from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 from advisor.cli import root
 from advisor.answers.advice import advise
-from advisor.show.words.compare import comparison_table, short_names
-from advisor.show.report.build import scenario_settings
+from advisor.show.words.compare import comparison_table, setting_lines, short_names
 from advisor.predict.scenario import Scenario, read_scenario, scenario_json
 from tests.golden.cli_reference import reference
 from tests.golden.scenario_table import table
@@ -80,8 +79,8 @@ json.dump({
     "address": {name: str(value) for name, value in test.query_params.items()},
     "comparison": {row[0]: row[1:] for row in comparison_table(subject, "ab").cells[:4]},
     "names": short_names([plain, plain.model_copy(update={"warm_hours": 9})]),
-    "report": {item.label: item.value for item in scenario_settings(subject[1])},
-    "report_unset": {item.label: item.value for item in scenario_settings(subject[0])},
+    "report": setting_lines(subject[1].setup),
+    "report_unset": setting_lines(subject[0].setup),
     "link": Scenario.from_query(other.to_query()) == other,
     "file": read_scenario(scenario_json(other).encode()).scenario == other,
     "hash": plain.hash,

@@ -93,7 +93,7 @@ def below_headline(answer: DesignAnswer) -> str:
     low, high = best.quality_range
     kept = _k_text(dict.fromkeys(own.served.n_draft[:, 0].tolist()))
     guess = f"{kept} · best guess {short_words(space, best)}, {start.partition(', ')[2]}: {gain.value:.2f}× ({band})"
-    modelled = " (both by fitted kernels; Serve uses the measured ones)" if space.measured_gap else ""
+    modelled = " (by fitted kernels; Serve uses measured ones)" if space.measured_gap else ""
     return (
         f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
         f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}{modelled} · quality "

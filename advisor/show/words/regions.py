@@ -282,7 +282,7 @@ def _apart(found: OneDesign, best: TargetsChoice) -> str:
     """Whether designing for each target apart would clearly be better."""
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
-        return "Every band includes no loss: a design for each target would not clearly be better."
+        return "Every likely range includes no loss: a design for each target would not clearly be better."
     where = listed([found.cells.name(each.cell) for each in lost])
     return f"A design of its own is clearly better at {where}, beyond noise."
 
@@ -327,7 +327,7 @@ def _clearly(found: OneDesign, best: TargetsChoice) -> str:
     if not worse and not unclear:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
-        return "It is not clearly better than the baseline anywhere: every band includes 1."
+        return "It is not clearly better than the baseline anywhere: every likely range includes 1."
     told = [f"At {listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
     told += [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."] if unclear else []
     return " ".join(told)

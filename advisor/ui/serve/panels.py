@@ -185,7 +185,7 @@ def draw_live(advice: Advice) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
             st.markdown(f"Yours: {plain(decision)}", width="content")
-            st.page_link(str(PAGES["measure"]), label="See them", icon=":material/monitoring:")
+            st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario
     _ANSWER(

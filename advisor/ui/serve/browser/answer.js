@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "80% range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
+const HEADS = { "80% range": "80% of what is likely lies in it", "Best in": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -62,7 +62,7 @@ function build(root) {
   v.limit = node("p", { class: "limit" });
   v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "80% range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
@@ -189,7 +189,7 @@ function legend(v) {
   if (other) made.push(key("◇", "published", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense, same active size`));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense of that size`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -263,7 +263,7 @@ function flipped(v) {
   const found = flips(v.m, v.batch, v.length, v.ranges), at = v.m.accepted ? `@${v.m.accepted.k}` : "";
   const rows = found.map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2) + at;
-    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "K changes at"), ...rows] : []));
 }

@@ -184,7 +184,7 @@ function besides(now, k) {
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied within the noise; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  return lead + (k === own.k ? "" : `The schedule keeps K = ${k} here: switching saves too little.`);
+  return lead + (k === own.k ? "" : `Schedule: K = ${k} here; switching saves too little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -275,7 +275,7 @@ function against(m, length, batch, n) {
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
-  const at = alike.length ? [[times(alike), " here"]] : drafts.map((k) => [times(here.filter((one) => one[1] === k)), ` here${k === null ? "" : ` with K = ${k}`}`]);
+  const at = alike.length ? [[times(alike), " here"]] : drafts.map((k) => [times(here.filter((one) => one[1] === k)), ` here${k === null ? "" : `, K = ${k}`}`]);
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
@@ -328,7 +328,7 @@ function verdict(m, batch, length, now, ranges) {
     parts: [
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
       [chance, ` chance of a gain${counted} · ${pays} · `],
-      [ms(own), ` ms per token, ${ms(plain)} without`],
+      [ms(own), ` ms/token, ${ms(plain)} without`],
       ...against(m, length, batch, own.k),
     ],
   };
