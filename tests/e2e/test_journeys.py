@@ -99,8 +99,9 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
     wait_for_answer(page, fits)
     enter(page, "Batch, exact value", 64)
     wait_for_answer(page, fits.model_copy(update={"batch_size": 64}))
-    enter(page, "Accepted length, exact value", 2.4)
     k = advise(fits.model_copy(update={"batch_size": 64})).curve_k
+    page.get_by_text(f"Accepted length, K = {k}", exact=True).wait_for()  # a length is typed at the K that is shown
+    enter(page, "Accepted length, exact value", 2.4)
     final = fits.model_copy(update={"batch_size": 64, "acceptance": f"2.4@{k}"})
     wait_for_answer(page, final)
     page.wait_for_url("**batch_size=64**")

@@ -189,7 +189,7 @@ function legend(v) {
   if (other) made.push(key("◇", "published", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense of that size`));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense twin`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
