@@ -46,7 +46,7 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "predict": ("measure", "Add predicted speedups to a CSV of measured points."),
             "validate": ("measure", "Errors of predictions on measured points."),
             "diagnose": ("data", "Say why a run with speculation is slow."),
-            "acceptance": ("measure", "Accepted length by K from vLLM's metrics, or from a list."),
+            "acceptance": ("data", "Accepted length by K from vLLM's metrics, or from a list."),
             "trace": ("data", "Fit routing skew and correlation to a routing trace."),
             "profile": ("report", "Measure this machine's device (needs torch), or an engine on it."),
         },

@@ -2,6 +2,8 @@
 
 `diagnose`: why a run with speculation is slow.
 
+`acceptance`: accepted length by K from metrics, an acceptance histogram or a list of rates.
+
 `trace`: routing parameters from a user's own expert ids.
 
 `expert-ranks`: experts on ranks, by a trace or by loads: imbalance, copies of hot experts, exchange.
@@ -37,6 +39,7 @@ from advisor.cli.measured_files import (
 )
 from advisor.cli.output import json_option, path_option, print_json, print_labelled, print_table, say, whole_numbers
 from advisor.cli.own import assume, read_config
+from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
@@ -509,3 +512,44 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
     read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
     traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
     return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
+@click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
+@click.option("--conditional", is_flag=True, help="Each rate is given that all before it were accepted.")
+@click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
+@json_option()
+def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
+    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
+
+    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
+    golden curve of InferenceX.
+    """
+    if (rates is None) == (not files) or len(files) > 2:
+        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
+    if rates is not None:
+        found = rates_from_list(rates, conditional)
+    else:
+        *before, last = files
+        earlier = (before[0].name, read_bytes(before[0])) if before else None
+        found = read_acceptance_file(last.name, read_bytes(last), earlier, conditional)
+    lengths = found.accepted_lengths(k_max)
+    if as_json:
+        names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
+        said = {"acceptance": found.text} | {name: getattr(found, name) for name in names}
+        print_json(said | {"accepted_lengths": lengths.to_dict("records")})
+        return
+    click.echo(f"{found.source}\n")
+    rows = [
+        (
+            row.n_draft,
+            *(f"{value:.3f}" for value in (row.accepted_length, row.low, row.high)),
+            "measured" if row.measured else "last probability held",
+        )
+        for row in lengths.itertuples()
+    ]
+    print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
+    print_labelled("warning", found.warnings)
+    option = "--acceptance" if found.length is None else "--accepted-length"
+    click.echo(f"\nTo use it: {option} {found.text}")

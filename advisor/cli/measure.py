@@ -1,8 +1,6 @@
 """`ingest`, `fit`: a user's own benchmark results.
 
 `predict` and `validate`: the model held against rows that somebody measured.
-
-`acceptance`: accepted length by K from metrics, an acceptance histogram or a list of rates.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ import pandas as pd
 from advisor.cli import measured_files as reading
 from advisor.cli import output as out
 from advisor.cli.asked import given_acceptance, refit_note, retyped, scenario_words
-from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
+from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.ingest.columns import DOCUMENT_OF
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.remap import EXAMPLE, own_headers
@@ -35,7 +33,7 @@ from advisor.measured.validation import NEEDED_COLUMNS, PREDICTED_COLUMNS, predi
 from advisor.measured.validation import validate as validate_points
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
-from advisor.show.table import Column, Table, matrix
+from advisor.show.table import Column, Table
 from advisor.text import counted, frame_csv, json_text, wrapped
 
 if TYPE_CHECKING:
@@ -571,44 +569,3 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")
     ]
-
-
-@click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
-@click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
-@click.option("--conditional", is_flag=True, help="Each rate is given that all before it were accepted.")
-@click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
-@out.json_option()
-def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
-    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
-
-    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
-    golden curve of InferenceX.
-    """
-    if (rates is None) == (not files) or len(files) > 2:
-        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
-    if rates is not None:
-        found = rates_from_list(rates, conditional)
-    else:
-        *before, last = files
-        earlier = (before[0].name, reading.read_bytes(before[0])) if before else None
-        found = read_acceptance_file(last.name, reading.read_bytes(last), earlier, conditional)
-    lengths = found.accepted_lengths(k_max)
-    if as_json:
-        names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
-        said = {"acceptance": found.text} | {name: getattr(found, name) for name in names}
-        out.print_json(said | {"accepted_lengths": lengths.to_dict("records")})
-        return
-    click.echo(f"{found.source}\n")
-    rows = [
-        (
-            row.n_draft,
-            *(f"{value:.3f}" for value in (row.accepted_length, row.low, row.high)),
-            "measured" if row.measured else "last probability held",
-        )
-        for row in lengths.itertuples()
-    ]
-    out.print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
-    out.print_labelled("warning", found.warnings)
-    option = "--acceptance" if found.length is None else "--accepted-length"
-    click.echo(f"\nTo use it: {option} {found.text}")

@@ -19,8 +19,7 @@ from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, live, opened
 
-ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = ROOT / "tests/fixtures/ingest"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/ingest"
 COLUMNS = "Read with these columns"
 UNTOUCHED = "Your measurements vs the model"
 
@@ -566,7 +565,7 @@ def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole()
 
 
 def test_a_power_log_is_read() -> None:
-    log = (ROOT / "tests/fixtures/power/nvidia_smi_constructed.csv").read_bytes()
+    log = (FIXTURES.parent / "power/nvidia_smi_constructed.csv").read_bytes()
     assert "W a GPU at work" in upload(page(), "power.csv", log).title[0].value
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.given import Kind, is_prose, kind_of
+from advisor.answers.file_kinds import Kind, is_prose, kind_of
 from advisor.catalog.engines import engine_called, engine_ids
 from advisor.catalog.hardware import (
     boards_named,

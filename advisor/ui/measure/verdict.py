@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.given import KIND_NAMES
+from advisor.answers.file_kinds import KIND_NAMES
 from advisor.answers.own_gap import (
     OwnVerdict,
     decision_text,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.answers.given import KIND_NAMES, is_prose, kind_of
+from advisor.answers.file_kinds import KIND_NAMES, is_prose, kind_of
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.traces import read_traces
 from advisor.predict.scenario import read_loads
