@@ -23,7 +23,7 @@ from advisor.predict.scenario import read_scenario
 from advisor.prediction import AdvisorError
 from advisor.text import read_json
 from tests.hostile.corpus import CONFIG, HARDWARE, METRICS, SCENARIO, npy
-from tests.hostile.test_file_kinds_tables import GOOD, table
+from tests.hostile.test_given_tables import GOOD, table
 
 Read = Callable[[bytes], object]
 
