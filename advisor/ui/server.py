@@ -211,7 +211,7 @@ _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor
 # Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
 #root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 18px; }
-#root .st-key-bar_fields { row-gap: 8px; }
+#root .st-key-bar_fields { row-gap: 8px; } #root [data-testid=stPopoverButton][aria-expanded=true] { color: inherit; }
 #root .stButtonGroup button { min-height: 38px; }
 #root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }

@@ -98,7 +98,7 @@ def ten_users() -> Load:
                 page.wait_for_selector(DONE, state="attached", timeout=120_000)
         cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
         browsers_cpu = (_browsers_cpu_s(pid) - browsers_cpu) / (USERS * ROUNDS)
-        for page, name in zip(pages, itertools.cycle(("Design", "Data", "Report", "Trust", "Serve")), strict=False):
+        for page, name in zip(pages, itertools.cycle(("Design", "Measure", "Lab", "Trust", "Serve")), strict=False):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:
             page.wait_for_timeout(300)
