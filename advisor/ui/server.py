@@ -264,7 +264,7 @@ _HEIGHTS = """
 [class*=st-key-share_link] [data-testid=stCode] pre { padding-top: 44px; }
 [class*=st-key-share_link] [data-testid=stCode] > div { opacity: 1; visibility: visible; pointer-events: auto; }
 [class*=st-key-share_link] [data-testid=stCode] button::after { content: attr(aria-label); padding-left: 6px; }
-#root .st-key-report_files { min-height: 64px; }
+#root :is(.st-key-report_files, .st-key-report_date, .st-key-load_price) { min-height: 64px; align-content: flex-start; }
 #root .st-key-report_extras { min-height: 38px; }
 #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
@@ -275,7 +275,8 @@ _HEIGHTS = """
   #root .st-key-report_files { min-height: 142px; }
 }
 @media (max-width: 640px) {
-  #root .st-key-share_link { min-height: 179px; } #root .st-key-report_files { min-height: 221px; }
+  #root .st-key-share_link :is(pre, code, span) { white-space: pre !important; overflow-x: auto; }
+  #root .st-key-report_files { min-height: 221px; }
   #root .st-key-drop_0 { min-height: 110px; }
   #root .st-key-design_head { min-height: 321px; } #root .st-key-design_dials { min-height: 1031px; }
 }
