@@ -264,7 +264,7 @@ _HEIGHTS = """
 [class*=st-key-share_link] [data-testid=stCode] pre { padding-top: 44px; }
 [class*=st-key-share_link] [data-testid=stCode] > div { opacity: 1; visibility: visible; pointer-events: auto; }
 [class*=st-key-share_link] [data-testid=stCode] button::after { content: attr(aria-label); padding-left: 6px; }
-#root :is(.st-key-report_files, .st-key-report_date, .st-key-load_price) { min-height: 64px; align-content: flex-start; }
+#root :is(.st-key-report_files, .st-key-report_date, .st-key-load_price) { min-height: 64px; align-content: start; }
 #root .st-key-report_extras { min-height: 38px; }
 #root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
 #root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
