@@ -428,7 +428,7 @@ class Engine(Frozen):
     other_kernels: tuple[str, ...] = ()
     """Formats of experts for which it picks a quicker kernel than tables were made with, where those read slowly."""
     heads_apart: tuple[str, ...] = ()
-    """Chips on which its attention reads the cache for each query head of a group where it verifies."""
+    """Chips on which its attention reads a 16-bit cache for each query head of a group where it verifies."""
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
     alone (docs/decisions/0013-small-launches.md)."""

@@ -161,7 +161,8 @@ def _beside_experts(
     notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
     chip, served = set(hardware.generation.split()), load_engine(engine) if engine in engine_ids() else None
     heads_apart = False
-    if served is not None and not chip.isdisjoint(served.heads_apart):
+    # FlashAttention 2 reads no cache in 8 bits: the engine then takes a kernel that packs them.
+    if served is not None and kv_dtype == "bf16" and not chip.isdisjoint(served.heads_apart):
         heads_apart = True
         why = "reads the cache for each query head where it verifies (FlashAttention 2)"
         notes.warn("attention", f"Attention: {served.name} on this chip {why}; gains fall with batch and context.")

@@ -87,19 +87,28 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
     for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
         out.say(plain)
     if len(together) == 1 and together[0].kind == "points":
-        if lacks := _lacks(together[0], paths):
-            out.print_next({"with what is missing, your own in capitals": ["ingest", *retyped(), *lacks]})
-            return
-        from advisor.measured.refit import MIN_POINTS  # reading needs no fit
+        _lead_on(_lacks(together[0], paths), sum(len(used) for used, _ in usable))
 
-        words, n_used = retyped(*_OF_FIT), sum(len(used) for used, _ in usable)
-        if not n_used:
-            out.say("Nothing can be refitted or held beside the model before what is named above is mended.")
-            return
-        onward = {"what these runs change": ["fit", *words, *_TO_REFIT]} if n_used >= MIN_POINTS else {}
-        if not onward:
-            out.say(f"A refit needs at least {MIN_POINTS}: add runs at other batches or K.")
-        out.print_next(onward | {"beside the model": ["validate", *words]})
+
+def _lead_on(lacks: Sequence[str], n_used: int) -> None:
+    """Print what to do next with the rows that were read: mend, add, refit, or hold them beside the model.
+
+    lacks : words to add for columns that files lack. n_used : rows that a refit can use. [-]
+    """
+    from advisor.measured.refit import MIN_POINTS  # reading needs no fit
+
+    if lacks:
+        out.print_next({"with what is missing, your own in capitals": ["ingest", *retyped(), *lacks]})
+        return
+    if not n_used:
+        out.say("Nothing can be refitted or held beside the model before what is named above is mended.")
+        return
+    words, onward = retyped(*_OF_FIT), {}
+    if n_used >= MIN_POINTS:
+        onward = {"what these runs change": ["fit", *words, *_TO_REFIT]}
+    else:
+        out.say(f"A refit needs at least {MIN_POINTS}: add runs at other batches or K.")
+    out.print_next(onward | {"beside the model": ["validate", *words]})
 
 
 def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[dict[str, str]]]:

@@ -156,13 +156,19 @@ def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) ->
         assert one["k"] == own.k_after
 
 
-def test_another_accepted_length_is_what_the_library_would_scale_to(rules: Any) -> None:
-    """The library computes anew for the length typed; its factors of K are those that the browser interpolates."""
-    base, other = (advise(Scenario(acceptance=f"{x}@3", batch_size=16)) for x in ("2.4", "3"))
-    found = asked(rules, base, "outcome(m, b, 3)")
+@pytest.mark.parametrize(("length", "apart"), [(3.0, 0.0), (3.1, 0.01), (3.2, 0.01)])
+def test_another_accepted_length_is_what_the_library_would_scale_to(rules: Any, length: float, apart: float) -> None:
+    """The library computes anew for the length typed; its factors of K are those that the browser interpolates.
+
+    At two of them K are tied by 1 %: the browser, which has the range of the first length, may take the longer.
+    """
+    base, other = (advise(Scenario(acceptance=f"{x}@3", batch_size=16)) for x in (2.4, length))
+    found = asked(rules, base, f"outcome(m, b, {length})")
     for shown, own in zip(found["rows"], other.drafts, strict=True):
         assert shown["speedup"] == pytest.approx(own.speedup, rel=3e-3)
-    assert found["k"] == other.recommendation.n_draft
+    own = other.recommendation
+    assert abs(other.drafts[found["k"]].speedup / own.speedup.value - 1.0) <= apart
+    assert apart or found["k"] == own.n_draft
 
 
 @pytest.mark.parametrize("kind", ["equal", "within the noise", "beyond the noise", "forbidden"])

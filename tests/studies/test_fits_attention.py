@@ -506,6 +506,8 @@ def test_heads_that_are_not_packed_read_the_cache_each_where_several_tokens_are_
         for chip, engine in (("a100-80gb-sxm", "vllm"), ("a100-80gb-sxm", "sglang"), ("h100-sxm", "vllm"))
     }
     assert [each.heads_apart for each in costs.values()] == [True, False, False]
+    narrow = setup_of("qwen3-30b-a3b", "vllm", hardware_id="a100-80gb-sxm", kv_dtype="fp8").costs
+    assert not narrow.heads_apart, "another backend reads it"
     apart, model = costs["a100-80gb-sxm", "vllm"], load_model("qwen3-30b-a3b")  # 32 query heads to 4 KV heads
     packed = replace(apart, heads_apart=False)
 
