@@ -103,8 +103,10 @@ def published_text(advice: Advice) -> str:
     if outside:
         where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
     if outside and silent:
+        drawn = sum(run.random_tokens for run in runs)
+        told = f", and {drawn} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
-        where += f". It is for this answer's accepted length; {which} not state theirs"
+        where += f". It is for this answer's accepted length; {which} not state theirs{told}"
     return (
         f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
         f"{' to '.join(loads)}; {where}."

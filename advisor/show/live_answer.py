@@ -152,7 +152,7 @@ def _accepted(advice: Advice) -> dict[str, Any] | None:
 
 
 def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
-    """Measured speedups as [batch, K or None, speedup, whether of this drafter, source]."""
+    """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of random tokens]."""
     if found is None:
         return []
     return [
@@ -162,6 +162,7 @@ def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
             float(row.speedup),
             not drafter_id or row.drafter == drafter_id,
             printable(str(row.source)),
+            bool(getattr(row, "random_tokens", False)),
         ]
         for row in found.itertuples()
     ]

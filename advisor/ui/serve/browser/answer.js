@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "80% range": "80% of what is likely lies in it", "Best in": "Chance that this K is the fastest of all" };
+const HEADS = { "Likely range": "8 in 10 lie in it", Fastest: "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -62,7 +62,7 @@ function build(root) {
   v.limit = node("p", { class: "limit" });
   v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "80% range", "Best in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "Likely range", "Fastest", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
@@ -186,7 +186,7 @@ function legend(v) {
   const by = [...new Set(published.map((one) => one[4]))].join("; ");
   made.push(key("─", "family", "each K"));
   if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
-  if (other) made.push(key("◇", "published", `other drafters (${other})`, by));
+  if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs"));
   if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense twin`));
@@ -228,8 +228,8 @@ function table(v) {
     one.line.className = `${own.k === v.now.k ? "chosen" : ""} ${held ? "pinned" : ""} ${own.kept ? "" : "over"}`;
     if (own.k) one.pin.setAttribute("aria-pressed", held);
     speedup.textContent = `${own.speedup.toFixed(2)}×`;
-    band.textContent = own.k ? `${own.low.toFixed(1)}–${own.high.toFixed(1)}` : "–";
-    one.bar.style.width = `${100 * own.pBest}%`;
+    band.textContent = own.k ? `${own.low.toFixed(2)}–${own.high.toFixed(2)}` : "–";
+    one.bar.style.width = `${Math.round(100 * own.pBest)}%`;
     one.share.textContent = `${Math.round(100 * own.pBest)}%`;
     ms.textContent = own.tpot.toPrecision(3);
   });
@@ -260,9 +260,8 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const found = flips(v.m, v.batch, v.length, v.ranges), at = v.m.accepted ? `@${v.m.accepted.k}` : "";
-  const rows = found.map((one) => {
-    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2) + at;
+  const rows = flips(v.m, v.batch, v.length, v.ranges).map((one) => {
+    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
   v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "K changes at"), ...rows] : []));
@@ -279,7 +278,7 @@ function pointer(v) {
     });
     const box = v.plot.getBoundingClientRect(), near = (one) => Math.hypot(v.scale.x(one[0]) - event.clientX + box.left, v.scale.y(one[2]) - event.clientY + box.top) < 10;
     const points = KEPT.axis === "speedup" ? [...v.m.published, ...v.m.own].filter(near).slice(0, 4) : [];
-    const runs = points.map(([at, k, value, , source]) => node("div", { class: "run" }, `${source || "yours"}: ${value.toFixed(2)}×, batch ${whole(at)}, ${k === null ? "K not stated" : named(k)}`));
+    const runs = points.map(([at, k, value, , source, random]) => node("div", { class: "run" }, `${source || "yours"}${random ? ", random tokens" : ""}: ${value.toFixed(2)}×, batch ${whole(at)}, ${k === null ? "K not stated" : named(k)}`));
     v.card.replaceChildren(...runs, node("div", {}, `Batch ${whole(batch)}`), ...lines);
     v.card.hidden = false;
     const x = v.scale.x(batch);

@@ -164,7 +164,7 @@ function thick(group, m, axis, f, s, ranges) {
 function points(group, m, s) {
   for (const [batch, k, value, same, source] of m.published) {
     const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
-    const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--published);stroke-width:1.2";
+    const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--faint);stroke-width:1.2";
     group.append(el("path", { d, style: css }, el("title", {}, `${value.toFixed(2)}×, batch ${batch}, K ${k ?? "best"}: ${source}`)));
   }
   for (const [batch, k, value] of m.own) {
@@ -225,14 +225,14 @@ function notes(svg, state, f, s) {
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
   const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at ${marks.sweet.batch}`, under(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
+    put(...at(marks.dip), `dip: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`} at ${marks.dip.batch}`, under(marks.dip));
   }
-  if (marks.peak) put(...at(marks.peak), `second peak ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
+  if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}× at ${marks.peak.batch}`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even ${marks.end.toLocaleString("en")}`, above);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even at ${marks.end.toLocaleString("en")}`, above);
   }
 }

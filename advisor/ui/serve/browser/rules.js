@@ -258,20 +258,22 @@ function landmarks(m, length, ranges) {
 /** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any. */
 function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
-  const isOdd = ([batch, k, value]) => {
+  const side = ([batch, k, value]) => {
     const [row, share] = between(m, batch), next = Math.min(row + 1, m.batches.length - 1);
     const at = (table, i) => (table[row][i] ** (1 - share)) * (table[next][i] ** share) * f[i];
     const best = m.drafts.reduce((top, _, i) => (at(m.speedup, i) > at(m.speedup, top) ? i : top), 0);
     const i = k === null ? best : m.drafts.indexOf(k);
-    return i >= 0 && (value < at(m.low, i) || value > at(m.high, i));
+    return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
   const told = (runs, mark, one, many) => {
-    const odd = runs.filter(isOdd);
+    const odd = runs.filter(side);
     if (!odd.length) return [];
+    const where = odd.every((run) => side(run) < 0) ? "below" : odd.every((run) => side(run) > 0) ? "above" : "outside";
     const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
     const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
     const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} outside, at `], [values, ""]];
+    const text = odd.every((run) => run[5]) ? ", on random tokens" : "";
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [values, text]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
@@ -318,10 +320,10 @@ function verdict(m, batch, length, now, ranges) {
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const lost = mayLose(m, length, ranges), last = most === m.largest ? `pays until memory is full, batch ${to}` : `pays at every batch looked at, to ${to}`;
+  const lost = mayLose(m, length, ranges), last = most === m.largest ? `pays until memory is full, batch ${to}` : `pays at every batch to ${to}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const risk = lost && lost <= batch ? "may lose here" : `loss possible from batch ${lost.toLocaleString("en")}`;
-  const pays = !lost ? until : end.k ? risk : `${until}, ${risk}`;
+  const pays = lost ? `${until}, ${risk}` : until;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
