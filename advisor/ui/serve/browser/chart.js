@@ -224,11 +224,11 @@ function notes(svg, state, f, s) {
   for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
-  const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at ${marks.sweet.batch}`, under(marks.sweet));
+  const near = (one) => [...above, s.y(1) - at(one)[1] + 38, ...below];
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at ${marks.sweet.batch}`, near(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`} at ${marks.dip.batch}`, under(marks.dip));
+    put(...at(marks.dip), `dip: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`} at ${marks.dip.batch}`, [34, 48, ...near(marks.dip)]);
   }
   if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}× at ${marks.peak.batch}`, above);
   if (marks.end) {

@@ -266,14 +266,14 @@ function against(m, length, batch, n) {
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
   const told = (runs, mark, one, many) => {
-    const odd = runs.filter(side);
+    const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     if (!odd.length) return [];
-    const where = odd.every((run) => side(run) < 0) ? "below" : odd.every((run) => side(run) > 0) ? "above" : "outside";
+    const rest = low.length && high.length ? `, ${odd === low ? `${high.length} above` : `${low.length} below`}` : "";
     const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
     const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
     const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
     const text = odd.every((run) => run[5]) ? ", on random tokens" : "";
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [values, text]];
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${odd === low ? "below" : "above"} the range: `], [values, text + rest]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
@@ -320,17 +320,17 @@ function verdict(m, batch, length, now, ranges) {
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const lost = mayLose(m, length, ranges), last = most === m.largest ? `pays until memory is full, batch ${to}` : `pays at every batch to ${to}`;
+  const lost = mayLose(m, length, ranges), last = `pays to batch ${to}${most === m.largest ? "" : "+"}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
-  const risk = lost && lost <= batch ? "may lose here" : `loss possible from batch ${lost.toLocaleString("en")}`;
+  const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
     parts: [
-      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
-      [chance, ` chance of a gain${counted} · ${pays} · `],
-      [ms(own), ` ms/token, ${ms(plain)} without`],
+      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, moved ? ` modelled, ${percent(tried.pDrawn)} chance of a gain · ` : " likely · "],
+      [chance, ` ${moved ? m.counting : "chance of a gain"} · ${pays} · `],
+      [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`],
       ...against(m, length, batch, own.k),
     ],
   };
