@@ -23,7 +23,7 @@ from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix
-from advisor.text import counted, listed, token_count
+from advisor.text import counted, token_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +41,6 @@ _OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS}
 _SCENARIO = frozenset(option.name or "" for option in asked.SCENARIO_OPTIONS)
 _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
-_TIE = 0.01
-"""Combinations within this share of the most tokens/s per GPU are named beside it. Own choice. [-]"""
 _MAPPED = {"context_tokens": DEFAULT_CONTEXTS, "batch_size": DEFAULT_MAP_BATCHES}
 """Fields whose map tells where speculation turns, with the values tried where none are given."""
 _BY_NAME = {flag.name.removeprefix("--"): name for name, row in FIELDS.items() for flag in row.flags}
@@ -290,8 +288,8 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
         raise AdvisorError(f"{plan.n_curves:,} combinations are more than {_MAX_SHOWN} to print; give --output FOLDER")
     import pandas as pd
 
-    from advisor.answers.explore.cells import kernel_warnings_of, sweep_rows
-    from advisor.show.words.sweep import reasons_texts
+    from advisor.answers.explore.cells import kernel_warnings_of, sweep_rows, with_prices
+    from advisor.show.words.sweep import fastest_of_each, reasons_texts
     from advisor.text import frame_csv
 
     show, parts = out.progress("computing"), []
@@ -299,7 +297,7 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
         parts.append(sweep_rows(plan.part(index), plan.batches))
         show((index + 1) / plan.n_parts)
     rows = pd.concat(parts, ignore_index=True)
-    best, refused = rows[rows["recommended"]], reasons_texts(rows)
+    best, refused = with_prices(rows[rows["recommended"]]), reasons_texts(rows)
     rows["recommended"] &= rows["fits"]  # nothing that cannot run
     if csv_file is not None:
         out.write_file(csv_file, frame_csv(rows))
@@ -327,20 +325,6 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
     return best
 
 
-def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
-    """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one combination."""
-    named: dict[str, list[str]] = {}
-    for batch, rows in best.groupby("batch_size") if varied else ():
-        rate = rows["tokens_per_s_per_gpu"]
-        tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values("tokens_per_s_per_gpu", ascending=False)
-        first, *others = (" ".join(str(row[name]) for name in varied) for row in tied.to_dict("records"))
-        named.setdefault(first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []).append(
-            f"{batch:,}"
-        )
-    said = (f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items())
-    return f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}." if named else ""
-
-
 def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
     """What batches that do not fit in memory would need, on each machine."""
     if not unfit.empty:
@@ -361,6 +345,7 @@ def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
         yield f"Batch {scenario.batch_size:,} on {place}: {needs}."
 
 
+_COST = "USD/M tokens"
 _ANSWERS = {
     "K": "{n_draft}",
     "speedup": "{speedup:.2f}",
@@ -368,19 +353,23 @@ _ANSWERS = {
     "expected loss": "{expected_loss:.1%}",
     "ms/token": "{tpot_ms:.2f}",
     "tokens/s/GPU": "{tokens_per_s_per_gpu:,.0f}",
+    _COST: "{usd:.3f}",
 }
 """Columns of the answer at the recommended K."""
 
 
 def _grid_table(best: pd.DataFrame, varied: Sequence[str], tiers: int) -> Table[Any]:
     """The varied fields, then the answer, a dash where the batch does not fit; the tier where there are several."""
-    shown = {**_ANSWERS, **({"tier": "{tier}"} if tiers > 1 else {})}
+    shown = {name: text for name, text in _ANSWERS.items() if name != _COST or best["usd"].notna().any()}
+    shown |= {"tier": "{tier}"} if tiers > 1 else {}
     rows = [
         (*(row[name] for name in varied), *(text.format(**row) if row["fits"] else "-" for text in shown.values()))
         for row in best.astype(object).where(best.notna(), None).to_dict("records")
     ]
     called = [FIELDS[name].flags[0].name.removeprefix("--") for name in varied]
-    letters = "".join("l" if FIELDS[name].kind is str else "r" for name in varied) + "r" * len(_ANSWERS) + "l"
+    letters = (
+        "".join("l" if FIELDS[name].kind is str else "r" for name in varied) + "r" * len(shown.keys() - {"tier"}) + "l"
+    )
     return matrix((*called, *shown), rows, letters[: len(varied) + len(shown)])
 
 

@@ -87,7 +87,9 @@ def _run(row: dict[str, str]) -> PublishedRun:
     gpus = row["tensor_parallel"] or row["gpu_count"]
     numbers = (row["batch_size"], row["draft_tokens_k"], row["speedup"], gpus, row["accepted_length"])
     batch, n_draft, speedup, n_gpus, length = (float(cell) if cell else np.nan for cell in numbers)
-    return PublishedRun(batch, n_draft, speedup, row["drafter"], n_gpus, row["source_title"], length, row["task"] == "random")
+    return PublishedRun(
+        batch, n_draft, speedup, row["drafter"], n_gpus, row["source_title"], length, row["task"] == "random"
+    )
 
 
 def gain_factor(sources: Sequence[str], gained: Array, expected: Array) -> float:

@@ -120,14 +120,19 @@ def download(
 
 _ROW_PX, _ROWS, _MAX_SHOWN = 35, 14, 2000
 """Height of a row; rows that are seen at once, and that a page has at most: files have all."""
+_WIDEST = 420
+"""Widest column of words. [px]"""
 
 
-def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False) -> int | None:
+def show_table(
+    table: Table[Any], key: str | None = None, *, pick: bool = False, widest: int = _WIDEST, lines: int = 1
+) -> int | None:
     """Draw a table as it reads.
 
     Its numbers sort by value. Returns the place of the row that is picked, None without one.
 
     pick : whether rows can be picked.
+    widest, lines : widest column of words [px], and lines of a row, in which they wrap.
     """
     shown = replace(table, rows=table.rows[:_MAX_SHOWN])
     cells = [[screen_style(typeset(cell)) for cell in row] for row in shown.cells]
@@ -141,7 +146,7 @@ def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False)
             look[head] = dict(zip(numbers, texts[head], strict=True)).get
     # A column is as wide as its longest name: by itself it is measured by the rows in sight, and cuts the others.
     widths = {
-        head: st.column_config.Column(width=min(_WIDEST, 32 + 7 * int(texts[head].str.len().max())))
+        head: st.column_config.Column(width=min(widest, 32 + 7 * int(texts[head].str.len().max())))
         for head, align in zip(texts, table.align, strict=True)
         if align == "l" and len(texts)
     }
@@ -151,8 +156,8 @@ def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False)
         column_config=widths,
         placeholder="",
         key=key,
-        row_height=_ROW_PX,
-        height="content" if len(frame) <= _ROWS else _ROW_PX * (_ROWS + 1),
+        row_height=_ROW_PX * lines,
+        height="content" if len(frame) * lines <= _ROWS else _ROW_PX * (_ROWS + 1),
         on_select="rerun" if pick else "ignore",
         selection_mode="single-row",
     )
@@ -162,8 +167,6 @@ def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False)
     return picked[0] if picked else None
 
 
-_WIDEST = 420
-"""Widest column of words. [px]"""
 _RANGE = r"(?<=\d)-(?=\d)"
 _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)([^\d()]*?)(?: \([^()]*\))?")
 """A number, its unit, and its band."""

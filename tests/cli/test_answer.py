@@ -293,7 +293,8 @@ def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(
     said = f"{below + above} lie outside the likely range, {below} below it. It is for this answer's accepted length;"
     drawn = sum(one.random_tokens for one in runs)
     told = f"the runs do not state theirs, and {drawn} had prompts of random tokens, which accept less."
-    assert drawn and f"{said} {told}" in " ".join(out.split())
+    assert drawn
+    assert f"{said} {told}" in " ".join(out.split())
 
 
 def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pandas as pd
 import pytest
 
 from advisor.catalog.models import model_ids, model_profile
-from advisor.cli.explore import fastest_of_each
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.physics.hardware import load_hardware
+from advisor.show.words.sweep import fastest_of_each
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN, flat, run
 
@@ -197,6 +199,23 @@ def test_the_fastest_at_each_batch_are_named_with_their_ties() -> None:
     values = {"engine": ["a", "b"] * 2, "batch_size": [1, 1, 8, 8], "tokens_per_s_per_gpu": [100.0, 99.2, 98.0, 100.0]}
     best = pd.DataFrame(values)
     assert fastest_of_each(best, ["engine"]) == "Most tokens/s per GPU: a (within 1%: b) at batch 1; b at batch 8."
+    best = best.assign(usd=[2.0, 1.0, 1.0, 1.0])
+    assert fastest_of_each(best, ["engine"]).endswith(
+        " Cheapest a token: a and b; prices by the profiles (hardware ID)."
+    )
+
+
+def test_accelerators_are_compared_by_cost_where_each_has_a_price(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = ("--vary", "gpus=1xh200-sxm,1xmi300x", "--batch", "16")
+    status, shown, said = run(capsys, "explore", "gpt-oss-20b", *grid)
+    assert status == 0, said
+    head, *rows = (line for line in shown.splitlines() if "  " in line)
+    assert "USD/M tokens" in head
+    for line in rows[:2]:
+        price = load_hardware(line.split()[0]).price_usd_per_hour
+        *_, rate, usd = (cell for cell in line.replace(",", "").split() if re.fullmatch(r"[\d.]+", cell))
+        assert price is not None
+        assert float(usd) == pytest.approx(price.value / 0.0036 / float(rate), rel=0.01)
 
 
 def test_kernels_that_stand_in_are_told_with_the_combinations_they_concern(capsys: pytest.CaptureFixture[str]) -> None:

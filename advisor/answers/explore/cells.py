@@ -27,7 +27,7 @@ from advisor.predict.prefill import has_lengths
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
 from advisor.predict.setup import Setup
-from advisor.predict.spend import drawn_times
+from advisor.predict.spend import drawn_times, price_of
 from advisor.prediction import AdvisorError, Array
 
 if TYPE_CHECKING:
@@ -90,6 +90,17 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
             settings = [_as_its_kind(name, one.get(name)) for one, _ in found]
             columns[name] = pd.array(np.array(settings, object), kind).take(rows)
     return pd.DataFrame(columns, copy=False)
+
+
+def with_prices(best: pd.DataFrame) -> pd.DataFrame:
+    """The rows with `usd` per million output tokens, NaN unless accelerators differ and each has a price."""
+    prices = {}
+    for name in best["hardware_id"].unique():
+        price = None if str(name).startswith("own-") else price_of(load_hardware(name))
+        prices[name] = np.nan if price is None else price.usd_per_hour
+    known = len(prices) > 1 and not np.isnan(list(prices.values())).any()
+    per_hour = best["hardware_id"].map(prices) if known else np.nan
+    return best.assign(usd=laws.usd_per_million_tokens(per_hour, best["tokens_per_s_per_gpu"]))
 
 
 def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[str, int]:

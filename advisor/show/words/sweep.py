@@ -24,10 +24,12 @@ from advisor.answers.explore.questions import (
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.predict.scenario_fields import FIELDS
 from advisor.show.table import Column, Table, matrix
-from advisor.text import counted
+from advisor.text import counted, listed
 
 Cells = Mapping[Any, Any]
 """One row of an answer to a sweep, by column."""
+_TIE = 0.01
+"""Combinations within this share of the most tokens/s per GPU are named beside it. Own choice. [-]"""
 _NAMED = 12
 """Values of a setting that are listed. [-]"""
 
@@ -274,3 +276,28 @@ def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
     """The recommended rows of a map's settings, one for each cell."""
     rows = where(predicted(frame), found.fixed)
     return rows[rows["recommended"]]
+
+
+def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
+    """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one combination."""
+    named: dict[str, list[str]] = {}
+    for batch, rows in best.groupby("batch_size") if varied else ():
+        rate = rows["tokens_per_s_per_gpu"]
+        tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values("tokens_per_s_per_gpu", ascending=False)
+        first, *others = (_named(row, varied) for row in tied.to_dict("records"))
+        named.setdefault(first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []).append(
+            f"{batch:,}"
+        )
+    said = (f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items())
+    most = f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}." if named else ""
+    if not most or "usd" not in best or best["usd"].isna().all():
+        return most
+    cheapest = best.loc[best.groupby("batch_size")["usd"].idxmin()]
+    least = {_named(row, varied) for row in cheapest.to_dict("records")}
+    return f"{most} Cheapest a token: {listed(sorted(least))}; prices by the profiles (hardware ID)."
+
+
+def _named(row: Mapping[Any, Any], fields: Sequence[str]) -> str:
+    """A combination by its values; a number with the name of its option."""
+    flags = {name: FIELDS[name].flags[0].name.removeprefix("--") for name in fields}
+    return " ".join(str(row[name]) if isinstance(row[name], str) else f"{flags[name]} {row[name]}" for name in fields)

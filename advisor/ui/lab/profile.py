@@ -5,6 +5,7 @@ And a design measured in the engine itself, on Design and on Measure: the comman
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import streamlit as st
@@ -16,17 +17,20 @@ from advisor.measured.sweep_fit import SweepFit, fit_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, ratio_chart
+from advisor.show.table import Column, Table
 from advisor.ui.own_data import in_use, text_of, use_refit
 from advisor.ui.session import attempt
 from advisor.ui.state import add_own_hardware, plain
-from advisor.ui.widgets import download, show_chart, show_plot, tried
+from advisor.ui.widgets import download, show_chart, show_plot, show_table, tried
 
-_PLAN_COLUMNS: dict[str, Any] = {
-    "name": "Block",
-    "op": "Operation",
-    "estimate_s": "Estimate (s)",
-    "memory_bytes": st.column_config.NumberColumn("Memory", format="bytes"),
-}
+_PLAN: tuple[Column[dict[str, Any]], ...] = (
+    Column("Block", itemgetter("name"), words=True),
+    Column("Operation", itemgetter("op"), words=True),
+    Column("Estimate", itemgetter("estimate_s"), "{:.1f} s".format),
+    Column(
+        "Memory", lambda row: row.get("memory_bytes"), lambda value: "" if value is None else f"{value / 1e6:,.0f} MB"
+    ),
+)
 
 
 @st.cache_data(ttl=600, show_spinner="Looking for devices")
@@ -60,7 +64,7 @@ def _choose() -> None:
         f"{facts['limit_s']:,.0f} s. Keep the machine idle; other load distorts timings."
     )
     with st.expander("The plan"):
-        st.dataframe(facts["blocks"], hide_index=True, column_config=_PLAN_COLUMNS)
+        show_table(Table(_PLAN, facts["blocks"]))
     pressed = st.button("Measure", icon=":material/speed:", key="profile_start")
     if pressed and tried(runs.start, preset, device) is not None:
         st.rerun()

@@ -224,12 +224,10 @@ def draw_claims() -> None:
         f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
     )
     named = {citation.id: citation.title for citation in citations()}
-    table = seeds_table(read_claims(), states).drop(columns="where")
-    shown = table.assign(source=[named.get(one, one) for one in table["source"]]).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
-    shown.columns = pd.Index(widths)  # texts wrap, which no other table needs
-    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
-    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
+    claims = seeds_table(read_claims(), states).drop(columns="where")
+    rows = claims.assign(source=[named.get(one, one) for one in claims["source"]]).to_numpy().tolist()
+    heads = ("Source", "Claim", "Published", "Ours", "Likely range", "State")
+    show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=2)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
         "not. docs/sources.md says what is assumed."

@@ -184,7 +184,7 @@ function besides(now, k) {
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied within the noise; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  return lead + (k === own.k ? "" : `Schedule: K = ${k} here; switching saves too little.`);
+  return lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
