@@ -167,6 +167,13 @@ def _said(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name == "--concurrency":
         ours = any("--batch" in one.opts for one in ctx.command.params)
         return f"--concurrency is called {'--batch' if ours else '--set batch_size=16'} here"
+    if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
+        typed, offered = error.option_name, error.possibilities or []
+        near = [one for one in offered if one.startswith(typed)] or offered  # `--gpu` is short for one, not like three
+        meant = f"; did you mean {', '.join(near)}?" if near else ";"
+        return f"no option {typed}{meant} `{program()} {ctx.info_name} --help` lists them"
+    if isinstance(error, click.BadOptionUsage) and ctx is not None and ctx.info_name:
+        return f"{error.format_message().rstrip('.')}; e.g. `{example_of(ctx.info_name)}`"
     return error.format_message()
 
 

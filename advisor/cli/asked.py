@@ -144,7 +144,7 @@ class TokenCount(click.ParamType):
 def field_options(row: FieldRow) -> list[click.Option]:
     """The options that give one field: typed, with its choices and its default, by the table of fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
-    kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    kind: Any = click.Choice(row.choices, case_sensitive=False) if row.choices and not row.is_optional else row.kind
     offered = {"hardware_id": beginning(hardware_ids), "model_id": beginning(model_ids)}.get(row.name)
     also = ""
     if row.name.endswith("_tokens"):
@@ -244,7 +244,11 @@ class ScenarioCommand(click.Command):
 
 def refuse_repeated(ctx: click.Context, args: Sequence[str]) -> None:
     """Raise click.UsageError for an option that is given twice and takes one value."""
-    _, _, order = ctx.command.make_parser(ctx).parse_args(args=list(args))
+    try:
+        _, _, order = ctx.command.make_parser(ctx).parse_args(args=list(args))
+    except click.BadOptionUsage as error:
+        error.ctx = ctx  # click forgets whose option it was
+        raise
     for option in order:
         if isinstance(option, click.Option) and not (option.multiple or option.is_flag) and order.count(option) > 1:
             compared = option in SCENARIO_OPTIONS

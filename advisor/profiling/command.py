@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from advisor.profiling.device import ProfilingError, StopOnSignal, own_path, pick_device
+from advisor.profiling.device import Options, ProfilingError, StopOnSignal, own_path, pick_device
 from advisor.profiling.plan import Plan
 from advisor.profiling.results import write_atomically
 from advisor.profiling.runner import Progress
@@ -118,7 +118,7 @@ def _content(progress: Path) -> dict[str, dict[str, str]]:
 
 def parser() -> argparse.ArgumentParser:
     """The options of `python -m advisor.profiling`."""
-    parse = argparse.ArgumentParser(
+    parse = Options(
         prog="python -m advisor.profiling",
         description="Measure this machine's device: needs torch and numpy alone. Columns: docs/profiling.md.",
     )

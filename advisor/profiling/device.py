@@ -8,6 +8,8 @@ host had queued all of it before the device came to the timed call: then no laun
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import importlib
 import os
 import platform
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 
 class ProfilingError(ValueError):
@@ -47,6 +49,18 @@ def own_path() -> dict[str, str]:
     """PYTHONPATH of a child process that is to find this package."""
     root = str(Path(__file__).resolve().parents[2])
     return {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+class Options(argparse.ArgumentParser):
+    """Options whose error is one line that says what was meant, as everywhere else."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2 and the error."""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        typed = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+        near = difflib.get_close_matches(typed[0], known, n=1) if typed and "unrecognized" in message else []
+        meant = f"; did you mean {near[0]}?" if near else ";"
+        self.exit(2, f"error: {message}{meant} `{self.prog} --help` lists the options\n")
 
 
 class StopOnSignal:

@@ -15,7 +15,7 @@ import pytest
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.quantities import quantity
-from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
 from tests.answers.console_runs import DRAFTED, PLAIN, block, launch, of_files
@@ -187,6 +187,20 @@ def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_b
     assert "arms_differ" not in rules(found)
     speedups = [one.row("speedup") for _, one in found.comparisons[1:]]
     assert [row is not None and row.measured is not None for row in speedups] == [True, False]
+
+
+def test_each_file_s_run_stands_beside_its_own_file_s_plain_run_in_any_order() -> None:
+    head = "model_id,hardware_id,engine,batch_size,draft_tokens_k,tpot_ms\n"
+    texts = {"a.csv": ("30", "20"), "b.csv": ("40", "50")}
+    setup = "gpt-oss-20b,h200-sxm,vLLM,8"
+    files = [
+        UserFile(name, f"{head}{setup},0,{plain}\n{setup},3,{drafted}\n".encode())
+        for name, (plain, drafted) in texts.items()
+    ]
+    for order in (files, files[::-1]):
+        found = read_runs(order, UserInput(), {})
+        times = {run.file: run.plain["tpot_s"] / run.facts["tpot_s"] for run in found.runs if run.plain}
+        assert times == pytest.approx({"a.csv": 1.5, "b.csv": 0.8})
 
 
 def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict() -> None:

@@ -52,6 +52,9 @@ FILES = {
 }
 REFUSALS = """
 nonsense | nonsense
+advise QWEN --gpu 8xH200 | no option --gpu; did you mean --gpus?
+advise QWEN --batch | Option '--batch' requires an argument; e.g. `advisor advise
+design --gpus 1xH200 --target-total 40 | 40 parameters are no size of a model; did you mean 40B?
 advis | 'advis' is not one of the 24 commands; did you mean advise?
 export | missing the model (MODEL), the GPUs (--gpus or --hardware) and output (--output); e.g. `advisor export deep
 report --gpus 8xH200 | missing the model (MODEL) and output (--output); e.g.

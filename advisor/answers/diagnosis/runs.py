@@ -408,10 +408,13 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
     """The runs, each with the plain one beside it and, of an even sample, its prediction."""
     n, out = len(runs), []
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
-    without = [run.facts for run in runs if run.value("draft_tokens_k") == 0]
+    without = [run for run in runs if run.value("draft_tokens_k") == 0]
     for index, run in enumerate(runs):
         if run.value("draft_tokens_k"):
-            run = replace(run, plain=plain_beside(run.facts, without, a_pair=len(without) == 1 and n == 2))
+            near = [
+                one.facts for one in sorted(without, key=lambda one: one.file != run.file)
+            ]  # of equals, its own file's
+            run = replace(run, plain=plain_beside(run.facts, near, a_pair=len(near) == 1 and n == 2))
         sampled = index in predicted
         not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
         out.append(with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled)

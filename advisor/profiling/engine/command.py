@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.device import ProfilingError, StopOnSignal
+from advisor.profiling.device import Options, ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan, routing_parameters
 from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
 
@@ -85,11 +85,11 @@ ConfigOf = Callable[[str], tuple[str, dict[str, Any], str]]
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    parse = argparse.ArgumentParser(
+    parse = Options(
         prog="advisor profile --engine",
         description="Time an engine's steps with a model's config and made-up weights. Columns: docs/profiling.md.",
     )
-    parse.add_argument("--engine", required=True, help=f"engine to measure: {', '.join(ENGINES)}")
+    parse.add_argument("--engine", required=True, type=str.lower, help=f"engine to measure: {', '.join(ENGINES)}")
     parse.add_argument("--engine-python", metavar="PATH", help="the Python that has the engine")
     parse.add_argument("--model", default="", help="config.json or its folder; with the advisor also an id")
     parse.add_argument("--layers", metavar="A,B", help="two depths in place of the whole model, where it does not fit")

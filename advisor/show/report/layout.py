@@ -78,7 +78,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     return (
-        ("Draft length", f"K = {answer.n_draft}", f"best in {answer.p_best:.0%}"),
+        ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%}"),
         (ratio.name, ratio.text(speedup.value), f"likely range {_band(speedup.low, speedup.high)}"),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
@@ -191,7 +191,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
         "within the noise."
     )
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
-    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
+    caption = f"Each K at batch {report.scenario.batch_size:,}. Fastest in, gains in: of {SIMULATED}."
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
         Paragraph(f"{why} {tier}"),

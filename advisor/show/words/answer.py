@@ -46,7 +46,7 @@ DRAFTS: tuple[Column[DraftRow], ...] = (
     Column("speedup", attrgetter("speedup"), "{:.2f}".format),
     Column("likely range", lambda row: f"{row.speedup_low:.2f}-{row.speedup_high:.2f}"),
     Column("ms/token", lambda row: row.tpot_s * 1e3, "{:.2f}".format),
-    Column("best in", attrgetter("p_best"), "{:.0%}".format),
+    Column("fastest in", attrgetter("p_best"), "{:.0%}".format),
     Column("gains in", lambda row: f"{row.p_gain:.0%}" if row.n_draft else ""),
     Column("expected loss", attrgetter("expected_loss"), "{:.1%}".format),
 )

@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "Likely range": "8 in 10 lie in it", Fastest: "Chance that this K is the fastest of all" };
+const HEADS = { "Likely range": "8 in 10 lie in it", "Fastest in": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -62,7 +62,7 @@ function build(root) {
   v.limit = node("p", { class: "limit" });
   v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "Fastest", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "Likely range", "Fastest in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
