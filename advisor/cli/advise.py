@@ -13,7 +13,7 @@ from advisor.answers.advice import Advice, answer_values, band_parts
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.answers.schedule import accepted_length_text, schedule_rule
-from advisor.answers.summary import correction_text
+from advisor.answers.summary import correction_text, fit_of
 from advisor.cli import as_called, program
 from advisor.cli import output as out
 from advisor.cli.asked import ScenarioCommand, typed_words
@@ -67,8 +67,8 @@ def advise(
         told = None if spend is None else spend_document(spend)
         out.print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
         return
-    steps = _onward(scenario)
-    if out.text_width() < out.WIDTH:
+    steps = _onward(advice)
+    if out.text_width() < out.WIDTH and len(steps) > 1:
         steps.popitem()  # there is room for one
     onward = [] if verbose else out.next_lines(steps)
     export = [*shlex.split(program()), "export", *typed_words()]
@@ -93,8 +93,12 @@ _OTHERS = ("b200-sxm", "h200-sxm")
 """What another accelerator is tried by first: the fastest measured ones. Own choice."""
 
 
-def _onward(scenario: Scenario) -> dict[str, list[str]]:
-    """What follows an answer, as it is typed: other GPUs or batches, one page to pass on."""
+def _onward(advice: Advice) -> dict[str, list[str]]:
+    """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs that hold it."""
+    scenario, fit = advice.scenario, fit_of(advice)
+    if fit is not None and fit.scenario is not None:
+        wider = [f"{fit.scenario.n_gpus}x{scenario.hardware_id}", "--tp", str(fit.scenario.tensor_parallel)]
+        return {"it fits": ["advise", *typed_words("n_gpus", "hardware_id", "tensor_parallel"), "--gpus", *wider]}
     report = {"one page to pass on": ["report", *typed_words(), "--brief", "-o", "answer.pdf"]}
     if scenario.hardware_json or scenario.refit or scenario.plain_sweep:  # which are of one accelerator
         batches = sorted({1, scenario.batch_size, min(4 * scenario.batch_size, MAX_BATCH)})

@@ -123,6 +123,9 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytes
     assert at_most is not None
     assert "launch_server" not in out
     assert "launch_server" in run(capsys, *asked.split(), at_most[1])[1]
+    wider = re.search(r"\n  advisor (advise .*)# it fits", out.replace("\\\n", " "))
+    assert wider is not None
+    assert "launch_server" in run(capsys, *wider[1].split())[1]
     values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
     report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))
     assert [(one.launch_line, "does not fit" in one.problem) for one in report.engines] == [("", True)] * 2
