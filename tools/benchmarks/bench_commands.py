@@ -1,17 +1,23 @@
-"""Processor time and memory of `advise` and `curve` as whole processes, beside another checkout's.
+"""Processor time and memory of `advise` and `curve` as whole processes, beside version 0.2's.
 
-`BEFORE=/path/to/checkout make bench` adds that checkout, run in turn with this one, and the median ratio of the pairs.
+Both are run in turn, and the ratio is the median of the pairs. `BEFORE=/path/to/checkout make bench` takes that
+checkout in place of version 0.2, which is read from the history; without a history there is no ratio.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+VERSION_0_2 = "ad01ff99~1"
+"""Its last commit: the next one moves every file."""
 RUNS = 5
 LIMIT_S = 120.0
 SCENARIO = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
@@ -36,10 +42,28 @@ def cost(command: str, folder: Path) -> tuple[float, float]:
     return seconds, memory
 
 
+def earlier(folder: Path) -> Path | None:
+    """Another checkout to compare with: BEFORE, else version 0.2 written into `folder`. None without a history."""
+    if named := os.environ.get("BEFORE"):
+        return Path(named)
+    asked = ["git", "archive", VERSION_0_2, "advisor", "profiles", "measurements"]
+    packed = subprocess.run(asked, cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
 def main() -> None:
     """Print the table."""
-    before = os.environ.get("BEFORE")
-    folders = [ROOT, *([Path(before)] if before else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        compare(earlier(Path(folder)))
+
+
+def compare(before: Path | None) -> None:
+    """Print the table, beside another checkout where there is one."""
+    folders = [ROOT, *([before] if before else [])]
     print(f"{'command':<12}{'CPU':>10}{'memory':>12}" + (f"{'before':>10}{'memory':>12}{'ratio':>8}" if before else ""))
     for command in ("advise", "curve"):
         for folder in folders:
