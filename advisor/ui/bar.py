@@ -61,6 +61,7 @@ from advisor.ui.state import (
     follow_drafter,
     follow_model,
     keep_scenario,
+    link_caption,
     link_to,
     own_hardware,
     plain,
@@ -405,7 +406,7 @@ def draw_share_panel() -> None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
             else:
                 with st.container(key="share_link_bar", gap="xxsmall"):
-                    st.caption("Link to this page")
+                    st.caption(link_caption("Link to this page", link))
                     st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")

@@ -17,7 +17,7 @@ from advisor.ui.share.files import (
     report_file,
     sweep_toggle,
 )
-from advisor.ui.state import plain
+from advisor.ui.state import link_caption, plain
 from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_problem
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
@@ -33,7 +33,7 @@ st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
     if link is not None:
-        st.caption("Link to this answer")
+        st.caption(link_caption("Link to this answer", link))
         st.code(link, language=None, wrap_lines=True)
     else:
         st.caption("This scenario is too long for a link: hand on the JSON report instead.")
