@@ -103,6 +103,7 @@ def kernel_costs(
     gated_experts: bool = True,
     shape: ExpertShape | None = None,
     scales: ActivationScales = "static",
+    attention_sinks: bool = False,
 ) -> KernelCosts:
     """Kernel constants of one accelerator, engine and set of stored weight formats.
 
@@ -120,11 +121,12 @@ def kernel_costs(
         for dense models and for arrays of designs.
     scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
         quantization_config states that activation_scheme, else `static`.
+    attention_sinks : the model's attention has sinks, which fewer kernels know.
 
     Raises AdvisorError when the records are damaged.
     """
     build = _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs  # a user's figures stay out of the cache
-    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, hardware)
+    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, attention_sinks, hardware)
 
 
 @lru_cache(maxsize=256)
@@ -135,12 +137,13 @@ def _kernel_costs(
     gated_experts: bool,
     shape: ExpertShape | None,
     scales: ActivationScales,
+    attention_sinks: bool,
     hardware: Hardware,
 ) -> KernelCosts:
     notes, beside = _Notes(hardware, engine), _beside_experts.__wrapped__ if hardware.is_own else _beside_experts
     routed = _routed(notes, dtypes.routed, gated_experts, shape)
     stored = (dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)
-    costs, others = beside(engine, stored, kv_dtype, scales, hardware)
+    costs, others = beside(engine, stored, kv_dtype, scales, attention_sinks, hardware)
     return KernelCosts(
         routed=routed,
         **costs,
@@ -155,14 +158,15 @@ def _beside_experts(
     stored: tuple[WeightDtype, WeightDtype, WeightDtype, WeightDtype],
     kv_dtype: str,
     scales: ActivationScales,
+    attention_sinks: bool,
     hardware: Hardware,
 ) -> tuple[dict[str, Any], _Notes]:
     """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense, embedding."""
     notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
     chip, served = set(hardware.generation.split()), load_engine(engine) if engine in engine_ids() else None
     heads_apart = False
-    # FlashAttention 2 reads no cache in 8 bits: the engine then takes a kernel that packs them.
-    if served is not None and kv_dtype == "bf16" and not chip.isdisjoint(served.heads_apart):
+    # FlashAttention 2 knows no cache in 8 bits and no sinks: the engine then takes a kernel that packs them.
+    if served is not None and kv_dtype == "bf16" and not attention_sinks and not chip.isdisjoint(served.heads_apart):
         heads_apart = True
         why = "reads the cache for each query head where it verifies (FlashAttention 2)"
         notes.warn("attention", f"Attention: {served.name} on this chip {why}; gains fall with batch and context.")

@@ -69,6 +69,8 @@ class Mixer(Frozen):
     """The same within a prompt, where latent attention expands keys and values; 0: as flops_per_head_and_key."""
     query_key_norm: bool = False
     """Queries and keys are normalised before they meet: small kernels of their own in some engines."""
+    has_sinks: bool = False
+    """Each head attends to a learnt logit too, an attention sink: FlashAttention 2 knows none (vllm issue 22331)."""
     window_tokens: int | None = Field(default=None, ge=1)
     """At most this many entries are read. `sliding`: older ones are dropped too. `sparse`: the top-k, all are kept."""
     local_window_tokens: int = Field(default=0, ge=0)

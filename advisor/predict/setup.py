@@ -377,7 +377,8 @@ def _costs(
         # nothing of.
         mixed = "nvfp4" in architecture.dtypes.model_dump().values()
         scales = "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
-    costs = kernel_costs(hardware, engine, architecture.dtypes, kv_dtype, gated, layer, scales)
+    sinks = any(mixer.has_sinks for mixer in architecture.mixers)
+    costs = kernel_costs(hardware, engine, architecture.dtypes, kv_dtype, gated, layer, scales, sinks)
     # A routed layer launches more kernels than a dense one: 1.1 against 0.77 ms (measured, catalog/engines.py).
     launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
     costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)

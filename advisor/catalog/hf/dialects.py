@@ -42,6 +42,7 @@ class Dialect(Frozen):
     qkv_bias: bool = False
     query_key_norm: bool = False
     """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or not."""
+    attention_sinks: bool = False
     expert_bias: bool = False
     mtp: Literal["as the target", "dense", "dense, windowed"] = "as the target"
     """A multi-token-prediction module's block, and its attention, where no key says what it has."""

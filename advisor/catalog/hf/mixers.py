@@ -190,6 +190,7 @@ def _grouped_query(
         query_heads=heads,
         flops_per_head_and_key=2 * (head_dim + value_dim),
         query_key_norm=fields.flag("use_qk_norm", default=dialect.query_key_norm),
+        has_sinks=dialect.attention_sinks,
         window_tokens=window_of(fields) if sliding else None,
     )
     if sliding:
