@@ -352,7 +352,7 @@ def link_to(scenario: Scenario, base: str | None) -> str | None:
 
 
 def link_caption(words: str, link: str) -> str:
-    """What stands above a link, with how far it reaches where that is this computer alone."""
+    """Caption of a link, with how far it reaches where that is this computer alone."""
     is_local = urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"}
     return f"{words}; opens on this computer only" if is_local else words
 
