@@ -32,10 +32,12 @@ from advisor.answers.explore.leaderboard import (
     Leaderboard,
     Standing,
     _copies,
+    _options,
     _placements,
     best_placement,
     board_draws,
     leaderboard,
+    mean_over_tokens,
     times_under_draws,
 )
 from advisor.catalog.hardware import model_name
@@ -104,6 +106,8 @@ def test_the_first_has_the_least_of_what_is_asked_and_the_best_chance_of_it(by: 
     values = [getattr(one, figure).value for one in found]
     assert values == sorted(values)
     assert found[0].p_first == max(one.p_first for one in found)
+    assert sum(one.p_first for one in found) == pytest.approx(1.0), "one of them is first in every draw"
+    assert found[0].p_first > 2.0 / len(found)
 
 
 @pytest.mark.parametrize("by", ["cost", "speed"])
@@ -165,6 +169,48 @@ def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> 
     rate = np.mean([cost[text].tokens_per_s_per_gpu.value for text in ("8:1", "64:1")])
     assert cost["8:1,64:1"].tokens_per_s_per_gpu.value == pytest.approx(rate)
     assert len(cost["8:1,64:1"].drafts) == 2
+
+
+def test_a_mean_over_two_loads_weighs_by_the_tokens_that_each_writes() -> None:
+    asked = question(BatchHistogram.from_text("2:1,8:3"))
+    # A quarter of the time 2 / 0.01 s = 200 tokens a second, three quarters 8 / 0.02 s = 400: one token in seven.
+    found = mean_over_tokens(asked, np.array([0.01, 0.02]), np.array([7.0, 14.0]))
+    assert found == pytest.approx((1 * 7.0 + 6 * 14.0) / 7)
+
+
+def test_copies_share_the_users_and_none_of_them_holds_more_than_fits() -> None:
+    asked = question(BatchHistogram.from_text("3:1,1000:1"), by="throughput")
+    found = _options(entrants_of("llama-3.1-8b", None, asked)[0], asked)
+    assert not isinstance(found, ExcludedModel)
+    assert 8 in {one.copies for one in found}
+    for one in found:
+        assert one.batches.tolist() == [math.ceil(3 / one.copies), math.ceil(1000 / one.copies)]
+        assert one.batches.max() <= one.placed.memory.largest_batch
+        assert one.copies * one.placed.placement.gpus <= 8
+
+
+def test_a_model_that_cannot_be_served_leaves_those_after_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(name: str, *rest: object) -> list[Entrant]:
+        if name == "gpt-oss-20b":
+            raise AdvisorError("no kernels")
+        return entrants_of(name, *rest)
+
+    monkeypatch.setattr("advisor.answers.explore.leaderboard.entrants_of", refused)
+    found = leaderboard(question(8, wanted=named("gpt-oss-20b", "qwen3-30b-a3b")))
+    assert [one.name for one in found.standings] == ["qwen3-30b-a3b"]
+    assert [(one.name, one.detail) for one in found.missed] == [("gpt-oss-20b", "no kernels")]
+
+
+def test_every_drafter_of_a_model_is_tried_in_any_order() -> None:
+    asked = question(8)
+    every = [one for one in entrants_of("gpt-oss-20b", None, asked) if one.accepted != "none"]
+    assert len(every) > 1
+    alone = [best_placement([one], asked) for one in every]
+    least = min(float(one.token_s[0]) * one.gpus for one in alone if not isinstance(one, ExcludedModel))
+    for order in (every, every[::-1]):
+        best = best_placement(order, asked)
+        assert not isinstance(best, ExcludedModel)
+        assert float(best.token_s[0]) * best.gpus == pytest.approx(least)
 
 
 def test_ranks_by_hand() -> None:
