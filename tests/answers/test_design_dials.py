@@ -71,13 +71,39 @@ def test_a_dial_turned_alone_keeps_the_others_and_its_quality_is_the_search_s_ow
     for dial in dials(found):
         assert dial.designs[dial.own] == own
         assert (dial.quality_low[dial.own], dial.quality_high[dial.own]) == pytest.approx((1.0, 1.0))
-        fixed = [field for field in Experts._fields if len({getattr(one, field) for one in dial.designs}) == 1]
-        assert len(fixed) == (2 if dial.name == "ratio" else 3)
+        turned = [one for one in dial.designs if dial.name != "ratio" or one.n_experts == own.n_experts]
+        fixed = [field for field in Experts._fields if len({getattr(one, field) for one in turned}) == 1]
+        assert len(turned) > 2
+        assert len(fixed) == 3
         for one, low, high in zip(dial.designs, dial.quality_low, dial.quality_high, strict=True):
             same = (found.n_experts == one.n_experts) & (found.n_active == one.n_active)
             same &= (found.n_shared == one.n_shared) & (found.expert_width == one.expert_width)
             quality = found.quality[:, np.flatnonzero(same)[0]]
             assert (low, high) == pytest.approx((quality.min(), quality.max()), rel=1e-4)
+
+
+@pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b"])
+def test_k_over_n_is_turned_at_the_total_size_and_twice_the_share_is_twice_the_k(model_id: str) -> None:
+    found = space(model_id)
+    own, dial = baseline_experts(found), dials(found)[0]
+    total = costed(found, own).total_params
+    assert [costed(found, one).total_params for one in dial.designs] == pytest.approx(
+        [total] * len(dial.designs), rel=0.05
+    )
+    assert np.all(np.diff(dial.position) > 0)
+    assert dial.position[0] < own.n_active / own.n_experts < dial.position[-1]
+    if model_id != "mixtral-8x7b":  # of whose 8 experts 4 have no design of equal quality
+        assert own._replace(n_active=2 * own.n_active) in dial.designs
+
+
+def test_the_width_is_turned_at_the_total_size_that_is_asked_for_and_at_the_share() -> None:
+    found = space(target_total_params=3.05e10)
+    own, dial = baseline_experts(found), dials(found)[2]
+    assert len({one.n_experts for one in dial.designs}) > 2
+    for one in dial.designs:
+        assert costed(found, one).total_params == pytest.approx(found.baseline.total_params, rel=0.05)
+        assert one.n_active / one.n_experts == pytest.approx(own.n_active / own.n_experts, rel=0.35)
+    assert dial.designs[dial.own] == own
 
 
 def test_a_design_beside_the_grid_is_costed_and_has_no_loss_there() -> None:

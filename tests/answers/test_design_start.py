@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+from advisor.answers.design.grid import Mixes, moe_shape, shared_experts, weights
 from advisor.answers.design.start import SHAPE_EXAMPLE, parse_shape, shape_config, start_from_shape, start_from_size
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
@@ -73,6 +75,20 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     assert kept is not None
     layers = sum(mixer.count for mixer in architecture_of(start.scenario).mixers)
     assert sum(int(number) for number in re.findall(r"\d+", kept[1])) == layers
+
+
+@pytest.mark.parametrize("total", [2e10, 4e10, 2e11])
+def test_a_start_is_the_nearest_to_its_size_that_widths_in_steps_of_16_give(total: float) -> None:
+    start = start_from_size(PLAIN, total)
+    found = architecture_of(start.scenario)
+    moe = found.routed
+    assert moe.expert_width % 16 == 0
+    size = {}
+    for width in (moe.expert_width - 16, moe.expert_width, moe.expert_width + 16):
+        mix = Mixes.of(moe.n_experts, moe.n_active, shared_experts(moe))
+        size[width] = float(weights(found, moe_shape(found, mix, width)).total[0])
+    assert min(size, key=lambda width: abs(np.log(size[width] / total))) == moe.expert_width
+    assert "B active; widths go in 16s)" in start.note
 
 
 def test_two_targets_are_met_together() -> None:

@@ -5,6 +5,8 @@ One design for several targets: a section that is computed once it is opened.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -14,9 +16,18 @@ from advisor.answers.design.answer import design_answer
 from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
 from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
-from advisor.answers.design.start import MAX_NAME, design_name, parse_experts, start_from_size, starts
+from advisor.answers.design.start import (
+    MAX_NAME,
+    design_name,
+    experts_config,
+    parse_experts,
+    start_from_size,
+    starts,
+)
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.predict.scenario import Scenario
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.design import below_headline, beside_table, dial_value
 from advisor.show.words.regions import one_design_verdict, region_verdict
@@ -41,7 +52,7 @@ def shown(test: AppTest) -> str:
 
 def beside(test: AppTest) -> Any:
     """The table of today's design, the user's and the best."""
-    return next(item.value for item in test.dataframe if "Today" in item.value.columns)
+    return next(item.value for item in test.dataframe if "Mine" in item.value.columns)
 
 
 def dial(test: AppTest, name: str) -> Any:
@@ -87,10 +98,19 @@ def test_the_design_behind_a_held_dial_is_named_and_becomes_mine() -> None:
     retuned = costed(ANSWER.space, parse_experts(held, Experts(1, 1, 0.0, 1)))
     assert loss == pytest.approx(retuned.tpot_s / best.tpot_s - 1, abs=1e-3)
     button = test.button(key="held_ratio")
-    assert button.label.startswith(f"Re-tuned at k/N 1/8: {held} (+")
+    assert button.label.startswith(f"Fastest of equal quality at k/N 1/8: {held} (+")
     button.click().run()
     assert test.text_input(key="design_mine").value == held
     assert dial(test, "ratio").value.endswith(f" of {held.split()[0][1:]}")
+
+
+def test_twice_the_active_experts_is_twice_the_k_of_as_many_experts_and_weighs_the_same() -> None:
+    test = page()
+    dial(test, "ratio").set_value("16 of 128").run()
+    assert not test.exception
+    assert test.text_input(key="design_mine").value == "N128 k16 s0 w768"
+    size = beside(test).set_index("Design").loc["Total, B"]
+    assert size["Mine"] == size["Today"]
 
 
 def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does() -> None:
@@ -243,6 +263,70 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
     assert "Keep" not in test.title[0].value
     assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
+
+
+def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(view, "show_plot", lambda chart, *_: drawn.append(chart))
+    test = page()
+    test.number_input(key="design_start_total").set_value(40.0).run()
+    drawn.clear()
+    test.button(key="design_from_size").click().run()
+    assert not test.exception
+    assert test.session_state["model_id"] == "own-qwen3.5-35b-a3b-n256k8s1w592"
+    assert beside(test).columns.tolist() == ["Design", "Start", "Mine", "Best"]
+    assert "today" not in shown(test).lower()
+    assert "today" not in " ".join(beside(test)["Design"])
+    assert drawn
+    assert not [chart.alt for chart in drawn if "today" in f"{chart.alt} {chart.figure}"]
+    assert float(beside(test).set_index("Design")["Start"]["Total, B"]) == pytest.approx(40.0, rel=0.01)
+
+
+def test_the_command_measures_at_every_target_batch() -> None:
+    said = "advisor profile --engine vllm"
+    for typed, batches in (("64", "1,4,16,64"), ("8:0.5,128:0.5", "1,4,8,16,128")):
+        command = next(item.value for item in page(design_batches=typed).code if item.value.startswith(said))
+        assert f" --batches {batches} " in command
+
+
+@pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "gpt-oss-20b", "nemotron-3-nano"])
+def test_a_time_that_serve_reads_otherwise_says_so_with_the_time_of_serve(model_id: str) -> None:
+    asked = SCENARIO.model_copy(update={"model_id": model_id, "hardware_id": "b200-sxm", "batch_size": 64})
+    answer = design_answer(design_space(asked))
+    space, best = answer.space, answer.recommended
+    assert best is not None
+    config = json.dumps(experts_config(space, experts_of(space, best.index)))
+    opened_there = build_scenario(**(dict(asked) | {"model_id": "own", "model_config_json": config}))
+    k = [0, best.n_draft[0], int(space.baseline.served.n_draft[0, 0])]
+    served = [
+        1e3 * float(curve_for(load_setup(scenario), [64], k).tpot_s[0, at])
+        for scenario, at in ((opened_there, 1), (asked, 2))
+    ]
+    own_ms = 1e3 * space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    line = below_headline(answer)
+    for here, there in zip((1e3 * best.tpot_s[0], own_ms), served, strict=True):
+        other = f"(Serve: {there:.2f})"
+        assert (f"{here:.2f} ms per token {other}" in line or f"today {here:.2f} {other}" in line) is (
+            f"{here:.2f}" != f"{there:.2f}"
+        )
+    assert "(Serve: " in line
+
+
+def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
+    curve = "gpt-oss-20b-eagle3-mt-bench"
+    assert "Acceptance borrowed from gpt-oss-20b" in shown(page(acceptance=curve))
+    assert "borrowed" not in shown(page(acceptance=curve, model_id="gpt-oss-20b"))
+    assert "borrowed" not in shown(page())
+
+
+def test_mine_below_equal_quality_is_marked_with_its_quality() -> None:
+    space, best = ANSWER.space, ANSWER.recommended
+    assert best is not None
+    today = costed(space, baseline_experts(space))
+    for k, said in ((2, r"mine, \d+–\d+%"), (16, "mine")):
+        mine = costed(space, Experts(128, k, 0.0, 768))
+        marks = view._marks(ANSWER, today, mine, costed(space, experts_of(space, best.index)))
+        assert re.fullmatch(said, next(mark.name for mark in marks if mark.kind == "mine"))
 
 
 @pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("", "lacks")])

@@ -88,9 +88,18 @@ def test_a_strip_draws_what_each_value_costs_and_a_gap_where_nothing_keeps_the_l
 
 @pytest.mark.parametrize(("at", "said"), [(0, "+0%"), (1, "+5%"), (2, "+3%"), (3, "no design")])
 def test_the_users_value_is_marked_with_what_it_costs(at: int, said: str) -> None:
-    mark = next(trace for trace in dial_chart(replace(RATIO, own=at)).figure.data if trace.mode == "markers+text")
-    assert mark.x[0] == at
-    assert mark.text[0] == f"<b>{said}</b>"
+    figure = dial_chart(replace(RATIO, own=at)).figure
+    assert next(trace for trace in figure.data if trace.mode == "markers").x[0] == at
+    assert [(one.x, one.text.strip()) for one in figure.layout.annotations] == [(at, f"<b>{said}</b>")]
+
+
+def test_a_loss_that_belongs_to_another_design_names_it_at_the_mark_and_under_the_pointer() -> None:
+    held = ("N512 k8 s1 w2048", "N192 k8 s0 w768", "", "")
+    figure = dial_chart(replace(RATIO, held=held)).figure
+    assert figure.layout.annotations[0].text == "<b>+5%</b> N192 k8 s0 w768"
+    assert figure.data[-2].customdata[1] == "8 of 256 with N192 k8 s0 w768"
+    own = dial_chart(replace(RATIO, held=held, own=0)).figure
+    assert own.layout.annotations[0].text.strip() == "<b>+0%</b>"
 
 
 def test_losses_below_a_percent_keep_their_decimal() -> None:
@@ -123,6 +132,21 @@ def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest_and_differ_
     whiskers = [tuple(trace.y) for trace in figure.data if trace.mode == "lines" and len(set(trace.x)) == 1]
     assert (80.0, 99.0) in whiskers
     assert "one law alone 1.18× at 80% to 99% of today's quality" in pareto().alt
+
+
+@pytest.mark.parametrize("quality", [(0.43, 0.6), (1.9, 2.2)])
+def test_a_mark_far_from_equal_quality_widens_the_axis_to_itself(quality: tuple[float, float]) -> None:
+    figure = pareto([*MARKS, Mark("mine", "mine, 43–60%", 1.28, quality)]).figure
+    mark = next(trace for trace in figure.data if trace.mode == "markers+text" and "mine" in trace.text[0])
+    low, high = figure.layout.yaxis.range
+    assert mark.y[0] == pytest.approx(100 * quality[0])
+    assert low + 5 < mark.y[0] < high - 5
+
+
+def test_the_quality_chart_calls_the_baseline_by_its_mark_s_name() -> None:
+    chart = pareto([replace(mark, name="start") if mark.kind == "today" else mark for mark in MARKS])
+    assert chart.figure.layout.xaxis.title.text == "Speed per token against start (×)"
+    assert "today" not in str(chart.figure) + chart.alt
 
 
 def test_the_line_of_equal_quality_stands_at_the_floor() -> None:

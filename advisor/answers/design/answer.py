@@ -390,8 +390,8 @@ def _warnings(space: DesignSpace, chosen: Candidate | None, one_law: Candidate |
     question = space.question
     if one_law is not None:
         warnings.append(
-            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain {one_law.objective_gain.value:.2f}x; the "
-            f"lowest law keeps {one_law.quality_range[0]:.0%} of its quality: train a small pair before you trust it."
+            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain {one_law.objective_gain.value:.2f}x; "
+            f"its quality may be only {one_law.quality_range[0]:.0%}: train a small pair before you trust it."
         )
     if chosen.tokens_per_parameter is not None and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING:
         warnings.append(

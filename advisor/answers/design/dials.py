@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.grid import MAX_BATCHES, Mixes
+from advisor.answers.design.grid import MAX_BATCHES, TARGET_SHARE, Mixes
 from advisor.answers.design.search import serve, serve_many
 from advisor.answers.design.space import DesignSpace, law_ratios, sizes
 from advisor.prediction import Array
@@ -45,9 +45,8 @@ def baseline_experts(space: DesignSpace) -> Experts:
 
 def experts_of(space: DesignSpace, index: int) -> Experts:
     """Experts of one design of the space."""
-    mix = space.mix([index])
-    n, k, s = (axis[0] for axis in (mix.n_experts, mix.n_active, mix.n_shared))
-    return Experts(int(n), int(k), float(s), int(space.expert_width[index]))
+    n, k, s, width = (getattr(space, name)[index] for name in Experts._fields)
+    return Experts(int(n), int(k), float(s), int(width))
 
 
 @dataclass(frozen=True)
@@ -116,13 +115,12 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
 
     held : it may lie beside the grid; a value that the grid lacks has no loss.
 
-    k/N moves over the grid's N at the design's own k, and past the last N by fewer active experts.
+    k/N keeps the total size: k moves, and below its least N with the width. The width moves alone, or, where a total
+    size is asked for, with N and k.
     """
     own = held or baseline_experts(space)
-    n, k, s, width = (np.unique(axis).tolist() for axis in (*_axes(space), space.expert_width))
-    known = {*zip(*(axis.tolist() for axis in _axes(space)[:2]), strict=True), own[:2]}
-    pairs = {(a, own.n_active) for a in n} | {(n[-1], b) for b in k if b < own.n_active} | {own[:2]}
-    ratio = sorted((pair for pair in pairs & known if pair[1] <= pair[0]), key=lambda pair: (pair[1] / pair[0], *pair))
+    n, k, s, width = (np.unique(getattr(space, name)).tolist() for name in Experts._fields)
+    ratio = _ratios(own, n, [b for b in k if space.rails.min_active <= b <= own.n_experts], width)
 
     def made(name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]) -> Dial:
         loss, held = lost
@@ -134,22 +132,36 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
         at, quality = shown.index(own), _quality(space, shown)
         return Dial(name, tuple(shown), position[low:high], loss[low:high], *quality, at, tuple(held[low:high]))
 
-    by_ratio = [own._replace(n_experts=int(a), n_active=int(b)) for a, b in ratio]
     by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
     by_width = [own._replace(expert_width=int(x)) for x in sorted({*width, own.expert_width})]
+    if space.question.target_total_params is not None:
+        by_width = [one for x in by_width for one in ([own] if x == own else _of_width(own, n, k, x.expert_width))]
     shares = np.array([x.n_shared for x in by_shared])
     wide = np.array([float(x.expert_width) for x in by_width])
     octaves = np.log2(space.n_active / space.n_experts)
-    share = np.array([b / a for a, b in ratio])
+    share = np.array([x.n_active / x.n_experts for x in ratio])
     return (
-        made("ratio", by_ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
+        made("ratio", ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
         made("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
         made("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
     )
 
 
-def _axes(space: DesignSpace) -> tuple[NDArray, NDArray, NDArray]:
-    return space.n_experts, space.n_active, space.n_shared
+def _ratios(own: Experts, n: list[int], k: list[int], widths: list[int]) -> list[Experts]:
+    """A design at each k/N of its total size, rising: at its own N, and below that at more and narrower experts."""
+    found = {own, *(own._replace(n_active=b) for b in k)}
+    least, size = min(one.n_active for one in found), own.n_experts * own.expert_width
+    finer = {a: min(widths, key=lambda x: abs(x - size / a)) for a in n if own.n_experts < a <= size / widths[0]}
+    found |= {Experts(a, least, own.n_shared, width) for a, width in finer.items()}
+    return sorted(found, key=lambda one: (one.n_active / one.n_experts, one))
+
+
+def _of_width(own: Experts, n: list[int], k: list[int], width: int) -> list[Experts]:
+    """The design with experts of another width, of its total size and about its k/N; nothing where no N gives that."""
+    size = own.n_experts * own.expert_width
+    a = min(n, key=lambda x: abs(x * width - size))
+    b = min((x for x in k if x <= a), key=lambda x: abs(x / a - own.n_active / own.n_experts))
+    return [Experts(a, b, own.n_shared, width)] if abs(np.log(a * width / size)) <= np.log1p(TARGET_SHARE) else []
 
 
 def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> tuple[Array, list[str]]:

@@ -205,7 +205,8 @@ _SHARE_OF_FULL_SCATTER = 0.25
 NOTE = (
     "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
     "share and the number of experts (interpolated between classes that were measured alike), scaled to "
-    "the baseline's own preset. The further a design is from the baseline, the wider its band."
+    "the baseline's own preset. The further a design is from the baseline, the wider its band. Opened in Serve, a "
+    "design has its class's routing and its own measured kernels, not the fitted ones that designs are compared by."
 )
 
 

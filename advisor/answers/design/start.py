@@ -20,6 +20,7 @@ from advisor.answers.design.candidates import Candidate
 from advisor.answers.design.dials import Experts, experts_of
 from advisor.answers.design.grid import (
     MAX_BATCHES,
+    RANK_WIDTH_MULTIPLE,
     TARGET_SHARE,
     DesignGrid,
     Mixes,
@@ -42,6 +43,8 @@ from advisor.catalog.hf.layers import (
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.physics.architecture import Architecture, parameter_counts
 from advisor.physics.step import Placement
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 
@@ -257,10 +260,10 @@ def start_from_size(
         counts = parameter_counts(wanted)
         note = (
             f"Start for {_targets_text(given)}: {near.name} with {mix} ({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active), "
+            f"{counts.active_nonembedding / 1e9:.2f} B active; widths go in {RANK_WIDTH_MULTIPLE}s), "
             f"its layers and attention kept ({_layers_text(near)}). Equal quality means the quality of this start."
         )
-        name = f"{near.id}-n{moe.n_experts}k{moe.n_active}w{moe.expert_width}"
+        name = f"{near.id}-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"
         return Start(_with_config(scenario, name, config), note)
     if like is not None:
         raise AdvisorError(f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another model")
@@ -327,7 +330,7 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     those like `near`'s first.
     """
     moe = near.routed
-    grid, two, shared = DesignGrid(), len(given) > 1, shared_experts(moe)
+    grid, two, shared = DesignGrid(width_step=RANK_WIDTH_MULTIPLE), len(given) > 1, shared_experts(moe)
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
     n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
@@ -338,8 +341,8 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     reached = {"total": size.total, "active": size.active}
     error = np.max([np.abs(np.log(reached[name] / target)) for name, target in given.items()], axis=0)
     unlike = (np.log2(n / moe.n_experts) ** 2 + np.log2(k / moe.n_active) ** 2)[:, None]
-    # nearer than half of what is allowed, the likeness to the shipped model decides
-    rank = np.maximum(error, 0.5 * TARGET_SHARE) + 1e-3 * unlike + 1e-6 * error
+    # nearer than a tenth of what is allowed, the likeness to the shipped model decides
+    rank = np.maximum(error, 0.1 * TARGET_SHARE) + 1e-3 * unlike + 1e-6 * error
     row, column = np.unravel_index(int(np.argmin(rank)), error.shape)
     wanted = design_architecture(near, int(n[row]), int(k[row]), shared, int(width[column]))
     return wanted, float(np.expm1(error[row, column]))
@@ -390,6 +393,22 @@ def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
         f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
         "shared experts, or another baseline"
     )
+
+
+def time_in_serve(space: DesignSpace, index: int | None) -> float:
+    """Time per output token of a design (None: the baseline) opened in Serve. [s]
+
+    At the search's K. NaN where no config.json can say the design.
+    """
+    scenario, drafts = space.setup.scenario, space.baseline.served.n_draft[:, 0]
+    try:
+        if index is not None and index != space.baseline_index():
+            scenario = _with_config(scenario, "design", design_config(space, index))
+            drafts = space.n_draft[:, index]
+        curve = curve_for(load_setup(scenario), space.question.batches, np.unique(drafts), central_only=True)
+    except AdvisorError:
+        return float("nan")
+    return space.question.mean_tpot_s(curve.tpot_s[np.arange(len(drafts)), np.searchsorted(curve.drafts, drafts)])
 
 
 def design_name(space: DesignSpace, item: Experts | Candidate) -> str:

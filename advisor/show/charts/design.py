@@ -24,7 +24,8 @@ _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
 """Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a black page."""
 _MOST_QUALITY = 160.0
 """Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
-_PARETO_QUALITY = (62.0, 142.0)
+_PARETO_QUALITY, _ROOM = (62.0, 142.0), 6.0
+"""The axis, wider where a marked design lies beyond it, with room for its name. [%]"""
 _TICKS = 5
 _DOTTED = {"color": NEUTRAL, "width": 1, "dash": "dot"}
 _AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
@@ -86,8 +87,9 @@ def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) 
     )
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100, y1=100, yref="y2", line=_DOTTED)
     ends = np.minimum([low[at], high[at] + 1.0], _MOST_QUALITY)
-    line = {"color": GREEN, "width": 6}
-    figure.add_scatter(x=[at, at], y=ends, yaxis="y2", mode="lines", line=line, hoverinfo="skip")
+    figure.add_scatter(
+        x=[at, at], y=ends, yaxis="y2", mode="lines", line={"color": GREEN, "width": 6}, hoverinfo="skip"
+    )
 
 
 def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
@@ -100,21 +102,17 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
         connectgaps=True,
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
-        customdata=[" re-tuned ".join(one) for one in zip(names, dial.held, strict=True)] if dial.held else names,
+        customdata=[" with ".join(one) for one in zip(names, dial.held, strict=True)] if dial.held else names,
         hovertemplate="%{customdata}: %{y:+.1f}% time<extra></extra>",
     )
     nothing = np.isnan(lost[at])
-    figure.add_scatter(
-        x=[at],
-        y=[0.0 if nothing else lost[at]],
-        mode="markers+text",
-        marker=marker("circle-open" if nothing else "circle", 13, BLUE),
-        text=[f"<b>{loss_text(dial.loss[at])}</b>"],
-        textposition="top left" if at > 0.8 * len(x) else "top right" if at < 0.2 * len(x) else "top center",
-        textfont={"size": 13},
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
+    look = {"mode": "markers", "marker": marker("circle-open" if nothing else "circle", 13, BLUE), "cliponaxis": False}
+    figure.add_scatter(x=[at], y=[0.0 if nothing else lost[at]], hoverinfo="skip", **look)
+    # Over the line, which leaves the top of its strip free.
+    side = "right" if at > 0.65 * len(x) else "left" if at < 0.35 * len(x) else "center"
+    place = {"x": at, "xanchor": side, "y": 1.0, "yref": "paper", "yanchor": "top", "showarrow": False}
+    other = dial.held[at] if dial.held and dial.held[at] != dial.designs[at].text else ""
+    figure.add_annotation(text=f"<b>{loss_text(dial.loss[at])}</b> {other}", font_size=13, **place)
     top = max(float(np.nanmax(lost, initial=0.0)), 1.0)
     figure.update_layout(yaxis_range=[-0.08 * top, 1.3 * top])
 
@@ -128,8 +126,8 @@ def _dial_alt(dial: Dial) -> str:
     return (
         f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at yours, "
         f"{dial_value(dial, dial.own)}, {here}. Turned alone from {dial_value(dial, 0)} to "
-        f"{dial_value(dial, len(dial.loss) - 1)}, the lowest law's quality goes from {dial.quality_low[0]:.0%} to "
-        f"{dial.quality_low[-1]:.0%}."
+        f"{dial_value(dial, len(dial.loss) - 1)}, quality by the most cautious law goes from "
+        f"{dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
     )
 
 
@@ -158,8 +156,8 @@ class Mark:
 
 
 _MARKS = {
-    "today": ("square", NEUTRAL, 12, "bottom left"),
-    "mine": ("triangle-up", GREEN, 13, "top left"),
+    "today": ("square", NEUTRAL, 12, "top left"),
+    "mine": ("triangle-up", GREEN, 13, "bottom center"),
     "best": ("circle", BLUE, 14, "top right"),
     "one law": ("diamond", VERMILLION, 14, "bottom center"),
 }
@@ -174,18 +172,20 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
     marks : with whiskers up to the highest law; drawn in this order.
     floor : quality that counts as equal. [-]
     """
-    low, high = _PARETO_QUALITY
+    own_name = next(mark.name for mark in marks if mark.kind == "today")
+    marked = [100 * mark.quality[0] for mark in marks]
+    low, high = min(_PARETO_QUALITY[0], min(marked) - _ROOM), max(_PARETO_QUALITY[1], max(marked) + _ROOM)
     seen = front[(100 * front["quality_low"]).between(low, high)]
     speeds = [*seen["speed"], *(mark.speed for mark in marks)]
     figure = _figure(
         PARETO_HEIGHT,
         xaxis={
-            "title": {"text": "Speed per token against today (×)"},
+            "title": {"text": f"Speed per token against {own_name} (×)"},
             "range": [min(speeds) - 0.06, max(speeds) + 0.09],
         },
-        yaxis={"title": {"text": "Quality"}, "range": [low, high], "ticksuffix": "%", "nticks": 9},
+        yaxis={"title": {"text": "Quality, three laws"}, "range": [low, high], "ticksuffix": "%", "nticks": 9},
     )
-    hover = "%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>"
+    hover = "%{customdata}<br>%{x:.2f}×, quality at least %{y:.0f}%<extra></extra>"
     for frame, look in (
         (others, {"mode": "markers", "marker": {"size": 4, "color": NEUTRAL, "opacity": 0.28}}),
         (front, {"mode": "lines", "line": {"color": BLUE, "width": 2}}),
@@ -194,32 +194,27 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
         figure.add_scatter(x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, **look)
     level = 100 * floor
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
-    at = {"x": 1, "xref": "paper", "xanchor": "right", "y": level, "yanchor": "top"}
+    at = {"x": 0, "xref": "paper", "xanchor": "left", "y": level, "yanchor": "top"}
     figure.add_annotation(text="equal quality", showarrow=False, font_size=12, **at)
     for mark in marks:
-        _add_mark(figure, mark)
+        _add_mark(figure, mark, high)
     told = "; ".join(
-        f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of today's quality"
+        f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of {own_name}'s quality"
         for mark in marks
     )
-    alt = f"Quality by the lowest of three laws against speed per token: {told}. Up and right is better."
+    alt = f"Quality by the most cautious of three scaling laws against speed per token: {told}. Up and right is better."
     kinds = [pd.DataFrame(frame).assign(kind=kind) for kind, frame in (("front", front), ("other", others))]
     return Chart(figure, alt, pd.concat(kinds, ignore_index=True))
 
 
-def _add_mark(figure: go.Figure, mark: Mark) -> None:
+def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
     symbol, color, size, place = _MARKS[mark.kind]
     low, high = (100 * edge for edge in mark.quality)
-    figure.add_scatter(
-        x=[mark.speed] * 2,
-        y=[low, min(high, _PARETO_QUALITY[1])],
-        mode="lines",
-        line={"color": color, "width": 3},
-        hoverinfo="skip",
-    )
+    line = {"color": color, "width": 3}
+    figure.add_scatter(x=[mark.speed] * 2, y=[low, min(high, top)], mode="lines", line=line, hoverinfo="skip")
     figure.add_scatter(
         x=[mark.speed],
-        y=[max(low, _PARETO_QUALITY[0] + 1.0)],
+        y=[low],
         mode="markers+text",
         marker=marker(symbol, size, color),
         text=[f"<b>{mark.name}</b>"],

@@ -9,11 +9,13 @@ from operator import itemgetter
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from advisor.answers.design.answer import DesignAnswer
 from advisor.answers.design.candidates import Band, Candidate, own_design, short_words
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.start import time_in_serve
 from advisor.show.table import Column, Table
 
 
@@ -78,36 +80,43 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     }
 
 
-def below_headline(answer: DesignAnswer) -> str:
-    """The line under the headline: time, quality and weights beside today's."""
+def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
+    """The line under the headline: time, quality and weights beside the baseline's, called `own_name`."""
     best, space = answer.recommended, answer.space
     if best is None:
         return answer.verdict
-    own, gain, time_ms = space.baseline, best.objective_gain, space.question.mean_tpot_s(best.tpot_s) * 1e3
+    own, gain = space.baseline, best.objective_gain
+    time = _time(space, best.index, best.tpot_s, " ms per token")
     start = f"Width {best.expert_width:,}, {_k_text(dict.fromkeys(best.n_draft))}"
     if own_design(space, best):
-        return f"{start} · {time_ms:.2f} ms per token · none of {len(space):,} designs of equal quality is faster"
+        return f"{start} · {time} · none of {len(space):,} designs of equal quality is faster"
     if space.baseline_problem:
-        return f"{start} · {time_ms:.2f} ms per token · {space.baseline_problem}"
+        return f"{start} · {time} · {space.baseline_problem}"
     band = f"{gain.low:.2f}–{gain.high:.2f}"
-    low, high = best.quality_range
     kept = _k_text(dict.fromkeys(own.served.n_draft[:, 0].tolist()))
     guess = f"{kept} · best guess {short_words(space, best)}, {start.partition(', ')[2]}: {gain.value:.2f}× ({band})"
-    modelled = " (by fitted kernels; Serve uses measured ones)" if space.measured_gap else ""
     return (
-        f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
-        f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}{modelled} · quality "
-        f"{_quality(low).rstrip('%')}–{_quality(high)} by three scaling laws · {best.total_params / 1e9:,.0f} B, "
-        f"today {own.total_params / 1e9:,.0f}"
+        f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time}, {own_name} "
+        f"{_time(space, None, own.served.tpot_s[:, 0])} · quality {quality_text(best.quality_range)} by three scaling "
+        f"laws · {best.total_params / 1e9:,.0f} B, {own_name} {own.total_params / 1e9:,.0f}"
     )
+
+
+def _time(space: DesignSpace, index: int | None, tpot_s: ArrayLike, unit: str = "") -> str:
+    """A design's time, and what Serve reads where that is another: `7.75 ms per token (Serve: 7.92)`."""
+    times = (space.question.mean_tpot_s(tpot_s), time_in_serve(space, index))
+    here, there = (f"{1e3 * time_s:.2f}" for time_s in times)
+    return f"{here}{unit}" + ("" if there in (here, "nan") else f" (Serve: {there})")
 
 
 def _k_text(drafts: Iterable[int]) -> str:
     return f"K = {'/'.join(map(str, drafts))}"
 
 
-def _quality(share: float) -> str:
-    return f"{share:.0%}" if share <= 2.0 else ">200%"
+def quality_text(ends: tuple[float, float]) -> str:
+    """Quality by the lowest and the highest law as `85–104%`."""
+    low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
+    return low if low == high else f"{low.rstrip('%')}–{high}"
 
 
 _Line = tuple[str, Callable[[Costed], str]]
@@ -156,21 +165,20 @@ def losses_text(dial: Dial) -> str:
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
-def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line]:
-    """Today's design, the user's and the best one, a line for each quantity."""
+def beside_table(today: Costed, own: Costed, best: Costed | None, own_name: str = "today") -> Table[_Line]:
+    """The baseline, called `own_name`, the user's design and the best one, a line for each quantity."""
     lines: tuple[_Line, ...] = (
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
         ("K", lambda one: "/".join(map(str, one.n_draft))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        ("Speed, today = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
-        ("Quality, lowest law", lambda one: _quality(one.quality[0])),
-        ("Quality, highest law", lambda one: _quality(one.quality[1])),
+        (f"Speed, {own_name} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
         ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
         ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
     )
-    named = {"today": today, "mine": own} | ({} if best is None else {"best": best})
+    named = {own_name: today, "mine": own} | ({} if best is None else {"best": best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
     return Table(tuple(columns), lines)

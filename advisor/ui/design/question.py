@@ -17,7 +17,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Frozen
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept, folded_key, take_typed
-from advisor.ui.state import add_own_model, plain
+from advisor.ui.state import add_own_model
 from advisor.ui.widgets import show_problem
 
 _BILLION, _TRILLION = 1e9, 1e12
@@ -94,7 +94,7 @@ def draw_batch(scenario: Scenario) -> None:
     st.text_input(
         "Target batch",
         key="design_batches",
-        width=160,
+        width=190,
         placeholder=str(scenario.batch_size),
         help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at each "
         "batch. Empty: the scenario's.",
@@ -114,7 +114,7 @@ def draw_limits() -> None:
             persist_state="session",
             on_change=take_typed,
             args=("design_quality", key),
-            help="Share of the size of an equally good model that a design may give up, by every law.",
+            help="Share of the size of an equally good model that a design may give up, by each of three scaling laws.",
         )
         for key in ("design_tokens", "design_total_params", "design_tpot", "design_memory", *_TARGETS):
             shown = folded_key(key)
@@ -127,7 +127,7 @@ def _limit(name: str, key: str, **then: Any) -> float | None:
     return st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, **then)
 
 
-_NOTE: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
+START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
 """A model's name, and where its shape comes from."""
 _PROBLEM: Kept[tuple[str, str]] = Kept("_design_start_problem", lambda: ("", ""))
 """What was asked for, shape or size, and why it could not be."""
@@ -137,7 +137,8 @@ MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 
 def draw_start(scenario: Scenario) -> None:
     """A search without a model, behind a button: from a size and a model near it, or a typed shape."""
-    with st.popover("Design a new size", type="tertiary"):
+    # Another model, another key: so it closes once it has started one.
+    with st.popover("New size", type="tertiary", key=f"design_new_{START.result[0]}"):
         # Asked for here, they are limits of the search once the button says so.
         typed = {key: _limit(key, key.replace("target", "start")) for key in _TARGETS}
         sizes = [None if size is None else size * _BILLION for size in typed.values()]
@@ -169,15 +170,9 @@ def draw_start(scenario: Scenario) -> None:
         _show_problem("shape")
 
 
-def is_started(scenario: Scenario) -> bool:
-    """Whether the model is one that was started from scratch."""
-    return _NOTE.result[0] == scenario.model_id
-
-
-def show_note(scenario: Scenario) -> None:
-    """Source of the model's shape, as long as it is the one that was typed or sized."""
-    if is_started(scenario):
-        st.caption(plain(_NOTE.result[1]))
+def own_name(scenario: Scenario) -> str:
+    """Name of the baseline: `start` where the model was started from nothing, else `today`."""
+    return "start" if START.result[0] == scenario.model_id else "today"
 
 
 def _show_problem(asked: str) -> None:
@@ -206,7 +201,7 @@ def _take(asked: str, found: Any) -> bool:
     except AdvisorError as error:
         _PROBLEM.put((asked, str(error)))
         return False
-    _NOTE.put((st.session_state["model_id"], start.note))
+    START.put((st.session_state["model_id"], start.note))
     return True
 
 

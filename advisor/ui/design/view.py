@@ -14,10 +14,12 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.design.answer import DesignAnswer
+from advisor.answers.design.candidates import ONE_LAW
 from advisor.answers.design.cells import Place
 from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
 from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
 from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts
+from advisor.answers.summary import borrowed_from
 from advisor.catalog.hardware import hardware_called
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
@@ -35,6 +37,7 @@ from advisor.show.words.design import (
     dial_value,
     held_value,
     loss_text,
+    quality_text,
 )
 from advisor.show.words.regions import (
     against_baseline,
@@ -53,14 +56,14 @@ from advisor.ui import PAGES
 from advisor.ui.answers import remembered
 from advisor.ui.design.question import (
     MOVED,
+    START,
     DesignQuestion,
     answer_for,
     asked,
     draw_batch,
     draw_limits,
     draw_start,
-    is_started,
-    show_note,
+    own_name,
     take_model,
 )
 from advisor.ui.lab.profile import draw_engine_run
@@ -175,8 +178,8 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] slowdown against the best, the rest re-tuned to equal quality &emsp; "
-    ":green[▮] quality (size of an equally good model) if it alone changes"
+    ":blue[●] slowdown of the fastest at equal quality, named if not mine &emsp; "
+    ":green[▮] quality of mine (size of an equally good model)"
 )
 
 
@@ -193,24 +196,27 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     chosen, problem = attempt(parse_experts, typed, own)
     if chosen is None:
         return answer, own, problem
-    space = answer.space
-    pairs = ((space.n_experts, chosen[0]), (space.n_active, chosen[1]), (space.n_shared, np.float32(chosen[2])))
-    if not all(np.any(axis == value) for axis, value in pairs):
+    axes = (getattr(answer.space, name) for name in Experts._fields[:3])
+    if not all(np.any(axis == value) for axis, value in zip(axes, chosen[:3], strict=True)):
         answer = answer_for(scenario, question.model_copy(update={"experts": chosen}))
     return answer, chosen, problem
 
 
 def _head(scenario: Scenario, answer: DesignAnswer) -> None:
-    left, right = st.columns([2, 1], gap="large")
+    left, right = st.columns([2, 1], gap="medium")
+    headline, own = answer.headline, own_name(scenario)
+    if own == "start":  # who came without a design has none to keep
+        headline = headline.removeprefix("Keep ").replace("Today's design", "The start")
     with left:
-        # Who came without a design has none to keep.
-        st.title(plain(answer.headline.removeprefix("Keep " * is_started(scenario))), anchor=False)
-        st.markdown(plain(below_headline(answer)))
-        show_note(scenario)
-    with right, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        draw_batch(scenario)
-        draw_limits()
-        draw_start(scenario)
+        st.title(plain(headline), anchor=False)
+        st.markdown(plain(below_headline(answer, own)))
+    with right, st.container(gap="xxsmall"):
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            draw_batch(scenario)
+            draw_limits()
+            draw_start(scenario)
+        if whose := borrowed_from(answer.space):
+            st.caption(f"Acceptance borrowed from {plain(whose)}")
 
 
 def _turn(key: str, turned: dict[str, str]) -> None:
@@ -232,11 +238,12 @@ def _draw_dials(found: tuple[Dial, ...]) -> None:
 
 
 def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
-    """Today's design, the user's, the best and the one of one law alone; what stands at one place has one mark."""
+    """The baseline, the user's, the best and the one of one law alone; what stands at one place has one mark."""
+    less = chosen.quality[0] < 1.0 - answer.space.question.quality_eps
     named: list[tuple[str, str, Costed | None]] = [
-        ("one law", "equal by one law only", _costed_best(answer, of_one_law=True)),
-        ("today", "today", today),
-        ("mine", "mine", chosen if chosen.fits else None),
+        ("today", own_name(answer.space.setup.scenario), today),
+        ("one law", f"best by {ONE_LAW} alone", _costed_best(answer, of_one_law=True)),
+        ("mine", f"mine, {quality_text(chosen.quality)}" if less else "mine", chosen if chosen.fits else None),
         ("best", "best", best),
     ]
     found: dict[Experts, Mark] = {}
@@ -252,7 +259,7 @@ def _costed_best(answer: DesignAnswer, *, of_one_law: bool = False) -> Costed | 
 
 
 def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[Dial, ...]) -> Chart:
-    """Quality against speed, and today's design beside chosen and the best. Returns the chart."""
+    """Quality against speed, and the baseline beside chosen and the best. Returns the chart."""
     space = answer.space
     today, typed, best = costed(space, baseline_experts(space)), costed(space, chosen), _costed_best(answer)
     marks = _marks(answer, today, typed, best)
@@ -260,11 +267,13 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[D
     chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
     left, right = st.columns([4, 3], gap="large")
     with left:
-        st.subheader("Quality (lowest law, bar to the highest) against speed", anchor=False)
+        st.subheader("Quality against speed", anchor=False)
         show_plot(chart, "design_pareto")
     with right:
-        st.subheader("Mine beside the best", anchor=False)
-        show_table(beside_table(today, typed, best))
+        st.subheader("Mine beside best", anchor=False)
+        if (own := own_name(space.setup.scenario)) == "start":
+            st.caption(plain(START.result[1]))
+        show_table(beside_table(today, typed, best, own))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         show_problem(problem)
         _offer_held(found, chosen)
@@ -277,7 +286,7 @@ def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
     for dial in found:
         if (held := dial.held[dial.own]) not in ("", chosen.text):
             at = f"{HELD[dial.name]} {held_value(dial, dial.own)}"
-            said = f"Re-tuned at {at}: {held} ({loss_text(float(dial.loss[dial.own]))})"
+            said = f"Fastest of equal quality at {at}: {held} ({loss_text(float(dial.loss[dial.own]))})"
             take = st.session_state.__setitem__
             st.button(said, key=f"held_{dial.name}", type="tertiary", on_click=take, args=("design_mine", held))
 
@@ -299,7 +308,7 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     with row:
         download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name, space.question.batches))
-    draw_engine_run(space.setup.scenario, name, text)
+    draw_engine_run(space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist()))
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 

@@ -159,15 +159,15 @@ def draw_profile_panel() -> None:
         _result(last)
 
 
-def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
+def draw_engine_run(scenario: Scenario, name: str, config: str | None, asked: tuple[int, ...] = ()) -> None:
     """Draw the command that measures a design and, where an engine is installed, a run and its result.
 
-    name, config : the design and its config.json's text; None for a shipped model's id.
+    name, config : the design and its config.json's text; None for a shipped model's id. asked : further batches.
     """
     st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
     of = name if config is None else f"{name}.json"
     batch, context = scenario.batch_size, str(scenario.context_tokens)
-    batches = ",".join(map(str, sorted({1, 4, 16, max(1, batch // 4), batch})))
+    batches = ",".join(map(str, sorted({1, 4, 16, max(1, batch // 4), batch, *asked})))
     command = f"advisor profile --engine vllm --model {of} --batches {batches} --context {context} --output measured"
     st.code(command, language=None, wrap_lines=True)
     first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
