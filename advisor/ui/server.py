@@ -273,6 +273,8 @@ _HEIGHTS = """
 #root .st-key-simulation { min-height: 468px; }
 @media (max-width: 1199px) {
   #root .st-key-report_files { min-height: 142px; }
+  #root .st-key-design_compare [data-testid=stHorizontalBlock] { flex-wrap: wrap; }
+  #root .st-key-design_compare [data-testid=stColumn] { min-width: 100%; }
 }
 @media (max-width: 640px) {
   #root .st-key-share_link :is(pre, code, span) { white-space: pre !important; overflow-x: auto; }

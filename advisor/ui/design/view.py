@@ -265,7 +265,8 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[D
     marks = _marks(answer, today, typed, best)
     frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
     chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
-    left, right = st.columns([4, 3], gap="large")
+    with st.container(key="design_compare"):
+        left, right = st.columns([4, 3], gap="large")
     with left:
         st.subheader("Quality against speed", anchor=False)
         show_plot(chart, "design_pareto")
