@@ -10,7 +10,7 @@ import pytest
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import joined
 from advisor.measured.points import Reread, as_read, refit_points
-from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, rivals
+from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, _readings, rivals
 from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 4, 16, 64, 128)
@@ -67,3 +67,28 @@ def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
     expected = joined(point.observations for point in refit_points(stated)[0])
     assert longer.upper == pytest.approx(expected.upper, rel=1e-9)
     assert longer.shift == pytest.approx(expected.shift, rel=1e-9)
+
+
+def rates(batches, rate_of):
+    rows = synthetic_points(batches, (0, 1, 3), truth=TRUTH, quantity="tpot_s")
+    rows["output_tok_per_s"] = [
+        rate_of(batch, tpot) for batch, tpot in zip(rows["batch_size"], rows["tpot_s"], strict=True)
+    ]
+    return {one.question for one in _readings(refit_points(rows)[0])}
+
+
+def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible():
+    asked = rates((1, 8, 64), lambda batch, tpot: batch / tpot)
+    assert not [text for text in asked if "copies" in text or "no more than" in text]
+    asked = rates((4, 16, 64), lambda batch, tpot: min(batch, 16) / tpot * (batch / min(batch, 16)) ** 0.1)
+    assert "Is batch_size the sum over 4 copies of the server?" in asked
+    assert "Is batch_size the sum over 8 copies of the server?" not in asked
+    assert [text for text in asked if "no more than" in text] == [
+        "Did the server run no more than 16 sequences at once?"
+    ]
+
+
+def test_a_question_says_why_it_is_asked():
+    rows = frame()
+    (found,) = heard(rows.assign(batch_size=rows["batch_size"] / 4.0))
+    assert "Asked because the model would then explain these rows" in found.text
