@@ -175,11 +175,10 @@ def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
 
 
 def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
-    batch = np.array([point.batch_size for point in points])
-
     def read(after: Array) -> Reread:
         return Reread(batches=np.maximum(after, 1.0))
 
+    batch = np.array([point.batch_size for point in points])
     for copies in (n for n in (2, 4, 8) if n <= batch.min()):  # a copy runs a sequence at least
         yield Reading(f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies))
     yield Reading("Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0))

@@ -69,26 +69,16 @@ def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
     assert longer.shift == pytest.approx(expected.shift, rel=1e-9)
 
 
-def rates(batches, rate_of):
+def asked(batches, shape):
     rows = synthetic_points(batches, (0, 1, 3), truth=TRUTH, quantity="tpot_s")
-    rows["output_tok_per_s"] = [
-        rate_of(batch, tpot) for batch, tpot in zip(rows["batch_size"], rows["tpot_s"], strict=True)
-    ]
+    rows["output_tok_per_s"] = [shape(batch) for batch in rows["batch_size"]]
     return {one.question for one in _readings(refit_points(rows)[0])}
 
 
-def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible():
-    asked = rates((1, 8, 64), lambda batch, tpot: batch / tpot)
-    assert not [text for text in asked if "copies" in text or "no more than" in text]
-    asked = rates((4, 16, 64), lambda batch, tpot: min(batch, 16) / tpot * (batch / min(batch, 16)) ** 0.1)
-    assert "Is batch_size the sum over 4 copies of the server?" in asked
-    assert "Is batch_size the sum over 8 copies of the server?" not in asked
-    assert [text for text in asked if "no more than" in text] == [
-        "Did the server run no more than 16 sequences at once?"
-    ]
-
-
-def test_a_question_says_why_it_is_asked():
-    rows = frame()
-    (found,) = heard(rows.assign(batch_size=rows["batch_size"] / 4.0))
+def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_reason_is_said():
+    assert not [text for text in asked((1, 8, 64), lambda batch: 92 * batch**0.7) if re.search("copies|no more", text)]
+    capped = asked((4, 16, 64), lambda batch: 92 * min(batch, 16))
+    assert [n for n in (2, 4, 8) if f"Is batch_size the sum over {n} copies of the server?" in capped] == [2, 4]
+    assert [n for n in (4, 16) if f"Did the server run no more than {n} sequences at once?" in capped] == [16]
+    (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
     assert "Asked because the model would then explain these rows" in found.text

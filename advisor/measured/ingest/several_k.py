@@ -129,9 +129,10 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
         lines = tuple(range(1, len(records) + 1))
         document = records if isinstance(sample.document, list) or len(records) > 1 else records[0]
         made = replace(sample, document=document, records=tuple(records), lines=lines)
+    turned = f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}" if sample.shown else ""
     said = (
-        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}): each row is read as one row for "
-        "each K, and lines count those"
+        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): each row is read as one "
+        "row for each K, and lines count those"
     )
     return replace(made, warnings=(*sample.warnings, said))
 
@@ -184,11 +185,11 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
         asked = "rows have to be of one drafter, each with a K of its own (k=3, or baseline), not"
         raise AdvisorError(f"{sample.name}: {asked} {listed(words[:4])}")
     said = next((text for text in (*stems, *(headers[at] for at in rest)) if said_by(text)), "")
-    names = [f"{drafter} k{k} {said}".strip() for drafter, k in zip(drafters, drafts, strict=True)]
+    names = [f"{max(map(str, drafters)) if k else ''} k{k} {said}".strip() for k in drafts]
     kept = [at for at in rest if at not in differ]
     turned = ([*(rows[0][at] for at in kept), batch, *(row[at] for row in rows)] for at, batch in batches.items())
     at_batch = ", ".join(headers[at] for at in found)
-    shown = {_BATCHES: at_batch, _LONG: ", ".join(words), **dict(zip(names, words, strict=True))}
+    shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
     return _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
 
 
