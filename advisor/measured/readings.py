@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.measured.multipliers import MultiplierPrior, Posterior, fit_many, log_left_out
-from advisor.measured.observations import NAMES, Observations, joined, log_predicted, stacked
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted, number, stacked
 from advisor.measured.points import Point, Reread, as_read, grown, repriced
 from advisor.physics.architecture import Moe
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -42,6 +42,8 @@ GROWTHS = (-0.5, 0.5, 1.0, 1.5)
 """Further powers of the tokens that what verified tokens add may grow with. [-]"""
 LEAST_SPAN = 4.0
 """Most over least verified tokens of a row, from which on the rows are asked for their growth. [-]"""
+CAPPED_RISE = 1.5
+"""Most that a rate or a time rises from the batch at which a server stops admitting more. Own choice. [-]"""
 MAX_K = 64
 """Longest draft that is tried. [-]"""
 
@@ -72,10 +74,10 @@ class Rival:
 
     @property
     def text(self) -> str:
-        """Question in words: `Is batch_size the sum over 4 copies? Read so, rows left out are off by 4%, not 23%.`"""
+        """Question, and why it is asked: `Is batch_size the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
         return (
-            f"{self.question} Read so, values left out of the fit are off by {self.error:.1%} in place of "
-            f"{self.given_error:.1%}."
+            f"{self.question} Asked because the model would then explain these rows far better: values left out of the "
+            f"fit are off by {self.error:.1%} in place of {self.given_error:.1%}."
         )
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:
@@ -154,7 +156,7 @@ def _readings(points: Sequence[Point]) -> Iterator[Reading]:
     if all(point.recorded for point in points):
         yield from _of_siblings(points[0])
         return
-    yield from _of_batch(np.array([point.batch_size for point in points]))
+    yield from _of_batch(points)
     drafts = np.array([point.n_draft for point in points])
     if drafts.any():
         yield from _of_draft(drafts)
@@ -172,17 +174,27 @@ def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
             yield Reading(words, growth=power)
 
 
-def _of_batch(batch: Array) -> Iterator[Reading]:
+def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
     def read(after: Array) -> Reread:
         return Reread(batches=np.maximum(after, 1.0))
 
-    for copies in (2, 4, 8):
+    batch = np.array([point.batch_size for point in points])
+    for copies in (n for n in (2, 4, 8) if n <= batch.min()):  # a copy runs a sequence at least
         yield Reading(f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies))
     yield Reading("Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0))
     for parts in (2, 4):
         yield Reading(f"Is batch_size that of one of {parts} clients or ranks?", read(batch * parts))
-    for cap in np.unique(batch)[:-1]:
+    for cap in (cap for cap in np.unique(batch)[:-1] if _is_flat_above(points, cap)):
         yield Reading(f"Did the server run no more than {cap:g} sequences at once?", read(np.minimum(batch, cap)))
+
+
+def _is_flat_above(points: Sequence[Point], cap: float) -> bool:
+    """Whether the server's rate, else its time per token, hardly rises above a batch. True where neither is stated."""
+    for name in ("output_tok_per_s", "tpot_s"):
+        told = {(p.n_draft, p.batch_size): value for p in points if (value := number(p.row, name))}
+        if above := [value / told[k, cap] for (k, batch), value in told.items() if batch > cap and (k, cap) in told]:
+            return max(above) <= CAPPED_RISE
+    return True
 
 
 def _of_draft(k: Array) -> Iterator[Reading]:

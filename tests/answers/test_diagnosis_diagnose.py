@@ -542,3 +542,17 @@ def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
     found = diagnose(FAULTS["drafter_hardly_accepted"].files())
     assert found.sentence.startswith("Few drafts are accepted: hardly any draft is accepted")
     assert view_of(found).title == "Few drafts are accepted"
+
+
+LAUNCH = b"""vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --speculative-config '{"method": "mtp",
+ "num_speculative_tokens": 3}'\n"""
+
+
+def test_two_numbers_beside_a_launch_line_are_asked_for_no_run_without_drafts() -> None:
+    for told, asked in (
+        (b"1,900 tokens/s without, 1,450 with, batch 64", "whether rates are of one request"),
+        (b"TPOT 18 ms without, 24 ms with, batch 64", "the generated tokens per second"),
+    ):
+        more = diagnose([UserFile("pasted", LAUNCH + told)], {"hardware_id": "h200-sxm"}).more
+        assert "a run without drafts" not in more
+        assert asked in more

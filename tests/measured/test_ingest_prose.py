@@ -107,3 +107,13 @@ def test_a_server_and_its_length_are_read_as_people_say_them(text: str, read: tu
 def test_an_acceptance_rate_is_not_dropped_without_a_word(text: str, said: str) -> None:
     assert said in unread_text(text)
     assert bool(said) == bool(unread_text(text))
+
+
+def test_every_value_that_states_its_k_is_read_and_what_is_left_out_is_said() -> None:
+    for text in (b"2210 tok/s without, 2290 with K=1, 1980 with K=3", b"K=0: 2210 tok/s, K=1: 2290 and K=3: 1980"):
+        frame = read_upload("note", text).result.frame
+        assert frame[["draft_tokens_k", "sd_value"]].to_numpy().tolist() == [[1, 2290], [3, 1980]]
+    (row,) = read_upload("note", b"1,900 tokens/s without, 1,450 with, K=5, batch 64").result.frame.itertuples()
+    assert (row.baseline_value, row.sd_value, row.draft_tokens_k, row.batch_size) == (1900, 1450, 5, 64)
+    left = read_upload("note", b"2210 tokens/s without, 2290 with K=1, 1980 with three drafts").result
+    assert "not read: '1980 with three drafts'" in left.warnings

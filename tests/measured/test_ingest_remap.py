@@ -233,3 +233,11 @@ def test_an_accepted_length_is_read_by_its_usual_names_and_one_that_may_lack_its
     text = f"concurrency,tps_no_spec,tps_eagle_k3,{header}\n1,245,410,{cell}\n".encode()
     found = next(item for item in own_headers("x.csv", text) if item.theirs == header)
     assert (found.native, found.ours) == (read, guess)
+
+
+def test_words_are_offered_no_number_and_guessed_to_be_none() -> None:
+    offered = likely_targets(Header("latency (ms)", IGNORE, None, ("fast", "slow")))
+    assert {"drafter", IGNORE} <= set(offered)
+    assert not {"tpot_ms", "batch_size", "baseline_tpot_ms", "captured"} & set(offered)
+    assert "tpot_ms" in likely_targets(Header("latency", IGNORE, None, ("4.1 ms", "n/a")))
+    assert own_headers("x.csv", b"name,concurrent users\na,fast\nb,slow\n")[1].ours == IGNORE

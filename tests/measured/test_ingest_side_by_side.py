@@ -270,3 +270,42 @@ def test_a_time_with_drafts_below_the_plain_one_is_no_whole_round() -> None:
     assert told_per_token(frame)
     assert not told_per_token(frame.assign(sd_value=[2.3, 3.9])), "as long as the plain one"
     assert not told_per_token(frame.assign(metric="tpot_ms"))
+
+
+RATES = {0: [92, 612, 2210], 1: [121, 798, 2290], 3: [158, 890, 1980]}
+
+
+@pytest.mark.parametrize("batches", ["bs=1,B=8,batch 64", "conc1,c=8,concurrency=64", "1,8,64"])
+@pytest.mark.parametrize(
+    "setups", ["setup;baseline (no spec);eagle k=1;K3", "a;off;1 token;num_speculative_tokens=3", "k;0;1;3"]
+)
+def test_a_row_a_k_and_a_column_a_batch_are_rates_of_the_server_where_they_rise_so(batches, setups):
+    rows = zip(setups.split(";"), [batches, *RATES.values()], strict=True)
+    read = read_upload("wide.csv", "\n".join(f"{row},{str(cells).strip('[]')}" for row, cells in rows).encode())
+    found = {(row.batch_size, row.draft_tokens_k): row for row in read.result.frame.itertuples()}
+    rates = {(batch, k): RATES[k][i] for i, batch in enumerate((1, 8, 64)) for k in (1, 3)}
+    assert {at: row.output_tok_per_s for at, row in found.items()} == rates
+    assert found[64, 3].speedup == pytest.approx(1980 / 2210)
+    assert read.sources[0].headers["batch_size"][0] == batches.replace(",", ", ")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("setup,bs=1,bs=64\noff,60,30\nk=3,70,20\n", True),  # fall: of one request, or else
+        ("setup,bs=1,bs=64\noff,9,80\nk=3,7,50\n", True),  # may be milliseconds
+        ("setup,bs=1,bs=64\noff,9000,80000\nk=3,7000,70000\n", True),  # of whole requests
+        ("setup,TPOT (ms) bs=1,TPOT (ms) bs=64\noff,9,14\nk=3,7,11\n", False),
+        ("batch,off,k=1,k=3\n1,92,121,158\n64,2210,2290,1980\n", False),  # the other way round
+    ],
+)
+def test_what_values_count_is_asked_only_where_neither_headers_nor_values_tell(text, asked):
+    missing = {item.name for item in read_upload("wide.csv", text.encode()).result.missing if item.needed}
+    assert ("metric" in missing) is asked
+
+
+def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_they_are():
+    with pytest.raises(AdvisorError, match=r"each with a K of its own .* not off and run A"):
+        read_upload("wide.csv", b"setup,bs=1,bs=8\noff,60,48\nrun A,70,45\n")
+    with pytest.raises(AdvisorError, match="not recognised"):
+        read_upload("wide.csv", b"city,1,8\nRome,60,48\nOslo,70,45\n")

@@ -10,7 +10,7 @@ import pytest
 from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import joined
 from advisor.measured.points import Reread, as_read, refit_points
-from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, rivals
+from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, _readings, rivals
 from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 4, 16, 64, 128)
@@ -67,3 +67,18 @@ def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
     expected = joined(point.observations for point in refit_points(stated)[0])
     assert longer.upper == pytest.approx(expected.upper, rel=1e-9)
     assert longer.shift == pytest.approx(expected.shift, rel=1e-9)
+
+
+def asked(batches, shape):
+    rows = synthetic_points(batches, (0, 1, 3), truth=TRUTH, quantity="tpot_s")
+    rows["output_tok_per_s"] = [shape(batch) for batch in rows["batch_size"]]
+    return {one.question for one in _readings(refit_points(rows)[0])}
+
+
+def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_reason_is_said():
+    assert not [text for text in asked((1, 8, 64), lambda batch: 92 * batch**0.7) if re.search("copies|no more", text)]
+    capped = asked((4, 16, 64), lambda batch: 92 * min(batch, 16))
+    assert [n for n in (2, 4, 8) if f"Is batch_size the sum over {n} copies of the server?" in capped] == [2, 4]
+    assert [n for n in (4, 16) if f"Did the server run no more than {n} sequences at once?" in capped] == [16]
+    (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
+    assert "Asked because the model would then explain these rows" in found.text

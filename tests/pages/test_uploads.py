@@ -598,3 +598,26 @@ def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts() -> 
     press(test, "refit_upload")
     kinds = [item.value for item in test.subheader]
     assert kinds.index("What your data changed") < kinds.index("Read as")
+
+
+BY_BATCH = b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,121,798,2290\neagle k=3,158,890,1980\n"
+
+
+def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_it_was_read() -> None:
+    test = upload(page(), "wide.csv", BY_BATCH)
+    assert not test.error
+    table = read_as(test).set_index("Meaning")["Column"]
+    assert table["Batch"] == "bs=1, bs=8, bs=64"
+    assert table["Draft length K"] == "baseline (no spec), eagle k=1 and eagle k=3"
+    assert table["Plain: tokens/s, all requests together"] == "baseline (no spec): output_tok_per_s"
+    assert not [item for item in test.button if item.key == "fill_in"]
+
+
+def test_columns_that_tell_nothing_leave_the_template_and_words_of_the_page() -> None:
+    test = upload(page(), "odd.csv", b"who,wanted,what\nhe,fast,92\nshe,slow,121\n")
+    assert "Template (CSV)" in [item.label for item in test.get("download_button")]
+    assert not [label for label in test.selectbox(key="map_wanted").options if "(batch_size)" in label]
+    press(test, COLUMNS)
+    (said,) = {item.value for item in test.error}
+    assert "say above which hold the batch, K, and a rate, a time or a speedup" in said
+    assert "--map" not in said

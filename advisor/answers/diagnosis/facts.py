@@ -15,6 +15,7 @@ from typing import Any
 from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
+from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
@@ -145,6 +146,9 @@ TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_siz
 def to_add(needed: str, run: Run) -> str:
     """File, run or value, by its title, that a user adds so that a fact is known. Empty where nothing would help."""
     name = needed.split("|")[0]
+    if name.startswith("plain:") and run.value("baseline_value") is not None:  # the run was given, by another figure
+        figure = COLUMNS["points"][name.removeprefix("plain:")].in_text
+        return f"the {figure} without drafts" if run.text("metric") != ANY_RATE else "whether rates are of one request"
     if " " in needed or name.startswith("plain:"):
         return "a run without drafts" if name.startswith("plain:") else needed
     if name == "prediction":

@@ -19,6 +19,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.points import measured_times
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -411,10 +412,12 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
     without = [run for run in runs if run.value("draft_tokens_k") == 0]
     for index, run in enumerate(runs):
         if run.value("draft_tokens_k"):
-            near = [
-                one.facts for one in sorted(without, key=lambda one: one.file != run.file)
-            ]  # of equals, its own file's
-            run = replace(run, plain=plain_beside(run.facts, near, a_pair=len(near) == 1 and n == 2))
+            # Of plain runs that are as like it, that of its own file.
+            near = [one.facts for one in sorted(without, key=lambda one: one.file != run.file)]
+            beside = plain_beside(run.facts, near, a_pair=len(near) == 1 and n == 2)
+            printed_s = measured_times(run.facts)[0]  # of the plain run that the row itself states
+            own = {"draft_tokens_k": 0, "tpot_s": printed_s} if np.isfinite(printed_s) else {}
+            run = replace(run, plain=beside or own)
         sampled = index in predicted
         not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
         out.append(with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled)

@@ -349,10 +349,7 @@ def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     for name in ("tpot_s", "itl_s", "step_time_s"):
         told = np.isfinite(v[name])
         if (quick := told & (v[name] < QUICKEST_S)).sum() > _MOST * told.sum():
-            yield (
-                quick,
-                f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a header in ms?",
-            )
+            yield (quick, f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a header in ms?")
             return
 
 

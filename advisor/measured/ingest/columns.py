@@ -7,8 +7,6 @@ Some columns hold a whole document: a model's config.json, an accelerator's JSON
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +17,7 @@ from advisor.catalog.engines import engine_called, engine_ids
 from advisor.catalog.models import resolve_model_name
 from advisor.physics.draft import drafter_ids
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 from advisor.profiles import PROFILES, read_profile, validate
 from advisor.text import name_key
 
@@ -99,15 +97,20 @@ class _Tables(Frozen):
     required: dict[TableKind, tuple[str, ...]]
     useful: dict[TableKind, tuple[str, ...]]
     measured: dict[TableKind, tuple[str, ...]]
+    template: dict[TableKind, str]
     remarks: tuple[str, ...]
     weight_dtypes: dict[str, tuple[str, ...]]
     drafters: dict[str, tuple[str, ...]]
     routings: dict[str, tuple[str, ...]]
     unsaid: frozenset[str]
+    header_words: dict[str, tuple[str, ...]]
+    header_quantities: dict[str, str]
+    hints: dict[str, tuple[str, ...]]
+    prose: dict[str, dict[str, tuple[str, ...]]]
 
 
 _FILE = PROFILES / "columns.yaml"
-_TABLES = read_profile(_FILE, _Tables)
+SAID = read_profile(_FILE, _Tables)
 
 
 def _columns(table: dict[str, dict[str, Any]]) -> dict[str, CanonicalColumn]:
@@ -121,11 +124,11 @@ def _columns(table: dict[str, dict[str, Any]]) -> dict[str, CanonicalColumn]:
 
 
 COLUMNS: dict[TableKind, dict[str, CanonicalColumn]] = {
-    "points": _columns(_TABLES.points),
-    "kernels": _columns(_TABLES.kernels),
+    "points": _columns(SAID.points),
+    "kernels": _columns(SAID.kernels),
 }
-REQUIRED_CONTEXT, USEFUL_CONTEXT, MEASURED_COLUMNS = _TABLES.required, _TABLES.useful, _TABLES.measured
-REMARKS = _TABLES.remarks
+REQUIRED_CONTEXT, USEFUL_CONTEXT, MEASURED_COLUMNS = SAID.required, SAID.useful, SAID.measured
+REMARKS = SAID.remarks
 UNIT_FACTORS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 FREE_TEXT = frozenset({"notes", "source_title", "source_url"})
 
@@ -177,19 +180,15 @@ class Numbers(dict[str, np.ndarray]):
 
 
 def template_csv(kind: TableKind = "points") -> bytes:
-    """An empty canonical CSV (UTF-8): the header line alone. Raises AdvisorError on an unknown kind."""
-    if kind not in COLUMNS:
-        raise AdvisorError(f"there is no template for {kind!r}; choose 'points' or 'kernels'")
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(COLUMNS[kind])
-    return out.getvalue().encode()
+    """A short canonical CSV (UTF-8) to fill in: required and common columns, two example rows."""
+    return SAID.template[kind].encode()
 
 
 def _by_spelling(names: dict[str, tuple[str, ...]]) -> dict[str, str]:
     return {spelling: name for name, spellings in names.items() for spelling in spellings}
 
 
-_DTYPES, _METHODS, _ROUTING_WORDS = map(_by_spelling, (_TABLES.weight_dtypes, _TABLES.drafters, _TABLES.routings))
+_DTYPES, _METHODS, _ROUTING_WORDS = map(_by_spelling, (SAID.weight_dtypes, SAID.drafters, SAID.routings))
 
 
 def engine_name(text: str) -> str:
@@ -202,7 +201,7 @@ def weight_dtype(text: str) -> str | None:
     """Our name of a weight type where the text is another spelling of it or an engine's `--quantization`. Else lower
     case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
     key = name_key(text)
-    return None if key in _TABLES.unsaid else _DTYPES.get(key, text.strip().lower())
+    return None if key in SAID.unsaid else _DTYPES.get(key, text.strip().lower())
 
 
 def routing_name(text: str) -> str:
@@ -214,7 +213,7 @@ def routing_name(text: str) -> str:
 def cache_dtype(text: str) -> str | None:
     """Our name of a KV cache's format (`fp8_e4m3` is `fp8`), else lower case. None where the text leaves it open."""
     key = name_key(text)
-    if key in _TABLES.unsaid:
+    if key in SAID.unsaid:
         return None
     return "fp8" if key.startswith(("fp8", "float8")) else _DTYPES.get(key, text.strip().lower())
 

@@ -12,14 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.cells import (
-    FileTable,
-    bare_times,
-    map_header,
-    outside_range,
-    read_table,
-    table_header,
-)
+from advisor.measured.ingest.cells import FileTable, bare_times, map_header, outside_range, read_table, table_header
 from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, TableKind, header_key, match_header
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
@@ -72,6 +65,9 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         sample = rename_headers(sample, {header: f"{header_key(header)}_{unit}" for header in bare})
     reader = detect(sample)
     raw = reader.read(sample)
+    for cells in raw.cells.values():
+        if isinstance(cells.source, str):
+            cells.source = sample.shown.get(cells.source, cells.source)
     for header, column in bare.items():
         if TIMES not in answers and column in raw.cells:
             raw.cells[column] = replace(raw.cells[column], source=header, scale=float("nan"))
@@ -170,8 +166,8 @@ def detect(sample: Sample) -> Format:
     if near:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
     raise AdvisorError(
-        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result file, or a CSV whose "
-        "header names are told by --map theirs=ours (docs/formats.md lists tools and columns)"
+        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result file (docs/formats.md "
+        "lists them) or a table with a line of headers, or say --map theirs=ours"
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from advisor.catalog.hardware import hardware_meant
 from advisor.catalog.models import model_meant
 from advisor.measured.ingest.cells import Cells, bare_times, table_header
-from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
+from advisor.measured.ingest.columns import COLUMNS, SAID, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import METRICS, SIDES, likely_pair, own_header, side_by_side, side_of
@@ -23,30 +23,14 @@ from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import RawRows, field_of
 from advisor.prediction import AdvisorError
-from advisor.text import number_of
+from advisor.text import NO, NOT_STATED, YES, number_of
 
 IGNORE = "ignore"
 """What a column is read as that takes no part."""
 FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
-_HINTS = {
-    word: column
-    for column, words in (
-        ("batch_size", "concurrent sequences streams parallel flight sessions clients"),
-        ("draft_tokens_k", "drafted spec speculative gamma lookahead"),
-        ("speedup", "gain"),
-        ("accepted_length", "accepted acceptance accept tau"),
-        ("request_latency_s", "latency"),
-        ("output_tok_per_s", "throughput"),
-        ("step_time_s", "round iteration"),
-        ("itl_s", "chunk gap"),
-        ("drafter", "speculation"),
-        ("hardware_id", "device"),
-    )
-    for word in words.split()
-}
-"""Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
+_HINTS = {word: column for column, words in SAID.hints.items() for word in words}
 
 
 @dataclass(frozen=True)
@@ -219,7 +203,7 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
-    """All of `targets`, likely meanings of a header first, then IGNORE."""
+    """Headers of `targets` that a column's cells can be, likely meanings of its own first, then IGNORE."""
     offered, words = targets(kind), set(header_key(item.theirs).split("_"))
     near = [item.ours, item.native or IGNORE, *(likely_pair(item.theirs) if kind == "points" else ())]
     near += [_HINTS[word] for word in sorted(words) if word in _HINTS]
@@ -228,7 +212,18 @@ def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
     ]
     timed = {unit for unit in _SHOWN_UNITS if unit in words}
     fits = (name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed)
-    return list(dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered))
+    likely = dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered)
+    return [name for name in likely if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)]
+
+
+def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
+    """Whether cells may be what one of `targets` holds: words are no number."""
+    match = match_header(target, kind)
+    column = COLUMNS[kind][match[0]] if match else None
+    said = [cell.lower() for cell in cells if cell.lower() not in NOT_STATED]
+    if not said or (column and (not column.numeric or (column.type == "flag" and {*said} <= YES | NO))):
+        return True
+    return any(re.match(r"\W{0,2}[0-9]", cell) for cell in said)
 
 
 def target_label(target: str, kind: TableKind = "points") -> str:
@@ -377,7 +372,7 @@ def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) 
     key = header_key(header)
     of_round = kind == "points" and "accepted_length" not in taken and _PER_ROUND.search(key)
     found = "accepted_length" if of_round else _alike(header, kind, taken)
-    if found == "accepted_length" and _SHARES & set(key.split("_")):
+    if (found == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(found, cells, kind):
         return IGNORE
     match = match_header(found, kind)
     if match is None or (column := COLUMNS[kind][match[0]]).low is None or column.high is None:
@@ -482,7 +477,7 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
         return f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {says}" if likely else None
     has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])
-    measured = MEASURED_COLUMNS["points"]
+    measured = SAID.measured["points"]
     lacks = (
         [] if any(name in known for name in measured) else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
     )

@@ -1,6 +1,7 @@
 """Tables with one row a batch and a column for each K (`batch, plain_tpot_ms, k1_tpot_ms, k3_tpot_ms`), made long.
 
 Such a row becomes one row for each K that it has a value of, before any reader sees it; what all share is repeated.
+A table with one row a K and a column for each batch (`setup, bs=1, bs=8`) is turned first.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS, header_key, match_header
-from advisor.measured.ingest.side_by_side import side_of
+from advisor.measured.ingest.side_by_side import drafts_said, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
+from advisor.text import listed, number_of
 
 _K = re.compile(r"(?:^|_)(k|mtp|spec)_?([0-9]{1,3})(?=_|$)")
 """How headers say their K: `k3_tpot_ms`, `TPOT (ms) K=3`, `mtp_3_tpot_ms`."""
-_LONG = "draft_tokens_k"
+_ROW_K = re.compile(r"(?:^|_)(?:k|(?:\w+_)?tokens)_?([0-9]{1,3})(?=_|$)|(?:^|_)([0-9]{1,3})_(?:draft_)?tokens?(?=_|$)")
+_BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrency)_?([0-9]{1,5})(?=_|$)|^([0-9]{1,5})$")
+"""How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
+_SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
+_LONG, _BATCHES, _RATE = "draft_tokens_k", "batch_size", "output_tok_per_s"
+SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
+"""Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own choice."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,8 @@ class _Wide:
             yield [*shared, *values, k]
 
 
-def _wide(headers: Sequence[str]) -> _Wide | None:
-    """How headers hold several K side by side, or None.
+def _wide(headers: Sequence[str], least: int) -> _Wide | None:
+    """How headers hold at least so many K side by side, or None.
 
     A table with a column of its own for K is none: it may say for which K its other columns stand.
     """
@@ -74,7 +82,7 @@ def _wide(headers: Sequence[str]) -> _Wide | None:
         for (stem, drafter), places in stems.items()
         if plain or ((match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context)
     }
-    if max((len(places) for places in held.values()), default=0) < 2:
+    if max((len(places) for places in held.values()), default=0) < least:
         return None
     taken = {place for places in held.values() for place in places.values()}
     return _Wide(held, tuple(place for place in range(len(headers)) if place not in taken))
@@ -101,8 +109,13 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
         headers = list(dict.fromkeys(str(name) for record in sample.records for name in record))
     else:
         return sample
-    wide = _wide(headers)
-    if wide is None or {name.strip() for name in named} & set(headers):
+    if {name.strip() for name in named} & set(headers):
+        return sample
+    if sample.kind == "text":
+        sample = _turned(sample, headers)
+        headers = [cell.strip() for cell in sample.header]
+    wide = _wide(headers, 1 if sample.shown else 2)
+    if wide is None:
         return sample
     if sample.kind == "text":
         made = _long_table(sample, headers, wide)
@@ -116,26 +129,90 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
         lines = tuple(range(1, len(records) + 1))
         document = records if isinstance(sample.document, list) or len(records) > 1 else records[0]
         made = replace(sample, document=document, records=tuple(records), lines=lines)
+    turned = f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}" if sample.shown else ""
     said = (
-        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}): each row is read as one row for "
-        "each K, and lines count those"
+        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): each row is read as one "
+        "row for each K, and lines count those"
     )
     return replace(made, warnings=(*sample.warnings, said))
 
 
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
-    out = io.StringIO()
-    write = csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerow
-    write(wide.header(headers))
-    text = sample.text
+    rows = list(_cells(sample, len(wide.drafts)))
+    names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
+    long = (one for row in rows for one in ([row] if len(row) != len(headers) else wide.rows(row)))
+    shown = {**sample.shown, **{new: f"{sample.shown.get(old, old)}: {_RATE}" for old, new in names.items()}}
+    return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
+
+
+def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -> list[str]:
+    """Headers that do not say it of values that are tokens/s of the whole server.
+
+    They rise with the batch as no time per token does, and as those of one request never do.
+    """
+    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate")]
+    columns = [match_header(name, "points") for name in headers]
+    if not open_ or (_BATCHES, 1.0) not in columns:
+        return []
+    places = columns.index((_BATCHES, 1.0)), headers.index(open_[0])
+    numbers = ([number_of(row[at]) or 0.0 for at in places] for row in rows if len(row) == len(headers))
+    (least, low), (most, high) = (found := sorted(pair for pair in numbers if all(pair)) or [[1.0, 0.0]])[0], found[-1]
+    times = not said_by(open_[0]) and (high <= SLOWEST_MS or low > FASTEST_PER_S * least)
+    rises = most > least and high >= low * (most / least) ** 0.5 and not times
+    return [open_[0], *(name for name in wide.held if name.startswith("with_drafts"))] if rises else []
+
+
+def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
+    """A table with a column for each batch and a row for each K as one with a row for each batch. Any other as it is.
+
+    Raises AdvisorError where some rows say their K and others none of their own.
+    """
+    found = {at: one for at, header in enumerate(headers) if (one := _BATCH.search(header_key(header)))}
+    batches = {at: int(one[1] or one[2]) for at, one in found.items()}
+    stems = {_BATCH.sub("", one.string).strip("_") for one in found.values()}
+    rest = [at for at in range(len(headers)) if at not in found]
+    told = any(match_header(headers[at], "points") == (_BATCHES, 1.0) for at in rest)
+    if told or len({*batches.values()}) < max(len(found), 2):
+        return sample
+    rows = [[*map(str.strip, row), *[""] * len(headers)] for row in _cells(sample, len(found))]
+    differ = [at for at in rest if len({row[at] for row in rows}) > 1]
+    words = [" ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ) for row in rows]
+    drafts, rest_of = [_k_said(text) for text in words], [_ROW_K.sub("", header_key(text)) for text in words]
+    drafters = [drafts_said(text).get("drafter", "") if k else "" for text, k in zip(rest_of, drafts, strict=True)]
+    if len(stems) > 1 or drafts.count(None) == len(drafts):
+        return sample
+    if None in drafts or len({*drafts}) < len(drafts) or len({*drafters} - {""}) > 1:
+        asked = "rows have to be of one drafter, each with a K of its own (k=3, or baseline), not"
+        raise AdvisorError(f"{sample.name}: {asked} {listed(words[:4])}")
+    said = next((text for text in (*stems, *(headers[at] for at in rest)) if said_by(text)), "")
+    names = [f"{max(map(str, drafters)) if k else ''} k{k} {said}".strip() for k in drafts]
+    kept = [at for at in rest if at not in differ]
+    turned = ([*(rows[0][at] for at in kept), batch, *(row[at] for row in rows)] for at, batch in batches.items())
+    at_batch = ", ".join(headers[at] for at in found)
+    shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
+    return _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
+
+
+def _k_said(words: str) -> int | None:
+    """K that words say (`eagle k=3`, `3 tokens`, `no spec`). None where they say none."""
+    found = _ROW_K.search(header_key(words)) or _K.search(header_key(words))
+    return int(next(filter(str.isdigit, found.groups("")))) if found else 0 if side_of(words) == "plain" else None
+
+
+def _cells(sample: Sample, of_each: int) -> Iterator[list[str]]:
+    """Rows below the header, each of which becomes so many."""
+    lines = (line for line in io.StringIO(sample.text) if not line.startswith("#"))
     try:
-        rows = csv.reader((line for line in io.StringIO(text) if not line.startswith("#")), delimiter=sample.delimiter)
-        filled = (row for row in rows if any(cell.strip() for cell in row))
+        filled = (row for row in csv.reader(lines, delimiter=sample.delimiter) if any(map(_SAYS.search, row)))
         for number, row in enumerate(itertools.islice(filled, 1, None)):
-            if number * len(wide.drafts) > MAX_ROWS:
+            if number * of_each > MAX_ROWS:
                 raise AdvisorError(f"{sample.name} has more than {MAX_ROWS:,} rows, one for each K; split it")
-            for long in [row] if len(row) != len(headers) else wide.rows(row):
-                write(long)
+            yield row
     except csv.Error as error:
         raise AdvisorError(f"{sample.name} is not a readable table: {str(error)[:120]}") from error
-    return replace(sample, data=out.getvalue().encode())
+
+
+def _written(sample: Sample, header: list[str], rows: Iterable[Sequence[Any]], shown: Mapping[str, str]) -> Sample:
+    out = io.StringIO()
+    csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerows([header, *rows])
+    return replace(sample, data=out.getvalue().encode(), shown=shown)

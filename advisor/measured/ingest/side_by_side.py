@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import COLUMNS, UNIT_FACTORS, Numbers, drafter_name, header_key, match_header
+from advisor.measured.ingest.columns import COLUMNS, SAID, UNIT_FACTORS, Numbers, drafter_name, header_key, match_header
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
 
@@ -48,39 +48,9 @@ ROUND_TIME = r"^(?:step|round)_time"
 """Metrics whose value with drafts is the time of a whole round, which gives several tokens."""
 SIDES = {"baseline": "baseline_value", "sd": "sd_value"}
 """How our own headers of a pair begin (`baseline_tpot_ms`, `sd_tpot_ms`), and the columns they fill."""
-_PLAIN = frozenset(
-    {
-        *("plain", "base", "baseline", "vanilla", "normal", "nodraft", "without", "off", "no", "non", "nospec"),
-        *("nosd", "nomtp", "autoregressive", "k0", "ohne", "unspeculated", "before"),
-    }
-)
-_SPEC = frozenset(
-    {
-        *("with", "w", "on", "spec", "speculative", "speculation", "speculated", "specdec", "drafted", "sd", "mtp"),
-        *("eagle", "eagle3", "ngram", "dflash", "after"),
-    }
-)
-_DRAFTING = frozenset({"draft", "drafts", "drafting", "decoding"})
-"""Say nothing more where a header says that it is with or without them; alone, they may be the drafter's own time."""
-_FILLERS = frozenset(
-    {
-        *("mean", "avg", "average", "time", "per", "value", "of", "the", "in", "token", "tok", "toks", "tokens"),
-        *("generated", "output"),
-    }
-)
-_RATES = frozenset({"tps", "throughput", "tput"})
-_TOKENS = frozenset({"tok", "toks", "token", "tokens"})
+_PLAIN, _SPEC, _DRAFTING, _FILLERS, _RATES, _TOKENS = map(frozenset, SAID.header_words.values())
 _TOKEN_RATE = re.compile(r"(?<!_per)_tok(?:en)?s?_(?:per_)?s(?:ec|econds?)?_")
 """Tokens per second, and not seconds per token."""
-_KINDS = {
-    "tpot": "tpot",
-    "step": "step_time",
-    "round": "step_time",
-    "iteration": "step_time",
-    "e2e": "request_latency",
-    "e2el": "request_latency",
-    "request": "request_latency",
-}
 _ITL, _TOKEN_TIME = "itl", "token time"
 _ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", ANY_RATE, "request_latency")
 """Of several pairs in one table, the one that tells most comes first."""
@@ -250,6 +220,12 @@ def side_of(header: str) -> str:
     return _taken_apart(0, header).side
 
 
+def said_by(header: str) -> str:
+    """Quantity or unit that a header says of its values, or `rate` of one request or of all. Empty for neither."""
+    one = _taken_apart(0, header)
+    return "rate" if one.unit == "/s" and one.kind in ("", ANY_RATE) else one.kind or one.unit
+
+
 def _may_be_one(native: tuple[str, float] | None) -> bool:
     """Whether a column may be part of a pair: none of ours, or one that measures."""
     return native is None or (COLUMNS["points"][native[0]].positive and not COLUMNS["points"][native[0]].context)
@@ -276,14 +252,14 @@ def _taken_apart(place: int, header: str) -> _Header:
     left = words - marks - (_DRAFTING if marks else set())
     rate = bool(left & _RATES) or _TOKEN_RATE.search(f"_{header_key(header)}_") is not None
     unit = "/s" if rate else next((word for word in left if word in UNIT_FACTORS), "")
-    named = next((_KINDS[word] for word in sorted(left) if word in _KINDS), "")
+    named = next((SAID.header_quantities[word] for word in sorted(left) if word in SAID.header_quantities), "")
     kind = named or ("tpot" if unit and left & _TOKENS else "")
     if rate:
         per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
         of_all = left & {"output", "system", "all", "generated"}  # `throughput` alone is said of both
         kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
         kind = kind or (ANY_RATE if left & {"throughput", "tput", "any"} else "")
-    rest = left - _FILLERS - set(_KINDS) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
+    rest = left - _FILLERS - set(SAID.header_quantities) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
     rest -= (_RATES | {"user", "seq", "sequence", "all", "any", "system"}) if rate else set()
     known = (drafter_name(word) for word in sorted(marks))
     drafter = next((name for name in known if name in drafter_ids()), None)

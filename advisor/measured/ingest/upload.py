@@ -11,9 +11,9 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -73,6 +73,7 @@ class Sample:
     lines: tuple[int, ...] = ()
     rejects: tuple[Reject, ...] = ()
     warnings: tuple[str, ...] = ()
+    shown: Mapping[str, str] = field(default_factory=dict)  # where columns of a table made long stood, by new header
 
     @property
     def is_json(self) -> bool:

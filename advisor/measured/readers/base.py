@@ -279,12 +279,7 @@ _WHOLE_TOLERANCE = 1e-3
 """Draft tokens per draft this close to an integer are a fixed K."""
 _CUT_SHORT = 0.02
 """Draft tokens per draft this near below the number of positions are that K: ends of requests cut drafts short. [-]"""
-_TIMES = {
-    "tpot_s": ("tpot",),
-    "itl_s": ("itl",),
-    "ttft_s": ("ttft",),
-    "request_latency_s": ("e2el", "e2e_latency"),
-}
+_TIMES = {"tpot_s": ("tpot",), "itl_s": ("itl",), "ttft_s": ("ttft",), "request_latency_s": ("e2el", "e2e_latency")}
 """Our columns, and how the tools call them between `mean_` and the unit."""
 _MIDDLES = ("mean", "median", "p50")
 """Means first, since our columns are means; a file that has none gives its median. Not so for the time between

@@ -79,7 +79,7 @@ def read_template(sample: Sample) -> RawRows:
         cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
     raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
     if mapped.pair is not None:
-        raw.notes.append(mapped.pair.note(table.header))
+        raw.notes.append(mapped.pair.note([sample.shown.get(header, header) for header in table.header]))
         raw.prefill |= mapped.pair.said
     return raw
 

@@ -7,7 +7,9 @@ and words say which of them is with drafts; a setting only where the text states
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise, product
 
 import numpy as np
@@ -16,7 +18,7 @@ from advisor.catalog.engines import engine_called
 from advisor.catalog.hardware import hardware_meant
 from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.cells import Cells
-from advisor.measured.ingest.columns import UNIT_FACTORS, drafter_name
+from advisor.measured.ingest.columns import SAID, UNIT_FACTORS, drafter_name
 from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import Format, RawRows
@@ -32,8 +34,9 @@ _DRAFTS = (
 )
 _END = r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per)\b|K\s*=|\d))"
 """What follows a mark: another noun would be what was left out or added, as in `without prefix caching`."""
-_PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before){_END}"
-_SPEC = rf"(?:(?:with|w/)(?: {_DRAFTS})?|{_DRAFTS}(?: on| enabled)?|after){_END}"
+_PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before|K\s*=\s*0\b){_END}"
+_OWN_K = r"\(?K\s*=\s*[1-9]\d*\b\)?"
+_SPEC = rf"(?:(?:(?:with|w/)(?: {_DRAFTS})?|{_DRAFTS}(?: on| enabled)?|after)(?:\s*{_OWN_K})?|(?:at )?{_OWN_K}){_END}"
 _ON = (
     r"\b(?:with|after|when|once|since|enabl\w+|add\w+|switch\w+|turn\w+|us(?:e|ing))"
     rf"(?: (?:I|we|you|my|our|on|to|over|switch\w+|turn\w+|enabl\w+|add\w+|us(?:ed|ing)))* {_DRAFTS}\b"
@@ -71,6 +74,11 @@ _PAIRS = tuple(
     for one, other in (_MARKED, _MARKED[::-1])
     for first, second in product(_sides(*one, ""), _sides(*other, "?"))
 )
+_FURTHER = [re.compile(_BETWEEN + one, re.IGNORECASE) for one in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")]
+"""Another value with drafts behind a pair, which says its K: `, 1980 with K=3`."""
+_LEFT = re.compile(
+    rf"(?<!batch )(?<!concurrency )(?<!at ){_NUMBER}\s*(?:{_UNIT}|with(?:out)?\s[^,;.]{{0,20}})", re.IGNORECASE
+)
 _CHANGE = re.compile(rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}", re.IGNORECASE)
 _OTHER = re.compile(
     r"TTFT|first token|\bp\d\d|power|watt|\bSLO|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
@@ -79,37 +87,11 @@ _OTHER = re.compile(
 )
 """Words of quantities that are no mean time per token, or are not measured."""
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n+")
-_METRICS = (
-    ("request_latency_s", r"e2e|end-to-end|request latency|whole request"),
-    ("step_time_ms", r"\b(?:step|round|iteration)\b"),
-    ("tpot_ms", r"TPOT|time per (?:output )?token|per (?:output )?token|/\s*tok"),
-)
-"""Metric of a pair of times by the words of its sentence; without them it is asked for."""
-_RATES = (
-    ("output_tok_per_s_per_user", r"/\s*user|/\s*req|(?:per|each) (?:user|request|stream)"),
-    ("output_tok_per_s", r"total|aggregate|all (?:requests|users)|whole server"),
-)
+_METRICS, _RATES = SAID.prose["times"], SAID.prose["rates"]
+"""Metric of a pair of times or rates by the words of its sentence; without them it is asked for."""
 _ABOUT = r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
 _WORDS = {"one": "1", "a single": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16"}
-_COUNTS = {
-    "batch_size": (
-        rf"\b(?:concurrency|conc|batch(?: size)?|bs){_ABOUT}(\d+)\b",
-        r"\b(\d+) (?:(?:concurrent|parallel) \w+|users|streams|clients)\b",
-    ),
-    "draft_tokens_k": (
-        r"\bK\s*=\s*(\d+)\b",
-        r"num[_-]speculative[_-]tokens\W{0,4}(\d+)\b",
-        r"\b(\d+) (?:draft|speculative) tokens?\b",
-    ),
-    "accepted_length": (
-        rf"(?:accept(?:ed|ance)? length|\bAL){_ABOUT}(\d+(?:\.\d+)?)\b",
-        rf"\baccept(?:s|ed|ing)?{_ABOUT}(\d+(?:\.\d+)?) tokens\b",
-    ),
-    "tensor_parallel": (r"\b(?:TP|tensor[- ]parallel(?:[- ]size)?)\s*(?:of|=|:)?\s*(\d+)\b",),
-    "gpu_count": (
-        rf"\b(\d+|{'|'.join(_WORDS)})\s*[x×]?\s*(?:GPUs?\b|(?:NVIDIA |AMD )?[A-Z]{{1,3}}\d{{2,3}}[A-Z]??s?\b)",
-    ),
-}
+_COUNTS = {name: [one.replace("ABOUT", _ABOUT) for one in said] for name, said in SAID.prose["settings"].items()}
 
 
 @dataclass(frozen=True)
@@ -120,6 +102,7 @@ class ProsePair:
     metric: str | None
     words: str
     batch: str | None
+    k: str | None
 
 
 def pairs_of(text: str) -> list[ProsePair]:
@@ -135,8 +118,25 @@ def pairs_of(text: str) -> list[ProsePair]:
         for match in matches:
             before_after = re.search(r"\b(?:before|after)\b", match[0], re.IGNORECASE)
             if (before_after is None or turned_on) and (pair := _pair(match, sentence)):
-                found.append(pair)
-    return list({(pair.values, pair.metric, pair.batch): pair for pair in found}.values())
+                found += [pair, *_further(pair, match, sentence)]
+    return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in found}.values())
+
+
+def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[ProsePair]:
+    """The plain value of a pair beside each value of another K that follows."""
+    unit, at = match["spec_unit"] or match["plain_unit"], match.end()
+    while one := next(filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None):
+        at, words = one.end(), " ".join(one[0].split()).lstrip(",; ")
+        value = _in_unit(one["spec"], _unit(one["spec_unit"] or unit), pair.metric)
+        yield replace(pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words))
+
+
+def _in_unit(number: str, unit: str, metric: str | None) -> str:
+    """A number as text: rates as they are, times in the unit of their metric, else in ms."""
+    digits = number.lower().replace(",", "")
+    value = float(digits.rstrip("k")) * (1e3 if digits.endswith("k") else 1.0)
+    wanted = UNIT_FACTORS["s" if str(metric).endswith("_s") else "ms"]
+    return f"{value * (1.0 if unit == '/s' else UNIT_FACTORS[unit] / wanted):.9g}"
 
 
 def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
@@ -146,15 +146,12 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
     if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
         return None
     rate = units[0] == "/s"
-    named = [name for name, words in (_RATES if rate else _METRICS) if re.search(words, clause, re.IGNORECASE)]
+    told = (_RATES if rate else _METRICS).items()
+    named = [name for name, said in told if re.search("|".join(said), clause, re.IGNORECASE)]
     metric = named[0] if len(named) == 1 else ANY_RATE if rate else None
-    wanted = 1.0 if rate else UNIT_FACTORS["s" if str(metric).endswith("_s") else "ms"]
-    texts = []
-    for side, unit in zip(("plain", "spec"), units, strict=True):
-        number = match[side].lower().replace(",", "")
-        value = float(number.rstrip("k")) * (1e3 if number.endswith("k") else 1.0)
-        texts.append(f"{value * (1.0 if rate else UNIT_FACTORS[unit] / wanted):.9g}")
-    return ProsePair((texts[0], texts[1]), metric, " ".join(match[0].split()), _only("batch_size", sentence))
+    plain, spec = (_in_unit(match[side], unit, metric) for side, unit in zip(("plain", "spec"), units, strict=True))
+    batch, k = _only("batch_size", sentence), _only("draft_tokens_k", match[0])
+    return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
 
 
 _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+\b)", re.IGNORECASE)
@@ -223,7 +220,7 @@ def detect(sample: Sample) -> float:
 
 
 def read(sample: Sample) -> RawRows:
-    """Read one row per pair of values. Raises AdvisorError where several pairs are not told apart by their concurrency.
+    """Read one row per pair of values. Raises AdvisorError where neither concurrency nor K tells several pairs apart.
 
     Of one concurrency, the time per token stands before other times and rates.
     """
@@ -232,10 +229,10 @@ def read(sample: Sample) -> RawRows:
     rank = {"tpot_ms": 0, "step_time_ms": 1}
     best = min((rank.get(str(pair.metric), 2) for pair in pairs), default=2)
     kept = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
-    if len({pair.batch for pair in kept}) < len(kept) or len({pair.metric for pair in kept}) > 1:
+    if len({(pair.batch, pair.k) for pair in kept}) < len(kept) or len({pair.metric for pair in kept}) > 1:
         raise AdvisorError(
             f"{sample.name} states several pairs of values ({listed([pair.words for pair in kept[:4]])}); keep one, or "
-            "give each a sentence with its concurrency"
+            "give each a sentence with its concurrency or its K"
         )
     raw = RawRows("points", np.arange(1, len(kept) + 1), {})
     words = [pair.words for pair in kept]
@@ -248,6 +245,9 @@ def read(sample: Sample) -> RawRows:
             raw.constant(name, value, f"{name} {value}")
     if any(pair.batch for pair in kept[1:]):
         raw.cells["batch_size"] = Cells([pair.batch for pair in kept], "concurrency")
+    if any(pair.k for pair in kept):
+        other = _only("draft_tokens_k", text) if len({pair.batch for pair in kept}) == len(kept) else None
+        raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in kept], "K")
     for name, value in _names(text).items():
         raw.constant(name, value, value)
     version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
@@ -256,7 +256,9 @@ def read(sample: Sample) -> RawRows:
     said = [f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them" for one in kept]
     said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
     raw.notes.append("; ".join(said))
-    raw.warnings += filter(None, [unread_text(text)])
+    rest = reduce(lambda rest, pair: rest.replace(pair.words, ";"), pairs, " ".join(text.split()))
+    left = [repr(words) for words in _LEFT.findall(rest)]
+    raw.warnings += filter(None, [unread_text(text), f"not read: {listed(left)}" if left else ""])
     return raw
 
 

@@ -117,7 +117,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
             st.form_submit_button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
         if KINDS.result or session.FILES.result or diagnosis.COMPLAINT.result is not None:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
-        else:
+        if not KINDS.result or (session.FILES.result and session.upload() is None):
             download("Template (CSV)", template_csv(), "measurements-template.csv", "bench_template", quiet=True)
     kept = (traces.TRACE, traces.RATES, traces.POWER)
     if session.problem("file") and any(file.half_read for file in session.FILES.result):

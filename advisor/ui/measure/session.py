@@ -128,6 +128,8 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
+    needs = "cannot be read with these columns: say above which hold the batch, K, and a rate, a time or a speedup"
+    problem = f"{file.name} {needs}" if "is not recognised" in problem else problem
     return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said)
 
 
