@@ -74,8 +74,8 @@ class Rival:
     def text(self) -> str:
         """Question in words: `Is batch_size the sum over 4 copies? Read so, rows left out are off by 4%, not 23%.`"""
         return (
-            f"{self.question} Read so, values left out of the fit are off by {self.error:.1%} in place of "
-            f"{self.given_error:.1%}."
+            f"{self.question} Read so, values left out of the fit are off by {self.error:.0%} in place of "
+            f"{self.given_error:.0%}."
         )
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:
