@@ -302,7 +302,7 @@ def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
-    """(first batch, last, K) as far as measured speedups that decide reach; K = 0 where every K loses.
+    """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
 
     Between measured batches each K is read along straight lines of the logarithms; for a doubling the last is held.
     """

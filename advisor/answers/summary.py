@@ -487,7 +487,7 @@ def refitted_times_text(adjustment: Adjustment) -> str:
 
 
 def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
-    """Effect of a refit on the speedup of a K and its band, and the uncertainty that made it, in two sentences.
+    """Effect of a refit on the speedup of a K and its band, with the uncertainty behind it.
 
     refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
     is drafted.

@@ -113,7 +113,7 @@ UPLOAD: Kept[Measured | None] = Kept("_upload")
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
-    """Rows of the upload with a speedup of this accelerator and model, or None; whether they decide K (0037)."""
+    """Rows of the upload with a speedup of this accelerator and model, or None. `decides`: see decision 0037."""
     rows = UPLOAD.result
     if rows is None or rows.kind != "points":
         return None
@@ -121,12 +121,12 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     found = with_rounds(rows_of(rows.result.frame, scenario), accepted)
     found = found.dropna(subset=["speedup", "batch_size"]).rename(columns={"draft_tokens_k": "n_draft"})
     apart = unlike(found, scenario)
-    mine = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found["n_draft"].le(scenario.k_max)
-    mine = mine.fillna(False) & (not apart and scenario.max_tpot_ms is None)
-    lengths = found[mine].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
+    here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found["n_draft"].le(scenario.k_max)
+    here = here.fillna(False) & (not apart and scenario.max_tpot_ms is None)
+    lengths = found[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
     same = abs(accepted[lengths.index.astype(int)] / lengths - 1.0) <= SAME_LENGTH
     typed = len(same) > 0 and not same.any() and acceptance_curve(scenario.acceptance) is None
-    found = found.assign(source=", ".join(["your upload", *apart]), decides=mine & (not typed))
+    found = found.assign(source=", ".join(["your upload", *apart]), decides=here & (not typed))
     found = found[found["n_draft"].fillna(1) > 0]
     return found.reset_index(drop=True) if len(found) else None
 
