@@ -122,7 +122,7 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     found = found.dropna(subset=["speedup", "batch_size"]).rename(columns={"draft_tokens_k": "n_draft"})
     apart = unlike(found, scenario)
     here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found["n_draft"].le(scenario.k_max)
-    here = here.fillna(False) & (not apart and scenario.max_tpot_ms is None)
+    here = here.fillna(False) & (not apart and scenario.max_tpot_ms is None and scenario.drafter_id != "none")
     lengths = found[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
     same = abs(accepted[lengths.index.astype(int)] / lengths - 1.0) <= SAME_LENGTH
     typed = len(same) > 0 and not same.any() and acceptance_curve(scenario.acceptance) is None

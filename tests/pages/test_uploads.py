@@ -633,9 +633,11 @@ def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_
         found = live(go_to(two_k(**query), "serve").run())
         assert bool(found["yours"]) == decides, query
         assert len(found["own"]) == 8
-    test = two_k()
-    test.session_state["engine"] = "sglang"
-    assert live(go_to(test, "serve").run())["yours"] == []
+    for name, other in (("engine", "sglang"), ("drafter_id", "none")):
+        test = two_k()
+        test.session_state[name] = other
+        assert live(go_to(test, "serve").run())["yours"] == [], other
+        assert not test.exception
 
 
 def test_the_verdict_of_two_k_names_each_by_batch_and_one_prediction_a_batch() -> None:
