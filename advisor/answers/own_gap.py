@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from advisor.answers.advice import Advice
+from advisor.answers.by_batch import schedule_values, static_ranges
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
 from advisor.predict.curve import Curve
 from advisor.prediction import Array
-from advisor.text import counted
+from advisor.text import counted, listed
 
 VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
 Action = Literal["none", "use_length", "refit", "diagnose"]
@@ -34,7 +35,7 @@ HALVED = 0.5
 """Choice of this project: an accepted length explains a gap whose logarithm it at least halves. [-]"""
 PLAIN_OFF = 0.15
 """Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
-_SAME_LENGTH = 0.01
+SAME_LENGTH = 0.01
 """Accepted lengths nearer to each other are one: they are shown with two decimals. [-]"""
 _SAME_CONTEXT = 0.1
 """Contexts nearer to each other are one: means over requests are seldom round. [-]"""
@@ -163,7 +164,7 @@ def _kind(
         return "plain_step"
     if quantity == "round_s":
         return "slower" if gap > 1.0 else "faster"
-    if stated is not None and abs(stated / model_length - 1.0) > _SAME_LENGTH:
+    if stated is not None and abs(stated / model_length - 1.0) > SAME_LENGTH:
         left = np.log(gap / of.get("accepted_length", 1.0))
         if abs(left) <= HALVED * abs(np.log(gap)):
             return "accepted_length"
@@ -200,9 +201,7 @@ def steps_beside(advice: Advice, rows: pd.DataFrame) -> pd.DataFrame:
     )
     found = rows.assign(measured_s=step.astype(float))[step.notna().to_numpy()]
     predicted = [
-        at_batch(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, np.array([float(batch)]))[
-            0
-        ]
+        float(at_batch(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, float(batch)))
         for k, batch in zip(found["draft_tokens_k"], found["batch_size"], strict=True)
     ]
     return pd.DataFrame(
@@ -280,39 +279,57 @@ def verdict_text(found: OwnVerdict) -> str:
     return said
 
 
-def measured_text(points: pd.DataFrame, drafter_id: str) -> str:
-    """The decision by measured points of a drafter (n_draft, speedup), at the K that has most of them."""
-    rows = points.rename(columns={"n_draft": "draft_tokens_k"}).dropna(subset=["draft_tokens_k"])
-    rows = rows[rows["drafter"].isna() | rows["drafter"].eq(drafter_id)]
-    drafts = drafts_of(rows) if len(rows) else []
-    return decision_text(rows, drafts[0], one_k=not drafts[1:]) if drafts else ""
+def decision_text(frame: pd.DataFrame) -> str:
+    """Sentence on which K to draft where, by the measured speedups of a points frame alone. Empty without any."""
+    at = _by_k(frame)
+    if at.empty:
+        return ""
+    best = at.max(axis=1)
+    k = at.idxmax(axis=1).where(best >= 1.0, 0)
+    keep = [f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one]
+    none_loses = ": so switched, no batch of yours loses" * (len(at.columns) > 1 and bool((k > 0).all()))
+    said = f"Keep {listed(keep)}{none_loses}. " if keep else ""
+    return f"{said}Switch speculation off {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
 
 
-def decision_text(frame: pd.DataFrame, n_draft: int, one_k: bool) -> str:
-    """Sentence on where to draft, by the measured speedups of a points frame alone. Empty where there are none.
+def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
+    """The answer whose engine is given the K that `own_schedule` has at its batch."""
+    here = [k for first, last, k in own_schedule(points) if first <= advice.scenario.batch_size <= last]
+    if not here:
+        return advice
+    values, end = schedule_values(advice.setup, advice.curve), advice.k_by_batch[-1].batch_end
+    return replace(advice, to_serve=static_ranges(values, here[0], end))
 
-    one_k : no other K was measured, which might gain more.
+
+def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
+    """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
+
+    Between measured batches each K is read along straight lines of the logarithms; for a doubling the last is held.
     """
-    of_k = frame["draft_tokens_k"].eq(n_draft) & (n_draft > 0)
-    at = frame[of_k].groupby("batch_size")["speedup"].median().dropna()
-    keep, off = at[at >= 1.0], at[at < 1.0]
-    pays = f"Keep K = {n_draft}" if one_k else f"K = {n_draft} pays"
-    said = f"{pays} {_batches(keep, at)}. " if len(keep) else ""
-    return f"{said}Switch speculation off {_batches(off, at)}." if len(off) else said.strip()
+    at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
+    batches = np.arange(np.ceil(at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)
+    gains, x = [np.zeros(batches.size)], np.log(np.minimum(batches, at.index.max()))
+    for own in (at[k].dropna() for k in at):
+        gains.append(np.interp(x, np.log(own.index), np.log(own), left=-np.inf, right=-np.inf))
+    best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
+    first = np.flatnonzero(np.diff(best, prepend=-1))
+    last = np.append(first, best.size)[1:] - 1
+    return tuple(zip(*(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])), strict=True))
+
+
+def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
+    """Median measured speedups, batch by K."""
+    rows = frame.rename(columns={"n_draft": "draft_tokens_k"}).dropna(subset=["batch_size", "speedup"])
+    rows = rows[rows["draft_tokens_k"].gt(0).fillna(False)]
+    rows = rows.astype({"batch_size": float, "draft_tokens_k": int, "speedup": float})
+    return rows.groupby(["batch_size", "draft_tokens_k"])["speedup"].median().unstack()
 
 
 def _batches(some: pd.Series, at: pd.Series) -> str:
     """Batches among those measured, with their speedups: `up to batch 64 (measured 1.09x to 1.46x)`."""
     first, last = some.index[0], some.index[-1]
-    whole = len(some) == len(at.loc[first:last])
-    named = f"batch {first:,.4g}"
-    if len(some) > 1:
-        named = (
-            f"batch {first:,.4g} to {last:,.4g}" if whole else "batch " + ", ".join(f"{one:,.4g}" for one in some.index)
-        )
-    if whole and len(some) > 1 and first == at.index[0] and some.iloc[0] >= 1.0:
-        named = f"up to batch {last:,.4g}"
-    else:
-        named = f"at {named}"
-    low, high = f"{some.min():.2f}x", f"{some.max():.2f}x"
-    return f"{named} (measured {low if low == high else f'{low} to {high}'})"
+    named = f"at batch {', '.join(f'{one:,.4g}' for one in some.index)}"
+    if len(some) > 1 and len(some) == len(at.loc[first:last]):
+        from_first = first == at.index[0] and some.iloc[0] >= 1.0
+        named = f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
+    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in (some.min(), some.max())))})"

@@ -486,16 +486,14 @@ def refitted_times_text(adjustment: Adjustment) -> str:
     return f"{rests_on} ({moved})"
 
 
-def refit_text(refitted: Advice, shipped: Advice) -> str:
-    """Effect of a refit on the speedup and its band, in two sentences.
-
-    They name the uncertainty that made the difference.
+def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
+    """Effect of a refit on the speedup of a K and its band, with the uncertainty behind it.
 
     refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
     is drafted.
     """
-    adjustment, k = refitted.setup.adjustment, refitted.curve_k
-    if adjustment is None or k == 0:
+    k = min(n_draft, len(refitted.drafts) - 1)
+    if refitted.setup.adjustment is None or k == 0:
         return ""
     (was, before), (now, after) = (
         (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
@@ -503,8 +501,8 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
     )
     moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
     band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
-    points = f"Your {adjustment.n_points} points move the speedup at K = {k} from {was:.2f}× to {now:.2f}×"
-    return f"{points}; the likely range {band}. {_reason(refitted, shipped, k, moved)}"
+    at = f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to {now:.2f}×"
+    return f"Your rows move the speedup {at}; the likely range {band}. {_reason(refitted, shipped, k, moved)}"
 
 
 def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:

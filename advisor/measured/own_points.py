@@ -76,11 +76,12 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
 
 
 def unlike(rows: pd.DataFrame, scenario: Scenario) -> tuple[str, ...]:
-    """Words on what rows ran with and a scenario does not: routing, context, drafts that cost nothing."""
+    """Words on what rows ran with and a scenario does not: routing, engine, context, free drafts."""
     found = []
     routed = sorted({str(name) for name in rows["routing"].dropna()} - {"natural", scenario.routing})
     if routed:
         found.append(f"{', '.join(routed)} routing")
+    found += sorted({str(name) for name in rows["engine"].dropna()} - {scenario.engine})
     context = float(rows["context_tokens"].astype(float).median())
     if abs(np.log(context / scenario.context_tokens)) > np.log(_CONTEXT_ALIKE):
         found.append(f"context {context:,.0f}")

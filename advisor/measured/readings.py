@@ -77,7 +77,7 @@ class Rival:
         """Question, and why it is asked: `Is batch_size the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
         return (
             f"{self.question} Asked because the model would then explain these rows far better: values left out of the "
-            f"fit are off by {self.error:.1%} in place of {self.given_error:.1%}."
+            f"fit are off by {self.error:.0%} in place of {self.given_error:.0%}."
         )
 
     def repriced(self, points: Sequence[Point]) -> list[Point]:

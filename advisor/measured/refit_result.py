@@ -342,7 +342,7 @@ class RefitResult:
             label = self.own_errors.far_off.capitalize()
             reasons.append(
                 f"{label} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean, most of all "
-                f"{self._furthest}: measure these again, and batches between them."
+                f"{'; '.join(self._furthest)}: measure these again, and batches between them."
             )
         elif not self.own_errors.better:
             label = self.own_errors.no_better.capitalize()
@@ -360,12 +360,12 @@ class RefitResult:
         return tuple(reasons)
 
     @property
-    def _furthest(self) -> str:
-        """The rows furthest off when left out: `batch 8 at K = 3 by 31%`."""
+    def _furthest(self) -> list[str]:
+        """The rows furthest off when left out: `batch 8 at K = 3, 31% off`."""
         rows = self.rows[self.rows["used"]]
         rows = rows.assign(off=relative_error(rows, "left_out")).nlargest(_NAMED, "off")
         cells = zip(rows["batch_size"], rows["n_draft"], rows["off"], strict=True)
-        return ", ".join(f"batch {batch:g} at K = {k} by {off:.0%}" for batch, k, off in cells)
+        return [f"batch {batch:g} at K = {k}, {off:.0%} off" for batch, k, off in cells]
 
     def _meanings(self, names: tuple[str, ...]) -> str:
         return ", ".join(item.meaning for item in self.parameters if item.name in names)
@@ -401,7 +401,9 @@ def _sentence(result: RefitResult) -> str:
     learnt = result.learnt
     moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
     text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
+    what = "speedups" if result.refused and result.rows["quantity"].eq("speedup").all() else "points"
+    of = f" of {result.n_points + sum(one.rows for one in result.refused)} rows, on" if result.refused else " of"
+    text += f": {result.n_points} {what}{of} {result.hardware_id} with {result.engine_class}"
     if result.outliers:
         first = result.outliers[0]
         plural = "s" if len(result.outliers) > 1 else ""
@@ -412,7 +414,7 @@ def _sentence(result: RefitResult) -> str:
     verdict = "better on average"
     if errors.far_off:
         state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
-        verdict = f"{state}: keep the shipped constants and look for what else is wrong"
+        verdict = f"{state}: keep the shipped constants and check batch, unit and length of {result._furthest[0]}"
     elif errors.no_better:
         state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
         verdict = f"{state}: keep the shipped constants"

@@ -32,8 +32,8 @@ BORROWED_LOG_SD = 0.13
 MAX_DRAFT = 64
 """Longest draft that accepted lengths are given for. [-]"""
 _GRAMMAR = (
-    "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
-    "(`python -m advisor presets` lists them)"
+    "give `X@K` (2.4@3; of several K 1.8@1,2.6@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured "
+    "curve's id (`python -m advisor presets` lists them)"
 )
 
 
@@ -186,7 +186,7 @@ def parse_acceptance(
     ----------
     text : one of
         `X@K`: accepted length X at K draft tokens, 1 < X <= K+1. One alpha carries it to other K, all marked
-        extrapolated, bent by the median departure of the measured curves from one alpha (downwards above K).
+        extrapolated, bent by the curves' median departure from it (downwards above K). `X@K,X@K`: points of a curve.
         `a1,a2,...`: probabilities that draft token i is accepted *given that tokens 1..i-1 were* (conditional, as in
         AL(K) = 1 + a1 + a1 a2 + ...). Beyond the list its last value is held, marked extrapolated.
         the id of a measured curve: its own values at its own K; between them alpha is interpolated; below its first K
@@ -212,9 +212,13 @@ def parse_acceptance(
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in stripped:
-        length, at = _length_at(stripped)
-        source = f"{length:g} tokens a round at K = {at}, as given; other K follow the measured curves' shape"
-        return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
+        given = dict(sorted(_length_at(one)[::-1] for one in stripped.split(",")))
+        if len(given) < stripped.count("@"):
+            raise AdvisorError(f"acceptance={_shown(text)}: a K is given twice")
+        said = " and ".join(f"{length:g} tokens a round at K = {at}" for at, length in given.items())
+        others = "longer drafts accept no more" if len(given) > 1 else "other K follow the measured curves' shape"
+        source = f"{said}, as given; {others}"
+        return _from_points(np.array([*given]), np.array([*given.values()]), k_max, bool(borrowed), source)
     if "," in stripped or number_of(stripped) is not None:
         return _from_list(_probabilities(stripped), k_max, bool(borrowed))
     return _of_curve(load_acceptance_curve(stripped), k_max, borrowed, model_id, drafter_id)

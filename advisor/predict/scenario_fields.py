@@ -185,7 +185,7 @@ class ScenarioFields(Frozen):
                 "data.",
             ),
             flag="--accepted-length",
-            help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3.",
+            help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3, or several: 1.8@1,2.6@3.",
             flag_default="the nearest measured curve, named as borrowed",
             more_flags=(
                 Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),

@@ -17,6 +17,7 @@ from advisor.answers.advice import PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
+from advisor.answers.own_gap import own_schedule
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
 from advisor.answers.summary import borrowed_from, fit_of, stated_k
 from advisor.catalog.engines import engines
@@ -48,7 +49,7 @@ def live_answer(
 ) -> dict[str, Any]:
     """Everything that the live answer draws, as plain values for JSON.
 
-    published, own : measured speedups with batch_size, n_draft, speedup, drafter and source. None: there are none.
+    published, own : measured speedups: batch_size, n_draft, speedup, drafter, source; of own also decides.
     usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
     """
     curve, setup, scenario = advice.curve, advice.setup, advice.scenario
@@ -83,6 +84,7 @@ def live_answer(
         "record": advice.gain_factor,
         "counting": advice.counting,
         "own": _points(own, ""),
+        "yours": own_schedule(own),
         "command": launch(advice),
         "fit": _fit(advice),
         "warnings": [printable(one) for one in advice.warnings],

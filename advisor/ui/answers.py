@@ -101,14 +101,14 @@ def context_map_for(scenario: Scenario) -> ContextMap:
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
-def refit_text_for(scenario: Scenario) -> str:
+def refit_text_for(scenario: Scenario, n_draft: int) -> str:
     """Sentence on what the scenario's refit did to its answer, empty without one.
 
     The answer is held against the shipped constants.
     """
     if scenario.refit is None:
         return ""
-    return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})))
+    return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})), n_draft)
 
 
 def errors_for(scenario: Scenario) -> dict[str, Errors]:

@@ -16,6 +16,7 @@ import streamlit as st
 
 from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
 from advisor.answers.explore.sweep_files import Sweep
+from advisor.answers.own_gap import SAME_LENGTH
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
 from advisor.catalog.hardware import drafter_name, hardware_by_vendor, model_name, models_by_maker, own_digest
 from advisor.catalog.hf.config import architecture_from_config
@@ -109,22 +110,25 @@ def same(text: str, value: Any) -> bool:
 
 UPLOAD: Kept[Measured | None] = Kept("_upload")
 """The rows of this session's upload, as read and completed so far."""
-_COLUMNS = (
-    *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),
-    *("tensor_parallel", "source"),
-)
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
-    """Rows of the upload with a speedup of this accelerator and model, or None without."""
+    """Rows of the upload with a speedup of this accelerator and model, or None. `decides`: see decision 0037."""
     rows = UPLOAD.result
     if rows is None or rows.kind != "points":
         return None
-    found = with_rounds(rows_of(rows.result.frame, scenario), load_setup(scenario).acceptance.accepted_length)
-    found = found.dropna(subset=["speedup", "batch_size"])
-    found = found.assign(source=", ".join(["your upload", *unlike(found, scenario)]))
-    found = found.rename(columns={"draft_tokens_k": "n_draft"}).reindex(columns=list(_COLUMNS))
-    return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
+    accepted = load_setup(scenario).acceptance.accepted_length
+    found = with_rounds(rows_of(rows.result.frame, scenario), accepted)
+    found = found.dropna(subset=["speedup", "batch_size"]).rename(columns={"draft_tokens_k": "n_draft"})
+    apart = unlike(found, scenario)
+    here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found["n_draft"].le(scenario.k_max)
+    here = here.fillna(False) & (not apart and scenario.max_tpot_ms is None and scenario.drafter_id != "none")
+    lengths = found[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
+    same = abs(accepted[lengths.index.astype(int)] / lengths - 1.0) <= SAME_LENGTH
+    typed = len(same) > 0 and not same.any() and acceptance_curve(scenario.acceptance) is None
+    found = found.assign(source=", ".join(["your upload", *apart]), decides=here & (not typed))
+    found = found[found["n_draft"].fillna(1) > 0]
+    return found.reset_index(drop=True) if len(found) else None
 
 
 LOADS, COPIES = RANK_FIELDS

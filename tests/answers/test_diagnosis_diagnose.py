@@ -308,7 +308,7 @@ def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
 def test_a_loss_beyond_the_band_is_not_what_the_model_predicts() -> None:
     found = arms(3, 75.0, 1.7)
     assert LOSES not in rules(found)
-    assert "slower with K = 3 at batch 256, more than predicted: measured 0.43x" in found.sentence
+    assert "Tokens/s fall by 57% with K = 3 at batch 256, more than predicted: measured 0.43x" in found.sentence
 
 
 def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> None:
@@ -524,10 +524,9 @@ def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() ->
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
     assert said.startswith("Your plain step, 12 ms, is not as predicted, ")
-    assert said.index("plain step") < said.index("slower with K = ")
-    assert (
-        "The mean accepted length in the engine's log decides. Switch speculation off at batch 64 until then." in said
-    )
+    assert said.index("plain step") < said.index("Tokens/s fall by ")
+    until = "Switch speculation off at batch 64 until the cause is found."
+    assert f"The mean accepted length in the engine's log decides. {until}" in said
     assert "Likeliest cause" not in said
     counted = rows.replace(",3,64,18", ",3,64,18,2.4").replace(",0,64,12", ",0,64,12,")
     own = diagnose([UserFile("runs.csv", (head.replace("\n", ",accepted_length\n") + counted).encode())]).sentence

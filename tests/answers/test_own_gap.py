@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from advisor.answers.advice import advise
 from advisor.answers.own_gap import (
     OwnVerdict,
+    as_measured,
     decision_text,
     drafts_of,
+    own_schedule,
     own_verdict,
     rows_to_compare,
     steps_beside,
@@ -181,11 +183,10 @@ def test_rounds_without_a_speedup_are_judged_by_their_time(factor: float, kind: 
 
 
 def test_the_decision_is_that_of_the_measured_speedups() -> None:
-    def said(*speedups: float, one_k: bool = True) -> str:
-        return decision_text(rows().assign(speedup=speedups, tpot_s=None), 3, one_k)
+    def said(*speedups: float) -> str:
+        return decision_text(rows().assign(speedup=speedups, tpot_s=None))
 
     assert said(1.46, 1.4, 1.3, 1.09) == "Keep K = 3 up to batch 128 (measured 1.09x to 1.46x)."
-    assert said(1.4, 1.3, 1.2, 1.1, one_k=False).startswith("K = 3 pays up to batch 128")
     mixed = said(1.4, 1.2, 1.1, 0.86)
     assert mixed.startswith(
         "Keep K = 3 up to batch 32 (measured 1.10x to 1.40x). Switch speculation off at batch 128 ("
@@ -193,3 +194,40 @@ def test_the_decision_is_that_of_the_measured_speedups() -> None:
     assert "at batch 1, 32 (measured 1.10x to 1.40x)" in said(1.4, 0.9, 1.1, 0.86)
     lost = said(0.7, 0.8, 0.8, 0.86)
     assert lost == "Switch speculation off at batch 1 to 128 (measured 0.70x to 0.86x)."
+
+
+def two_k() -> pd.DataFrame:
+    """A reader's K = 1 and K = 3 (Qwen3-30B-A3B, EAGLE-3, H100, vLLM): K = 3 gains most at 1 and 8 and loses at 64."""
+    speedup = {1: (121 / 92, 798 / 612, 1702 / 1490, 2290 / 2210), 3: (158 / 92, 890 / 612, 1655 / 1490, 1980 / 2210)}
+    cells = [(batch, k, of[i]) for k, of in speedup.items() for i, batch in enumerate((1, 8, 32, 64))]
+    return pd.DataFrame(cells, columns=["batch_size", "draft_tokens_k", "speedup"]).assign(decides=True)
+
+
+def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> None:
+    assert decision_text(two_k()) == (
+        "Keep K = 3 up to batch 8 (measured 1.45x to 1.72x) and K = 1 at batch 32 to 64 (measured 1.04x to 1.14x): "
+        "so switched, no batch of yours loses."
+    )
+    lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))
+    assert decision_text(lost).endswith(
+        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x)."
+    )
+    assert decision_text(two_k().head(0)) == ""
+
+
+def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() -> None:
+    assert own_schedule(two_k()) == ((1, 24, 3), (25, 128, 1))
+    slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
+    cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
+    assert 24 < cross < 25, "where the two straight lines meet"
+    alone = two_k()[two_k()["draft_tokens_k"] == 3]
+    assert own_schedule(alone)[-1] == (45, 128, 0), "beyond where K = 3 alone meets 1"
+    assert own_schedule(two_k().assign(decides=False)) == own_schedule(None) == ()
+    assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, 5, 0),)
+
+
+@pytest.mark.parametrize(("batch", "k"), [(8, 3), (64, 1), (128, 1)])
+def test_an_engine_is_given_the_k_that_was_measured_to_gain_most(batch: int, k: int) -> None:
+    answer = advise(SCENARIO.model_copy(update={"batch_size": batch}))
+    assert {one.n_draft for one in as_measured(answer, two_k()).to_serve} == {k}
+    assert as_measured(answer, None) is answer

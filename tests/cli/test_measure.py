@@ -126,7 +126,9 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     assert run(capsys, *following[1:])[0] == 0
     at = following.index("--accepted-length")
     shorter = [*following[1:at], *following[at + 2 :], "--json"]
-    assert json.loads(run(capsys, *shorter)[1])["scenario"]["acceptance"] == "2.4@3"  # the refit's file carries it
+    assert (
+        json.loads(run(capsys, *shorter)[1])["scenario"]["acceptance"] == "1.7@1,2.4@3"
+    )  # the refit's file carries it
     assert file.read_text().startswith("on=")
 
 

@@ -318,7 +318,8 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
 
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
     rows = {"batch_size": [16.0, 64.0], "n_draft": 3, "speedup": [1.53, 0.8], "drafter": "", "source": "made up"}
-    data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows | {"accepted_length": np.nan}))
+    rows |= {"accepted_length": np.nan, "decides": False}
+    data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows))
     asked = ((16, 3), (16, 2), (64, 3), (4, 3))
     said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, {k})", data) for batch, k in asked]
     text = ["".join("".join(part) for part in one) for one in said]
@@ -326,6 +327,32 @@ def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rul
     assert text[1] == " · ● you measured 1.53× here, K = 3"
     assert text[2] == " · ● you measured 0.80× here"
     assert text[3] == " · ● 1 of 2 runs of yours below the range: 0.80×"
+
+
+def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_length(rules: Any) -> None:
+    """K = 3 gains most at batch 8, K = 1 at batch 64, where the model has K = 3 and more; nothing gains at 256."""
+    cells = [(8, 1, 1.30), (8, 3, 1.45), (64, 1, 1.04), (64, 3, 0.90), (256, 1, 0.80), (256, 3, 0.60)]
+    own = pd.DataFrame(cells, columns=["batch_size", "n_draft", "speedup"]).assign(drafter="", source="", decides=True)
+    answer = advise(Scenario(acceptance="1.8@1,2.6@3", batch_size=64))
+    assert answer.recommendation.n_draft > 1
+    data = live_answer(answer, own=own)
+
+    def said(batch: int, length: float = data["accepted"]["now"]) -> tuple[str, str, int]:
+        given = f"const m = unpack(d), b = {batch}, al = {length}, now = outcome(m, b, al), s = schedule(m, al);"
+        shown = "const said = verdict(m, b, al, now, s);"
+        return tuple(
+            rules.evaluate(f"d => {{ {given} {shown} return [said.title, besides(now, 0), scheduled(s, b)]; }}", data)
+        )
+
+    title, why, k = said(64)
+    assert title.startswith("Yours: K = 1: 1.04× at batch 64 (model: K = ")
+    assert (why, k) == ("", 1)
+    assert said(8)[2] == 3
+    assert said(256)[::2] == (said(256)[0], 0)
+    assert said(256)[0].startswith("Yours: no drafts at batch 256 (model: K = ")
+    moved = said(64, 3.0)
+    assert moved[0].startswith("Draft "), "a length that no row has is another question"
+    assert moved[2] > 1
 
 
 def words_on_screen(page: Any) -> list[str]:

@@ -233,7 +233,7 @@ def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click
     test = diagnosed(page(engine="vllm"), SENTENCES)
     assert "Read as DeepSeek-V3 on 8 x NVIDIA" in words(test)
     assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
-    assert re.search(r"until then, or try K = \d, predicted", words(test))
+    assert re.search(r"until the cause is found, or try K = \d, predicted", words(test))
     test.button(key="bar_to_server").click().run()
     now = test.session_state["_scenario"]
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")

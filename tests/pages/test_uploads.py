@@ -460,7 +460,7 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     press(test, "refit_upload")
     assert "6 points of h200-sxm with vllm" in texts(test)
     by_key = {button.key: button for button in test.button}
-    assert by_key["use_own_length"].label == "Use my accepted length 2.40"
+    assert by_key["use_own_length"].label == "Use my accepted length 2.4@3"
     assert sum("is the product of plain step" in alt for alt in alts(test)) == 1
     by_key["use_refit"].click().run()
     assert scenario(test).acceptance == "2.4@3", "the length that the runs counted, not the borrowed one"
@@ -621,3 +621,69 @@ def test_columns_that_tell_nothing_leave_the_template_and_words_of_the_page() ->
     (said,) = {item.value for item in test.error}
     assert "say above which hold the batch, K, and a rate, a time or a speedup" in said
     assert "--map" not in said
+
+
+LONG = """batch_size,draft_tokens_k,output_tok_per_s,accepted_length
+1,0,92,\n8,0,612,\n32,0,1490,\n64,0,2210,\n1,1,121,1.8\n8,1,798,1.8\n32,1,1702,1.8\n64,1,2290,1.8
+1,3,158,2.6\n8,3,890,2.6\n32,3,1655,2.6\n64,3,1980,2.6\n"""
+"""A reader's benchmark: Qwen3-30B-A3B with EAGLE-3 on one H100 SXM, vLLM. The longer K loses at batch 64."""
+
+
+def two_k(**query: str) -> AppTest:
+    of = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    return upload(page(**of | query), "long.csv", LONG.encode())
+
+
+def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_gains() -> None:
+    test = press(two_k(), "Open K = 1 at batch 64 on Serve")
+    assert (scenario(test).acceptance, scenario(test).batch_size) == ("1.8@1,2.6@3", 64)
+    go_to(test, "serve").run()
+    found = live(test)
+    assert found["yours"] == [[1, 24, 3], [25, 128, 1]]
+    assert '"num_speculative_tokens":1' in found["command"]["text"]
+    row = found["speedup"][found["batches"].index(64)]
+    assert max(row) == max(row[:4]), "no K beyond the measured ones is carried to a larger speedup"
+    assert "Yours: Keep K = 3 up to batch 8 and K = 1 at batch 32 to 64" in texts(test)
+
+
+def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_engine() -> None:
+    for query, decides in (
+        ({}, True),
+        ({"acceptance": "2.6@3"}, True),
+        ({"acceptance": "3.2@3"}, False),
+        ({"max_tpot_ms": "30"}, False),
+    ):
+        found = live(go_to(two_k(**query), "serve").run())
+        assert bool(found["yours"]) == decides, query
+        assert len(found["own"]) == 8
+    for name, other in (("engine", "sglang"), ("drafter_id", "none")):
+        test = two_k()
+        test.session_state[name] = other
+        assert live(go_to(test, "serve").run())["yours"] == [], other
+        assert not test.exception
+
+
+def test_the_verdict_of_two_k_names_each_by_batch_and_one_prediction_a_batch() -> None:
+    test = two_k()
+    said = texts(test)
+    assert "Keep K = 3 up to batch 8 (measured 1.45× to 1.72×) and K = 1 at batch 32 to 64" in said
+    assert "Draft K = 1 at batch 64 until the cause is found: measured 1.04×." in said
+    assert "Switch speculation off" not in said
+    assert "Tokens/s fall by 10% with K = 3 at batch 64, which is not predicted: measured 0.90×" in said
+    table = next(item.value for item in test.dataframe if "Predicted best" in item.value.columns)
+    assert table["Batch"].tolist() == [1, 8, 32, 64]
+    assert table["Measured"].tolist()[-1] == "1.04× at K = 1, 0.90× at K = 3"
+
+
+def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
+    test = two_k()
+    assert next(one.label for one in test.button if one.key == "refit_upload") == "Refit to these 8 speedups of 12 rows"
+    said = texts(press(test, "refit_upload"))
+    assert "8 speedups of 12 rows, on h100-sxm with vllm" in said
+    assert re.search(r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said)
+    assert re.search(r"check batch, unit and length of batch 64 at K = 3, \d+% off", said)
+    asked = re.search(r"off by (\d+)% in place of (\d+)%\.", said)
+    after = re.search(r"before, (\d+\.\d)% after", said)
+    assert asked is not None
+    assert after is not None
+    assert int(asked[2]) == round(float(after[1])), "one error under two names reads as one number"

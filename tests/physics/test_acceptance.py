@@ -419,3 +419,20 @@ def test_k_max_outside_its_range_is_refused():
 def test_coheres_identity_of_accepted_length_over_draft_and_verify_cost() -> None:
     """2.73 tokens for 0.143 + 1.25 plain steps (Cohere blog, 2026-04-21)."""
     assert float(speedup(2.73, 1.0, 1.25 + 0.143)) == pytest.approx(1.960, abs=5e-4)
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_several_given_lengths_are_points_of_a_curve_and_longer_drafts_accept_no_more() -> None:
+    """One alpha, 0.5, is behind both: AL(1) = 1.5, AL(3) = 1.875, so AL(2) = 1.75."""
+    found = parse_acceptance(" 1.875@3, 1.5@1 ", 7)
+    assert found.accepted_length == pytest.approx([1.0, 1.5, 1.75, *[1.875] * 5])
+    assert found.extrapolated.tolist() == [False] * 4 + [True] * 4
+    assert not found.borrowed
+    one = parse_acceptance("1.5@1", 7).accepted_length
+    assert one[7] > one[3], "one length alone is carried to longer drafts"
+
+
+@pytest.mark.parametrize("text", ["1.8@1,1.9@1", "1.8@1,", "1.8@1,0.5", "1.8@1,5@3"])
+def test_several_lengths_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(AdvisorError, match="acceptance="):
+        parse_acceptance(text, 4)

@@ -176,7 +176,7 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst)]
+        said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst, compared)]
         return " ".join(filter(None, said))
     row = shown_row(compared)
     if row is None:
@@ -196,13 +196,16 @@ def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     return min(less, key=lambda one: one.gain or 0.0, default=None)
 
 
-def _until_text(one: Comparison) -> str:
+def _until_text(one: Comparison, compared: Sequence[Comparison]) -> str:
     """Sentence on what to do at a batch that loses until its cause is known. Empty where it does not lose."""
     if (one.gain or 1.0) >= 1.0:
         return ""
-    is_shorter = 0 < one.recommended.n_draft < one.n_draft and not plain_text(one)
-    shorter = f", or try {_chosen(one)}" if is_shorter else ""
-    return f"Switch speculation off at batch {one.batch_size:,.4g} until then{shorter}."
+    at, k = f"at batch {one.batch_size:,.4g} until the cause is found", one.recommended.n_draft
+    here = {each.n_draft: each.gain for each in compared if each.gain and each.batch_size == one.batch_size}
+    if (gain := max(here.values())) >= 1.0:
+        return f"Draft K = {next(n for n in here if here[n] == gain)} {at}: measured {gain:.2f}x."
+    shorter = f", or try {_chosen(one)}" if 0 < k < one.n_draft and k not in here and not plain_text(one) else ""
+    return f"Switch speculation off {at}{shorter}."
 
 
 def _unforeseen_text(one: Comparison) -> str:
@@ -212,7 +215,7 @@ def _unforeseen_text(one: Comparison) -> str:
     if row.measured >= 1.0:
         return f"Your runs gain less than predicted: {_cell(one)} {_both(row)}."
     foreseen = "more than predicted" if row.predicted < 1.0 else "which is not predicted"
-    return f"{1.0 / row.measured - 1.0:.0%} slower with {_cell(one)}, {foreseen}: {_both(row)}."
+    return f"Tokens/s fall by {1.0 - row.measured:.0%} with {_cell(one)}, {foreseen}: {_both(row)}."
 
 
 _NO_GAIN = "Speculation does not pay at this batch on this hardware"

@@ -116,17 +116,17 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
 
 
 def measured_length(points: pd.DataFrame) -> str | None:
-    """Accepted length that runs counted themselves, as a scenario takes it (`2.4@3`).
+    """Accepted length that runs counted themselves, as a scenario takes it (`1.8@1,2.6@3`).
 
-    The median at the K with most rows; None where no run states one. Runs that accept no draft, as with made-up
-    weights, time rounds and say nothing of acceptance.
+    The median at each K; None where no run states one. Runs that accept no draft, as with made-up weights, time rounds
+    and say nothing of acceptance.
     """
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
     found = points[(here & points["accepted_length"].gt(1).fillna(False)).to_numpy(dtype=bool)]
     if not len(found):
         return None
-    k = int(found["draft_tokens_k"].mode().iloc[-1])
-    return f"{float(found.loc[found['draft_tokens_k'] == k, 'accepted_length'].median()):.4g}@{k}"
+    lengths = found.astype({"accepted_length": float}).groupby("draft_tokens_k")["accepted_length"].median()
+    return ",".join(f"{length:.4g}@{int(k)}" for k, length in lengths.items())
 
 
 def csv_of(table: pd.DataFrame) -> bytes:

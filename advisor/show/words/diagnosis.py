@@ -255,26 +255,32 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
     lengths = {(one.accepted_length, one.length_from) for one in drafting}
     said = f"{chosen.accepted_length:.2f} {chosen.length_from}" if len(lengths) == 1 else "of each run"
     once = ", once the cause is found," if worst else ""
-    columns: list[Column[Comparison]] = [Column("batch", attrgetter("batch_size"), "{:,.4g}".format)]
+    rows: dict[tuple[float, Scenario], list[Comparison]] = {}
+    for one in sorted(drafting, key=attrgetter("batch_size", "n_draft")):  # those of one row differ in K alone
+        rows.setdefault((one.batch_size, _server(one)), []).append(one)
+    accepted = [(one.n_draft, one.accepted_length) for one in drafting if _server(one) == _server(chosen)]
+    columns: list[Column[list[Comparison]]] = [Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)]
     if measured:
-        columns.append(
-            Column("measured", lambda one: "" if one.gain is None else f"{one.gain:.2f}x at K = {one.n_draft}")
-        )
+        columns += [Column("measured", lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain))]
     of_interest = {k for one in drafting for k in (1, one.n_draft, one.recommended.n_draft) if k}
     if max(of_interest) <= _ALL_K:
         of_interest = {*range(1, max(of_interest) + 1)}
     needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft)}
-    columns.append(Column("predicted best", lambda one: f"K = {one.recommended.n_draft}"))
-    columns.append(Column("K = 0", lambda one: with_prefix(one.by_k[0].tpot_s, "s"), paper=False))
+    columns.append(Column("predicted best", lambda runs: f"K = {runs[-1].recommended.n_draft}"))
+    columns.append(Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False))
     columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(of_interest)]
     return Remedy(
         f"Speedup predicted{once} on {chosen.place} with accepted length {said}",
-        Table(tuple(columns), tuple(sorted(drafting, key=attrgetter("batch_size", "n_draft")))),
+        Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,
-        f"{chosen.accepted_length:.3g}@{chosen.n_draft}",
+        ",".join(f"{median(x for n, x in accepted if n == k):.4g}@{k}" for k in sorted({k for k, _ in accepted})),
         chosen.length_from == OF_THE_RUN,
     )
+
+
+def _server(one: Comparison) -> Scenario:
+    return one.scenario.model_copy(update={"acceptance": one.length_from, "k_max": 1, "batch_size": 1})
 
 
 def _measured_gains(compared: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
@@ -290,6 +296,7 @@ def _gain(one: Comparison) -> tuple[float, float]:
     return (1.0 if row is None else row.measured or row.predicted), -one.batch_size
 
 
-def _cell_of(n_draft: int, one: Comparison) -> str:
-    row = next((row for row in one.by_k if row.n_draft == n_draft), None)
+def _cell_of(n_draft: int, runs: list[Comparison]) -> str:
+    own = next((one for one in runs if one.n_draft == n_draft), runs[-1])  # it knows its accepted length
+    row = next((row for row in own.by_k if row.n_draft == n_draft), None)
     return "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"

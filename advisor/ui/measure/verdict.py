@@ -82,8 +82,10 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
+    timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
+    n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
-        f"Refit to these {counted(read.rows_kept, 'row')}"
+        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}"
         if read.rows_kept >= MIN_POINTS
         else f"Refit ({MIN_POINTS} rows and more)",
         key="refit_upload",
@@ -147,11 +149,14 @@ def draw_refit(scenario: Scenario) -> None:
 
 
 def _changed(result: RefitResult, scenario: Scenario) -> str:
-    """What the refit does to the scenario's speedup and band, and why; empty where it is for another accelerator or
-    engine, or where the scenario has no answer."""
-    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+    """What the refit does to the speedup of the row nearest to the scenario; empty for another server or no answer."""
+    used = result.rows[result.rows["used"] & result.rows["n_draft"].gt(0)]
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine) or not len(used):
         return ""
-    return attempt(refit_text_for, scenario.model_copy(update={"refit": text_of(result)}))[0] or ""
+    cells = zip(used["batch_size"].astype(float), used["n_draft"].astype(int), strict=True)
+    batch, k = min(cells, key=lambda own: (max(own[0] / scenario.batch_size, scenario.batch_size / own[0]), -own[1]))
+    changes = {"refit": text_of(result), "batch_size": max(round(batch), 1), "k_max": max(scenario.k_max, k)}
+    return attempt(refit_text_for, scenario.model_copy(update=changes), k)[0] or ""
 
 
 def _use(found: RefitResult, scenario: Scenario) -> None:
@@ -227,16 +232,15 @@ def _refitted(scenario: Scenario) -> None:
 
 def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
     """Whether runs are slower with drafts than without, or than modelled, or their server is known."""
-    slower = found is not None and found.kind == "slower"
-    return slower or is_served() or bool((read.frame["speedup"] < 1.0).fillna(False).any())
+    loses = bool((read.frame["speedup"] < 1.0).fillna(False).any())
+    return loses or is_served() or (found is not None and found.kind == "slower")
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
     advice, unpredicted = attempt(advice_for, scenario)
     if advice is None:
-        drafts = drafts_of(read.frame[read.frame["speedup"].notna()])
-        decision = decision_text(read.frame, drafts[0], one_k=not drafts[1:]) if drafts else ""
+        decision = decision_text(read.frame)
         heading("Measured, not predicted" if decision else "No answer for this scenario")
         st.markdown(f"**{plain(decision)}**" if decision else "")
         show_problem(unpredicted)
@@ -259,7 +263,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     found = own_verdict(advice, rows, k if k in asked else asked[0])
     doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, found) else None
     leads = doctor is not None and found.kind in ("slower", "plain_step")
-    title, decision = verdict_title(found), decision_text(rows, found.n_draft, one_k=len(asked) == 1)
+    title, decision = verdict_title(found), decision_text(rows)
     if doctor is not None and leads:
         heading(doctor.title)
         st.markdown(f"**{plain(decision)}**" if decision else "")
@@ -267,8 +271,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        lead = f"**{plain(title)}:** " if decision else ""
-        st.markdown(lead + plain(f"{taken}{verdict_text(found)}"))
+        st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
     if len(asked) > 1:
@@ -289,9 +292,9 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
     """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
         if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
-            length = f"{found.own_length:.3g}@{found.n_draft}"
+            length = own_length(read, scenario) or f"{found.own_length:.3g}@{found.n_draft}"
             st.button(
-                f"Use my accepted length {found.own_length:.2f}",
+                f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
                 type="primary" if found.action == "use_length" else "secondary",
                 on_click=use_length,

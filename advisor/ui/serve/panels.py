@@ -17,7 +17,7 @@ from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_li
 from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
-from advisor.answers.own_gap import at_batch, measured_text
+from advisor.answers.own_gap import at_batch, decision_text
 from advisor.answers.summary import accepted_text, correction_text, errors_text, fit_of, tier_words
 from advisor.catalog.hardware import model_name
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
@@ -181,7 +181,7 @@ def draw_live(advice: Advice) -> None:
     """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the scenario's."""
     scenario = advice.scenario
     own = own_points(scenario)
-    if own is not None and (decision := measured_text(own, scenario.drafter_id)):
+    if own is not None and (decision := decision_text(own[own["decides"]])):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             decision = re.sub(r" \(measured[^)]*\)", "", decision)  # the chart has them
             st.markdown(f"Yours: {plain(decision)}", width="content")

@@ -103,10 +103,15 @@ function within(m, batch, f) {
   return m.limit_ms === null ? null : m.drafts.map((_, k) => at(m, m.tpot_ms, batch, k) / f[k] <= m.limit_ms);
 }
 
+/** Column of the K that the user's own speedups name at a batch; -1 beyond them, and at another accepted length. */
+function measured(m, batch, length) {
+  return m.accepted && length !== m.accepted.now ? -1 : m.drafts.indexOf(m.yours.find(([first, last]) => first <= batch && batch <= last)?.[2]);
+}
+
 /** Everything of one batch: odds, the K that is drafted, and of each K its figures. */
 function outcome(m, batch, length) {
-  const f = factors(m, length), allowed = within(m, batch, f);
-  const found = odds(drawn(m, batch), f, allowed), chosen = recommended(found, allowed);
+  const f = factors(m, length), allowed = within(m, batch, f), yours = measured(m, batch, length);
+  const found = odds(drawn(m, batch), f, allowed), modelled = recommended(found, allowed), chosen = yours < 0 ? modelled : yours;
   const rows = m.drafts.map((k, i) => {
     const speedup = at(m, m.speedup, batch, i) * f[i];
     return {
@@ -124,7 +129,7 @@ function outcome(m, batch, length) {
   });
   let tried = chosen;
   if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
-  return { rows, chosen, tried, k: m.drafts[chosen] };
+  return { rows, chosen, tried, k: m.drafts[chosen], modelled, yours: yours >= 0 };
 }
 
 /** What each K loses at every whole batch that fits, and the cheapest path through them. Kept for one length. */
@@ -145,7 +150,7 @@ function everyBatch(m, length) {
     table.excess.push(beyond.map((one, k) => (one > m.rules.least ? Infinity : one + m.rules.tie * k)));
     table.doublings.push(Math.log2((batch + 1) / batch));
   }
-  m.kept = { length, table, path: smoothed(table, m.rules.switch) };
+  m.kept = { length, table, path: smoothed(table, m.rules.switch).map((k, i) => { const own = measured(m, i + 1, length); return own < 0 ? k : own; }) };
   return m.kept;
 }
 
@@ -184,7 +189,7 @@ function besides(now, k) {
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied within the noise; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  return lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
+  return now.yours ? "" : lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -199,7 +204,7 @@ function flips(m, batch, length, ranges) {
     const f = factors(m, at), allowed = within(m, batch, f);
     return m.drafts[recommended(odds(values, f, allowed), allowed)];
   };
-  if (m.accepted) {
+  if (m.accepted && measured(m, batch, length) < 0) {
     const own = chosen(length);
     for (const end of [m.accepted.lengths[0], m.accepted.k + 1]) {
       const count = Math.max(2, Math.round(Math.abs(end - length) / 0.06));
@@ -292,6 +297,16 @@ function mayLose(m, length, ranges) {
   return drafted[kept + 1] ?? 0;
 }
 
+/** Headline where the user's own speedups decide otherwise than the model, or lie outside its range; else null. */
+function yourVerdict(m, batch, length, now) {
+  const own = now.rows[now.chosen], model = now.rows[now.modelled], say = (k) => (k ? `K = ${k}` : "no drafts");
+  const runs = m.own.filter((one) => one[0] === batch && one[1] === own.k).map((one) => one[2]).sort((a, b) => a - b), value = runs[runs.length >> 1], times = (one) => `${one.toFixed(2)}×`;
+  if (own === model && !(value < own.low || value > own.high)) return null;
+  const title = `Yours: ${say(own.k)}${runs.length ? `: ${times(value)}` : ""} at batch ${batch.toLocaleString("en")} (model: ${own === model ? "" : `${say(model.k)}, `}${times(model.speedup)})`;
+  const { k, speedup, low, high } = now.rows[now.tried], range = `, ${low.toFixed(1)}–${high.toFixed(1)}× likely`;
+  return { title, parts: [["", `model for ${say(k)}: `], [times(speedup), range], ...against(m, length, batch, own.k)] };
+}
+
 /** Headline and the figures of the line below it. */
 function verdict(m, batch, length, now, ranges) {
   const own = now.rows[now.chosen], tried = now.rows[now.tried], plain = now.rows[0];
@@ -306,9 +321,10 @@ function verdict(m, batch, length, now, ranges) {
     const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
     return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
   }
-  const percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
+  const yours = now.yours && yourVerdict(m, batch, length, now), percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
   const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} modelled` : "", chance = percent(tried.pGain);
+  if (yours) return yours;
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
