@@ -104,7 +104,8 @@ def published_text(advice: Advice) -> str:
         where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
     if outside and silent:
         drawn = sum(run.random_tokens for run in runs)
-        told = f", and {drawn} had prompts of random tokens, which accept less" if drawn else ""
+        many = "all" if drawn == len(runs) else str(drawn)
+        told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
     return (

@@ -129,7 +129,7 @@ def test_a_roofline_has_no_measured_kernels_near_it(store: Store) -> None:
 def test_published_speedups_are_those_of_the_accelerator_model_and_gpus() -> None:
     points = published_speedups("b200-sxm", "gpt-oss-20b", 1)
     assert len(points) > 0
-    assert list(points.columns) == [*SPEEDUP_COLUMNS, "accepted_length"]
+    assert list(points.columns) == [*SPEEDUP_COLUMNS, "accepted_length", "random_tokens"]
     assert published_speedups("b200-sxm", "gpt-oss-20b", 64).empty
 
 

@@ -66,9 +66,11 @@ def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_co
 
 def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
     rows = {"batch_size": [8, 16], "n_draft": [3, None], "speedup": [1.5, 1.6], "drafter": ["eagle3", "mtp"]}
-    points = pd.DataFrame(rows | {"source": ["<b>a</b>", "b"], "accepted_length": [2.7, np.nan]})
+    points = pd.DataFrame(
+        rows | {"source": ["<b>a</b>", "b"], "accepted_length": [2.7, np.nan], "random_tokens": [False, True]}
+    )
     data = json.loads(json.dumps(live_answer(advice, points)))
-    assert data["published"] == [[8.0, 3, 1.5, True, "<b>a</b>"], [16.0, None, 1.6, False, "b"]]
+    assert data["published"] == [[8.0, 3, 1.5, True, "<b>a</b>", False], [16.0, None, 1.6, False, "b", True]]
     assert data["usd_per_hour"] == pytest.approx(live_answer(advice, usd_per_hour=None)["usd_per_hour"])
     assert live_answer(advice, usd_per_hour=2.0)["usd_per_hour"] == 2.0
     json.dumps(live_why(advice))
