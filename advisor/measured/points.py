@@ -263,10 +263,11 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
         except AdvisorError as error:
             refused += [Refused(item.line, for_users(str(error))) for item in group]
             continue
-        points += [point for point in group_points if len(point.observations.line)]
-        refused += [
-            Refused(point.line, _MEASURES_NOTHING) for point in group_points if not len(point.observations.line)
-        ]
+        for point in group_points:
+            if len(point.observations.line):
+                points.append(point)
+            else:
+                refused.append(Refused(point.line, _MEASURES_NOTHING))
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 

@@ -344,7 +344,7 @@ class RefitResult:
                 f"{label} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean, most of all "
                 f"{self._furthest}: measure these again, and batches between them."
             )
-        elif not self.own_errors.better:
+        elif self.own_errors.no_better:
             label = self.own_errors.no_better.capitalize()
             reasons.append(
                 f"{label} left out of the fit are predicted no better than by the shipped constants: "
@@ -373,7 +373,34 @@ class RefitResult:
     @property
     def sentence(self) -> str:
         """Summary of the refit: changes, points, those set aside, and whether it predicts unseen ones better."""
-        return _sentence(self)
+        learnt = self.learnt
+        moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
+        text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
+        text += f": {self.n_points} points of {self.hardware_id} with {self.engine_class}"
+        if self.outliers:
+            first = self.outliers[0]
+            plural = "s" if len(self.outliers) > 1 else ""
+            text += f", {len(self.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
+        else:
+            text += ", none set aside"
+        errors = self.own_errors
+        verdict = "better on average"
+        if errors.far_off:
+            state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
+            verdict = f"{state}: keep the shipped constants and look for what else is wrong"
+        elif errors.no_better:
+            state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
+            verdict = f"{state}: keep the shipped constants"
+        text += (
+            f". Predictions of these points change by {self.moved:.1%} in the median; all {errors.after.n} values, "
+            f"each left out of the fit in turn, are predicted {verdict} ({errors.text})."
+        )
+        if (factor := self.length_factor) is None:
+            return text
+        return (
+            f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
+            "points. If your file's lengths were counted in these very runs, say so: they are then held."
+        )
 
     @property
     def at_bound(self) -> tuple[str, ...]:
@@ -395,37 +422,6 @@ class RefitResult:
     def length_factor(self) -> float | None:
         """Factor on accepted lengths, which are not said to be of these runs. None where they are, or are not moved."""
         return next((item.factor for item in self.learnt if item.name == "accepted_length"), None)
-
-
-def _sentence(result: RefitResult) -> str:
-    learnt = result.learnt
-    moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
-    text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
-    if result.outliers:
-        first = result.outliers[0]
-        plural = "s" if len(result.outliers) > 1 else ""
-        text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
-    else:
-        text += ", none set aside"
-    errors = result.own_errors
-    verdict = "better on average"
-    if errors.far_off:
-        state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
-        verdict = f"{state}: keep the shipped constants and look for what else is wrong"
-    elif errors.no_better:
-        state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
-        verdict = f"{state}: keep the shipped constants"
-    text += (
-        f". Predictions of these points change by {result.moved:.1%} in the median; all {errors.after.n} values, each "
-        f"left out of the fit in turn, are predicted {verdict} ({errors.text})."
-    )
-    if (factor := result.length_factor) is None:
-        return text
-    return (
-        f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
-        "points. If your file's lengths were counted in these very runs, say so: they are then held."
-    )
 
 
 def notes(result: RefitResult) -> list[str]:
