@@ -78,7 +78,6 @@ NOT_DRIVEN = (
 )
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
-_PROGRAM = "python -m advisor"
 ConfigOf = Callable[[str], tuple[str, dict[str, Any], str]]
 """(name, config.json's content, model of the rows) of what --model names."""
 
@@ -117,7 +116,7 @@ def main(
     argv: Sequence[str],
     config_of: ConfigOf | None = None,
     python: str = sys.executable,
-    program: str = _PROGRAM,
+    program: str = "python -m advisor",
     check_hardware: Callable[[str], object] = str,
 ) -> int:
     """Run the command. Returns 0 complete, 2 bad input, 3 not complete.
