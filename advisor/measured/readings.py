@@ -297,11 +297,10 @@ def _of_setup(point: Point) -> Iterator[Reading]:
     def read(**changes: object) -> Reread:
         return Reread(scenario=tuple(changes.items()))
 
-    if scenario.n_gpus == scenario.tensor_parallel > 1:
-        half = scenario.n_gpus // 2
-        yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
     if scenario.n_gpus == scenario.tensor_parallel:
-        twice = 2 * scenario.n_gpus
+        half, twice = scenario.n_gpus // 2, 2 * scenario.n_gpus
+        if half:
+            yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
         yield Reading(f"Did {twice} GPUs serve, not {scenario.n_gpus}?", read(n_gpus=twice, tensor_parallel=twice))
     for factor, words in ((8.0, "longer"), (1 / 8.0, "shorter")):
         context = max(int(scenario.context_tokens * factor), 16)

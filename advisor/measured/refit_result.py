@@ -355,8 +355,8 @@ class RefitResult:
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more than an engine explains: "
                 "are batch, K, placement, model and unit those of the run?"
             )
-        if self.at_bound:
-            reasons.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
+        if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
+            reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
         return tuple(reasons)
 
     @property
@@ -366,9 +366,6 @@ class RefitResult:
         rows = rows.assign(off=relative_error(rows, "left_out")).nlargest(_NAMED, "off")
         cells = zip(rows["batch_size"], rows["n_draft"], rows["off"], strict=True)
         return ", ".join(f"batch {batch:g} at K = {k} by {off:.0%}" for batch, k, off in cells)
-
-    def _meanings(self, names: tuple[str, ...]) -> str:
-        return ", ".join(item.meaning for item in self.parameters if item.name in names)
 
     @property
     def sentence(self) -> str:
@@ -408,11 +405,6 @@ class RefitResult:
         return tuple(item.name for item in self.parameters if item.at_bound)
 
     @property
-    def unidentified(self) -> tuple[str, ...]:
-        """Names of multipliers that the data do not determine."""
-        return tuple(item.name for item in self.parameters if not item.identified)
-
-    @property
     def learnt(self) -> list[RefitParameter]:
         """Multipliers that the data move, the farthest first."""
         found = [item for item in self.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
@@ -432,11 +424,9 @@ def notes(result: RefitResult) -> list[str]:
     sentences = [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
     if result.few_layers:
         sentences.append(f"Rows lie on the {' and the '.join(result.few_layers)}: no whole model was timed.")
-    if result.unidentified:
-        names = result._meanings(result.unidentified)
+    if names := ", ".join(item.meaning for item in result.parameters if not item.identified):
         sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
-    held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
-    if held:
+    if held := sorted({int(k) for k in result.rows["n_draft"] if k > 0}):
         listed = ", ".join(map(str, held))
         sentences.append(
             f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."

@@ -220,8 +220,7 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
         check_named("hardware_id", hardware)
-        matched = hardware_meant(hardware)
-        cells["hardware_id"] = _SAME_CHIP.get(hardware) or matched or hardware
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or hardware_meant(hardware) or hardware
     return cells, filled
 
 

@@ -283,8 +283,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
     """A case for each part of one shape. They share a session, hence routing and caches."""
     session = stage.model.session(batch, n_queries, stage.block.params["context"], stage.n_layers)
-    error = stage.check_chosen(session)
-    error = max(error, _head_error(stage, session))
+    error = max(stage.check_chosen(session), _head_error(stage, session))
     cases = []
     for part, call in _parts(stage, session).items():
         run, mode, reason = stage.capture(call)

@@ -163,14 +163,6 @@ class Run:
         """Time before the limit. [s]"""
         return self.budget_s - self.elapsed()
 
-    def warm_up(self) -> None:
-        """First touch of the device, on no block's account: libraries load, the control kernel is built."""
-        from advisor.profiling.timing import ready_control
-
-        start = time.monotonic()
-        ready_control(self.context)
-        self.state.setup_s += time.monotonic() - start
-
     def tell(self, block: str, round_: int, message: str) -> None:
         """Report progress to the caller and, for other processes, to progress.json."""
         open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
@@ -267,6 +259,8 @@ def run(
         import torch
     except ImportError as error:
         raise ProfilingError("profiling needs torch; install torch 2.10 to 2.13 for your device") from error
+    from advisor.profiling.timing import ready_control
+
     folder = ResultFolder(Path(out_dir))
     state = _load_state(plan, folder, resume=resume)
     if after_crash:
@@ -279,9 +273,11 @@ def run(
     threads = torch.get_num_threads()
     budget = plan.promise_s if time_budget_s is None else time_budget_s
     this = Run(plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget)
-    lost = ""
+    lost, made_s = "", this.elapsed()
     try:
-        this.warm_up()
+        # The first touch of the device is on no block's account: libraries load, the control kernel is built.
+        ready_control(this.context)
+        state.setup_s += this.elapsed() - made_s
         this.all_blocks()
     except DeviceLostError as error:
         lost = str(error)

@@ -85,7 +85,6 @@ class Context:
     copy_bytes_per_s: float | None = None
     avoid: dict[str, str] = field(default_factory=dict)
     graphs: GraphPool = field(default_factory=GraphPool)
-    minimum_rounds: int = MINIMUM_ROUNDS
     control: Callable[[], Any] | None = None
 
     @property
@@ -155,11 +154,11 @@ def measure(cases: list[Case], context: Context) -> None:
     """Fill the cases' samples in rounds of random order.
 
     Routing is redrawn before every call, with the control beside each. Stops early, keeping the samples, when time runs
-    out after `minimum_rounds`; raises StoppedError before that or when asked to stop.
+    out after MINIMUM_ROUNDS; raises StoppedError before that or when asked to stop.
     """
     control = ready_control(context)
     for done in range(context.rounds):
-        enough = done >= min(context.minimum_rounds, context.rounds)
+        enough = done >= min(MINIMUM_ROUNDS, context.rounds)
         if enough and time.monotonic() > context.deadline_s and not context.should_stop():
             break
         context.go_on()

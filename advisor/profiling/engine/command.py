@@ -21,7 +21,7 @@ from typing import Any
 
 from advisor.profiling.device import Options, ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan, routing_parameters
-from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
+from advisor.profiling.engine.runner import Outcome, require_engine, run
 
 SPEED = """
 import json, time, torch
@@ -330,12 +330,8 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
     def say(text: str) -> None:
         print(text, file=stream, flush=True)
 
-    def show(at: Progress) -> None:
-        say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}")
-
     say(_price(plan, options.budget_s))
     beside = _hardware(options, say) if plan.hardware == "hardware.json" else {}
-
     outcome = run(
         plan,
         options.output,
@@ -343,7 +339,7 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
         beside=beside,
-        on_progress=show,
+        on_progress=lambda at: say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}"),
         should_stop=StopOnSignal("stopping; --resume goes on from here"),
     )
     if options.json:

@@ -301,16 +301,8 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     measured = sum("step_time_s" in row for row in rows)
     status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
     write_atomically(folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6))
-    elapsed_s = time.time() - began
-    said = {"status": status, "reasons": reasons, "rows": len(rows), "rows_by_status": counts, "elapsed_s": elapsed_s}
-    write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines) | said))
-    return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)
-
-
-def _meta(plan: Plan, folder: Folder, lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What meta.yaml says beside the outcome."""
-    engines = [line["started"] for line in lines if "started" in line]
-    return {
+    elapsed_s, engines = time.time() - began, [line["started"] for line in lines if "started" in line]
+    meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
@@ -324,4 +316,11 @@ def _meta(plan: Plan, folder: Folder, lines: list[dict[str, Any]]) -> dict[str, 
         "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
         "engine_starts": len(engines),
         "engine": engines[-1] if engines else {},
+        "status": status,
+        "reasons": reasons,
+        "rows": len(rows),
+        "rows_by_status": counts,
+        "elapsed_s": elapsed_s,
     }
+    write_atomically(folder.path / "meta.yaml", to_yaml(meta))
+    return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)
