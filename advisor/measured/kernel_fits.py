@@ -202,15 +202,11 @@ def _raise_minima(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
     return out
 
 
-def _lower_maxima(counts: np.ndarray, amount: int) -> np.ndarray:
-    """Take `amount` units one by one from the currently largest entry, never below 0."""
-    top = int(counts.max())
-    return top - _raise_minima(top - counts, amount, top)
-
-
 def _changed(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
     """Entries with `amount` more or, below 0, fewer units in all, as even as can be."""
-    return _raise_minima(counts, amount, cap) if amount > 0 else _lower_maxima(counts, -amount) if amount else counts
+    if amount < 0:  # one by one from the largest entry, never below 0: the same upside down
+        return counts.max() - _raise_minima(counts.max() - counts, -amount, int(counts.max()))
+    return _raise_minima(counts, amount, cap) if amount else counts
 
 
 def sample_counts(
@@ -352,7 +348,6 @@ def fit_moe(
 ) -> MoeFit:
     """Alternate the linear fit, its coefficients at least `low`, and the correction curve. All times in seconds."""
     log_factor = np.zeros(len(measured))
-    knots, values = np.array([]), np.array([])
     nearest = np.abs(np.log(rows_per_expert)[:, None] - np.log(KNOTS)[None, :]).argmin(axis=1)
     # A knot with few rows would follow their noise; between its neighbours the curve is interpolated.
     filled = [i for i in range(len(KNOTS)) if (nearest == i).sum() >= MIN_ROWS_PER_KNOT]

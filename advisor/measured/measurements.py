@@ -145,8 +145,6 @@ class ProfilerPlan(_Facts):
     """Request that the profiler was given."""
 
     preset: str
-    hash: str
-    rounds: int = Field(ge=1)
     code_version: str
 
 
@@ -156,8 +154,6 @@ class SweepDevice(_Facts):
     backend: str
     name: str
     memory_bytes: float = Field(gt=0)
-    last_level_cache_bytes: float = Field(gt=0)
-    last_level_cache_known: bool
 
 
 class SweepMeta(_Facts):

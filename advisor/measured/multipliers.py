@@ -89,8 +89,8 @@ def _kernel_log_sd(setup: Setup, factor: str) -> float:
     """Of the kernels that a multiplier scales, the widest. Of links, over every number of ranks. [-]"""
     if factor == "communication":
         links = [cost.log_sd for name in LINK_RECORDS for cost in getattr(setup.costs, name).values()]
-        network = setup.costs.network
-        return max((*links, *(() if network is None else (network.log_sd,))), default=0.2)
+        links += [setup.costs.network.log_sd] if setup.costs.network else []
+        return max(links, default=0.2)
     records = [cost for one in KERNELS if one.factor == factor for cost in records_in_use(setup, one)]
     return max(cost.band_log_sd if isinstance(cost, MoeCost) else cost.log_sd for cost in records)
 

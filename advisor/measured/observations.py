@@ -67,7 +67,7 @@ class _LaboratoryFile(Frozen):
 
 def laboratory_of(title: str) -> str:
     """The laboratory that published a source. Raises AdvisorError where the file does not list its title."""
-    if name := _by_title().get(title):
+    if name := _listed()[0].get(title):
         return name
     raise AdvisorError(
         f"no laboratory is known for the source {title[:120]!r}; "
@@ -79,7 +79,7 @@ def laboratory_of_row(row: Mapping[str, Any]) -> str:
     """Laboratory of a row by its source_title, else its source_url. The title itself where neither is listed."""
     cells = (row.get(name) for name in SOURCE_COLUMNS)
     title, address = (cell if isinstance(cell, str) else "" for cell in cells)  # an empty cell may be NaN
-    return _by_title().get(title) or _at(place_of(address)) or title
+    return _listed()[0].get(title) or _at(place_of(address)) or title
 
 
 SOURCE_COLUMNS = ("source_title", "source_url")
@@ -114,8 +114,7 @@ def _at(place: str) -> str:
     domains = host.split(".")
     for i in range(len(domains)):
         for n in range(len(path), -1, -1):
-            laboratory = _by_address().get("/".join([".".join(domains[i:]), *path[:n]]))
-            if laboratory:
+            if laboratory := _listed()[1].get("/".join([".".join(domains[i:]), *path[:n]])):
                 return laboratory
     return ""
 
@@ -126,18 +125,11 @@ def set_apart(laboratory: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _listed() -> tuple[Laboratory, ...]:
-    return read_profile(LABORATORIES, _LaboratoryFile).laboratories
-
-
-@lru_cache(maxsize=1)
-def _by_title() -> dict[str, str]:
-    return {title: one.name for one in _listed() for title in one.titles}
-
-
-@lru_cache(maxsize=1)
-def _by_address() -> dict[str, str]:
-    return {address: one.name for one in _listed() for address in one.addresses}
+def _listed() -> tuple[dict[str, str], dict[str, str]]:
+    """Laboratories by title, and by address."""
+    listed = read_profile(LABORATORIES, _LaboratoryFile).laboratories
+    by_title = {title: one.name for one in listed for title in one.titles}
+    return by_title, {address: one.name for one in listed for address in one.addresses}
 
 
 TIME_NAMES = tuple(FACTORS)

@@ -154,7 +154,7 @@ def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
         numbers = np.array([reading.number(row) for row in rows], float)
         usable = numbers >= LEAST_NUMBER
-        if not usable.any() or usable.mean() < 0.5:
+        if usable.mean() < 0.5:
             continue
         for sign in (1.0, -1.0):
             left = off[usable] - sign * np.log(numbers[usable])

@@ -217,8 +217,7 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
     if not changes and n_draft <= setup.scenario.k_max:
         return setup
     k = max(n_draft, setup.scenario.k_max)
-    update = {"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}
-    other = load_setup(setup.scenario.model_copy(update=update))
+    other = load_setup(setup.scenario.model_copy(update={"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}))
     if not changes:
         return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
     growth = setup.costs.verified_growth
@@ -263,10 +262,11 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
         except AdvisorError as error:
             refused += [Refused(item.line, for_users(str(error))) for item in group]
             continue
-        points += [point for point in group_points if len(point.observations.line)]
-        refused += [
-            Refused(point.line, _MEASURES_NOTHING) for point in group_points if not len(point.observations.line)
-        ]
+        for point in group_points:
+            if len(point.observations.line):
+                points.append(point)
+            else:
+                refused.append(Refused(point.line, _MEASURES_NOTHING))
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 
@@ -310,9 +310,8 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
         left &= has
     rows = np.flatnonzero(left)
     sample = _evenly(len(rows), MAX_ASKED)
-    refused += _refused_as_one(
-        frame.index[np.delete(rows, sample)], f"not needed: an even sample of {MAX_ASKED:,} is read"
-    )
+    left_out = frame.index[np.delete(rows, sample)]
+    refused += _refused_as_one(left_out, f"not needed: an even sample of {MAX_ASKED:,} is read")
     return frame.iloc[rows[sample]], refused
 
 
@@ -423,7 +422,7 @@ def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _time_s(row: Mapping[str, Any], value: float | None) -> float:
-    metric, batch = str(row.get("metric", "")), number(row, "batch_size") or np.nan
+    metric, sequences = str(row.get("metric", "")), number(row, "batch_size") or np.nan
     if not value:
         return float("nan")
     if metric == "tpot_ms":
@@ -432,11 +431,10 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
         return value / (number(row, "output_tokens") or np.nan)
     if metric in _PER_SEQUENCE:
         return 1.0 / value
-    sequences = batch
     if metric in _PER_GPU:
-        sequences = batch / (number(row, "gpu_count") or np.nan)
+        sequences /= number(row, "gpu_count") or np.nan
     elif metric == "output_tok_per_s_per_rank":
-        sequences = batch if row.get("batch_kind") == "requests_per_rank" else np.nan
+        sequences = sequences if row.get("batch_kind") == "requests_per_rank" else np.nan
     elif metric not in _OF_ALL:
         return float("nan")
     if metric.startswith("total"):  # of which the generated tokens count

@@ -19,11 +19,11 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pandas as pd
@@ -54,7 +54,6 @@ PYTHON_VARIABLE = "MOE_ADVISOR_ENGINE_PYTHON"
 ASK_TIMEOUT_S = 120.0
 TAIL_BYTES = 64 * 1024
 TORCH_MISSING = "Measuring needs torch, which is not installed here; install torch 2.10 to 2.13 for your device."
-T = TypeVar("T")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 """Runs that this process started, by name: only a parent learns how its child ended."""
@@ -122,8 +121,7 @@ def engine_python() -> str:
 
 def devices() -> list[dict[str, Any]]:
     """Devices the profiler finds, by the fields of its Device, accelerators first. Raises AdvisorError."""
-    found: list[dict[str, Any]] = _ask(["--list-devices", "--json"])
-    return found
+    return list(_ask(["--list-devices", "--json"]))
 
 
 def label(device: dict[str, Any]) -> str:
@@ -136,8 +134,7 @@ def plan(preset: str, device: str) -> dict[str, Any]:
 
     Each block has name, op and estimate_s. Raises AdvisorError.
     """
-    found: dict[str, Any] = _ask(["--plan", "--json", "--preset", preset, "--device", device])
-    return found
+    return dict(_ask(["--plan", "--json", "--preset", preset, "--device", device]))
 
 
 def _command(options: list[str]) -> list[str]:
@@ -197,10 +194,9 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
         if resume:
             extra = extra or tuple(_facts(name).get("extra", ()))
         what = () if preset == ENGINE else ("--preset", preset, "--device", device, "--progress", "json")
-        options = [*what, "--output", str(folder), *extra]
         with folder.with_name(name + ".log").open("ab") as log:
             child = subprocess.Popen(
-                _command([*options, *(["--resume"] if resume else [])]),
+                _command([*what, "--output", str(folder), *extra, *(["--resume"] if resume else [])]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -236,8 +232,7 @@ def _note(name: str, facts: dict[str, Any]) -> None:
 
 
 def _facts(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((runs_folder() / f"{name}.json").read_text(encoding="utf-8"))
-    return content
+    return dict(json.loads((runs_folder() / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def _run(name: str) -> ProfilerRun:
@@ -248,14 +243,13 @@ def _run(name: str) -> ProfilerRun:
         facts["exit_code"] = code
         _note(name, facts)
     newest = facts["started"] >= max(_facts(file.stem)["started"] for file in runs_folder().glob("*.json"))
-    alive = facts.get("exit_code") is None and newest and _is_running()
     return ProfilerRun(
         name=name,
         folder=runs_folder() / name,
         preset=facts["preset"],
         device=facts["device"],
         pid=int(facts["pid"]),
-        alive=alive,
+        alive=facts.get("exit_code") is None and newest and _is_running(),
         exit_code=facts.get("exit_code"),
         cancelled=bool(facts.get("cancelled")),
     )
@@ -295,11 +289,8 @@ def progress(run: ProfilerRun) -> dict[str, Any] | None:
     """
     for line in reversed(_tail(run)):
         if line.startswith('{"progress"'):
-            try:
-                found: dict[str, Any] = json.loads(line)["progress"]
-            except ValueError:  # the line being written
-                continue
-            return found
+            with suppress(ValueError):  # the line being written
+                return dict(json.loads(line)["progress"])
     return None
 
 

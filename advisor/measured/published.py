@@ -15,9 +15,7 @@ from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
 
 FIRST_COLLECTION = "published_speedups"
-SECOND_COLLECTION = "published_speedups_2"
-THIRD_COLLECTION = "published_speedups_3"
-COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
+COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
 """Folders of measurements/ with one published speedup a row, in the same columns."""
 UNTIL_LAST = "until_last"
 """A batch that starts together, with answers of one length, and is timed until its last sequence has ended."""

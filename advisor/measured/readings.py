@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from os.path import commonprefix
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,6 @@ from advisor.measured.observations import NAMES, Observations, joined, log_predi
 from advisor.measured.points import Point, Reread, as_read, grown, repriced
 from advisor.physics.architecture import Moe
 from advisor.physics.hardware import hardware_ids, load_hardware
-from advisor.predict.setup import Setup
 from advisor.prediction import BAND_SIGMAS, Array
 
 FOLDS = 6
@@ -233,8 +234,7 @@ def _of_values(points: Sequence[Point]) -> Iterator[Reading]:
         inverse = np.where(time, 0.0, -2.0 * observed.log_measured)
         yield Reading("Is speedup the time with drafts over the time without?", values=_scaled(inverse))
     if time.any():
-        gpus = np.array([point.scenario.n_gpus for point in at], float)
-        yield from _of_times(observed, time, gpus)
+        yield from _of_times(observed, time, np.array([point.scenario.n_gpus for point in at], float))
     yield from _of_what_is_added(observed, time, length)
 
 
@@ -287,7 +287,7 @@ def _of_what_is_added(observed: Observations, time: NDArray[np.bool_], length: A
             upper[:, -1] += added_s * np.where(time, tokens, 1.0)
             lower[:, -1] += np.where(time, 0.0, added_s * tokens)
             question = f"Does the time of each {each} hold {added_s * 1e3:.2g} ms of something else (prefill, network)?"
-            yield Reading(question, values=_with_parts(upper, lower))
+            yield Reading(question, values=partial(replace, upper=upper, lower=lower))
 
 
 _DRAFTING = ("drafter", "draft_host")
@@ -299,11 +299,7 @@ def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[st
     kept = np.ones(observed.upper.shape[1])
     kept[[NAMES.index(name) for name in names]] = 0.0
     lower = np.where(time[:, None], observed.lower, observed.lower * kept)
-    return _with_parts(observed.upper * kept, lower)
-
-
-def _with_parts(upper: Array, lower: Array) -> Values:
-    return lambda observed: replace(observed, upper=upper, lower=lower)
+    return lambda given: replace(given, upper=observed.upper * kept, lower=lower)
 
 
 def _of_setup(point: Point) -> Iterator[Reading]:
@@ -313,11 +309,10 @@ def _of_setup(point: Point) -> Iterator[Reading]:
     def read(**changes: object) -> Reread:
         return Reread(scenario=tuple(changes.items()))
 
-    if scenario.n_gpus == scenario.tensor_parallel > 1:
-        half = scenario.n_gpus // 2
-        yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
     if scenario.n_gpus == scenario.tensor_parallel:
-        twice = 2 * scenario.n_gpus
+        half, twice = scenario.n_gpus // 2, 2 * scenario.n_gpus
+        if half:
+            yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
         yield Reading(f"Did {twice} GPUs serve, not {scenario.n_gpus}?", read(n_gpus=twice, tensor_parallel=twice))
     for factor, words in ((8.0, "longer"), (1 / 8.0, "shorter")):
         context = max(int(scenario.context_tokens * factor), 16)
@@ -330,14 +325,9 @@ def _of_siblings(point: Point) -> Iterator[Reading]:
     alike = [
         name for name in hardware_ids() if name != hardware.id and load_hardware(name).generation == hardware.generation
     ]
-    for name in sorted(alike, key=lambda name: -_common(name, hardware.id))[:MAX_SIBLINGS]:
-        changed = Reread(scenario=(("hardware_id", name),))
-        yield Reading(f"Did these runs use {name}, not {hardware.id}?", changed)
-
-
-def _common(one: str, other: str) -> int:
-    """Letters that two names begin with alike."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    alike.sort(key=lambda name: -len(commonprefix([name, hardware.id])))  # noqa: RUF071 - names, not paths
+    for name in alike[:MAX_SIBLINGS]:
+        yield Reading(f"Did these runs use {name}, not {hardware.id}?", Reread(scenario=(("hardware_id", name),)))
 
 
 TRIED_S = np.array([0.0, *np.geomspace(0.5e-6, 128e-6, 25)])
@@ -462,8 +452,4 @@ def _at(given: Observations, read: Observations, seconds: float) -> Observations
 
 def _with_time(points: Sequence[Point], seconds: float) -> list[Point]:
     """Rows as predicted with a further time per touched expert. [s]"""
-
-    def slower(setup: Setup) -> Setup:
-        return replace(setup, costs=setup.costs.with_expert_time(seconds))
-
-    return repriced(points, slower)
+    return repriced(points, lambda setup: replace(setup, costs=setup.costs.with_expert_time(seconds)))

@@ -142,10 +142,8 @@ def refit_chosen(
     if questions:
         return result  # asked already
     # Where the shipped constants serve, nothing is written: no other reading is asked about.
-    fitted, prior = (
-        [point for point in points if point.line not in {one.line for one in result.outliers}],
-        multiplier_prior(points),
-    )
+    aside = {one.line for one in result.outliers}
+    fitted, prior = [point for point in points if point.line not in aside], multiplier_prior(points)
     found = rivals(fitted, prior, ask=ask and not serves)
     if found and found[0].growth:
         return _refit(points, (), repeats, tuple(refused), found[0])
@@ -168,7 +166,9 @@ def _refit(
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
     before = log_predicted(joined(point.observations for point in given), np.zeros(len(NAMES)))
-    rows = _rows(points, observed, before, posterior, _held_out(observed, prior, used), used)
+    lines = np.unique(observed.line[used])
+    part = np.where(used, np.searchsorted(lines, observed.line) % min(len(lines), MAX_FOLDS), -1)
+    rows = _rows(points, observed, before, posterior, log_left_out(observed, prior, part), used)
     parameters = _parameters(points[0].setup, posterior, prior, observed)
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
@@ -215,8 +215,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
     index = {item.name: number for number, item in enumerate(result.parameters)}
-    joint = [index.get(one.factor) for one in JOINT]
-    pairs = [(joint[one], joint[other]) for one, other in JOINT_PAIRS]
+    pairs = [(index.get(JOINT[one].factor), index.get(JOINT[other].factor)) for one, other in JOINT_PAIRS]
     correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
     return Adjustment(
         hardware_id=result.hardware_id,
@@ -259,13 +258,12 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
         if len(cell) > 1
     ]
     scatter = float(np.sqrt(np.mean(np.concatenate(spread) ** 2)))
-    return [_mean_of(cell) for cell in cells.values()], Repeats(len(points), len(cells), scatter)
+    means = [_mean_of(cell) if len(cell) > 1 else cell[0] for cell in cells.values()]
+    return means, Repeats(len(points), len(cells), scatter)
 
 
 def _mean_of(cell: Sequence[Point]) -> Point:
     """Runs of one setting as the first of them, with the geometric mean of what they measured."""
-    if len(cell) == 1:
-        return cell[0]
     every = [point.observations for point in cell]
     mean = {name: np.mean([getattr(one, name) for one in every], axis=0) for name in ("upper", "lower", "shift")}
     measured = np.exp(np.mean([one.log_measured for one in every], axis=0))
@@ -319,9 +317,8 @@ def _ran_text(point: Point) -> str:
 def _too_few(
     n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> str:
-    requested = " with ".join(name for name in (hardware_id, engine) if name)
-    of = f" for {requested}" if requested else ""
-    text = f"{counted(n, 'row')} can be used{of}; a refit needs at least {MIN_POINTS}"
+    requested = " with ".join(filter(None, (hardware_id, engine)))
+    text = f"{counted(n, 'row')} can be used{requested and f' for {requested}'}; a refit needs at least {MIN_POINTS}"
     if refused:
         reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
         text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
@@ -349,13 +346,6 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
         )
         posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
     return posterior, aside
-
-
-def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
-    """Log prediction of each observation by a refit that did not see its row, NaN of those set aside."""
-    lines = np.unique(observed.line[used])
-    part = np.where(used, np.searchsorted(lines, observed.line) % min(len(lines), MAX_FOLDS), -1)
-    return log_left_out(observed, prior, part)
 
 
 def drafter_of(point: Point) -> str:
@@ -405,7 +395,6 @@ def _parameters(
             continue
         before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
         factor = carried(float(np.exp(posterior.theta[i])))
-        at_bound = bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999)
         out.append(
             RefitParameter(
                 name=name,
@@ -416,7 +405,7 @@ def _parameters(
                 factor=factor,
                 log_stderr=float(sds[i]),
                 prior_log_sd=prior,
-                at_bound=at_bound,
+                at_bound=bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999),
                 identified=bool(present[i] and sds[i] <= UNIDENTIFIED * prior),
             )
         )
@@ -446,10 +435,10 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
 class BeforeAfter:
     """Curves over batches [nB] of one quantity: speedup [-], or seconds of tpot_s or step_time_s."""
 
-    quantity: str
     model_id: str
     drafter: str
     n_draft: int
+    quantity: str
     batches: Array
     before: Array
     after: Array
@@ -478,8 +467,8 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
 
     They take the first such point's placement and context, and the median accepted length.
     """
-    model_id, drafter, n_draft, quantity = group
-    alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == (model_id, drafter, n_draft)]
+    n_draft, quantity = group[2:]
+    alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == group[:3]]
     length = float(np.median([point.accepted_length for point in alike]))
     setup = alike[0].setup
     if n_draft:
@@ -495,7 +484,7 @@ def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str
 
     rows : `batch_size`, `measured`, `line` and `used`; without `before` and `after` they get the curves' own.
     """
-    model_id, drafter, n_draft, quantity = group
+    _, _, n_draft, quantity = group
     batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"].astype(float)])
     batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
     before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
@@ -505,10 +494,7 @@ def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str
         rows = rows.assign(before=_values(before, quantity)[at], after=value[at])
     banded = quantity == "speedup"
     return BeforeAfter(
-        quantity=quantity,
-        model_id=model_id,
-        drafter=drafter,
-        n_draft=n_draft,
+        *group,
         batches=batches,
         before=_values(before, quantity),
         after=value,

@@ -344,7 +344,7 @@ class RefitResult:
                 f"{label} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean, most of all "
                 f"{'; '.join(self._furthest)}: measure these again, and batches between them."
             )
-        elif not self.own_errors.better:
+        elif self.own_errors.no_better:
             label = self.own_errors.no_better.capitalize()
             reasons.append(
                 f"{label} left out of the fit are predicted no better than by the shipped constants: "
@@ -355,8 +355,8 @@ class RefitResult:
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more than an engine explains: "
                 "are batch, K, placement, model and unit those of the run?"
             )
-        if self.at_bound:
-            reasons.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
+        if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
+            reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
         return tuple(reasons)
 
     @property
@@ -367,23 +367,44 @@ class RefitResult:
         cells = zip(rows["batch_size"], rows["n_draft"], rows["off"], strict=True)
         return [f"batch {batch:g} at K = {k}, {off:.0%} off" for batch, k, off in cells]
 
-    def _meanings(self, names: tuple[str, ...]) -> str:
-        return ", ".join(item.meaning for item in self.parameters if item.name in names)
-
     @property
     def sentence(self) -> str:
         """Summary of the refit: changes, points, those set aside, and whether it predicts unseen ones better."""
-        return _sentence(self)
+        learnt = self.learnt
+        moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
+        text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
+        what = "speedups" if self.refused and self.rows["quantity"].eq("speedup").all() else "points"
+        of = f" of {self.n_points + sum(one.rows for one in self.refused)} rows, on" if self.refused else " of"
+        text += f": {self.n_points} {what}{of} {self.hardware_id} with {self.engine_class}"
+        if self.outliers:
+            first = self.outliers[0]
+            plural = "s" if len(self.outliers) > 1 else ""
+            text += f", {len(self.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
+        else:
+            text += ", none set aside"
+        errors = self.own_errors
+        verdict = "better on average"
+        if errors.far_off:
+            state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
+            verdict = f"{state}: keep the shipped constants and check batch, unit and length of {self._furthest[0]}"
+        elif errors.no_better:
+            state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
+            verdict = f"{state}: keep the shipped constants"
+        text += (
+            f". Predictions of these points change by {self.moved:.1%} in the median; all {errors.after.n} values, "
+            f"each left out of the fit in turn, are predicted {verdict} ({errors.text})."
+        )
+        if (factor := self.length_factor) is None:
+            return text
+        return (
+            f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
+            "points. If your file's lengths were counted in these very runs, say so: they are then held."
+        )
 
     @property
     def at_bound(self) -> tuple[str, ...]:
         """Names of multipliers that ended at their bound."""
         return tuple(item.name for item in self.parameters if item.at_bound)
-
-    @property
-    def unidentified(self) -> tuple[str, ...]:
-        """Names of multipliers that the data do not determine."""
-        return tuple(item.name for item in self.parameters if not item.identified)
 
     @property
     def learnt(self) -> list[RefitParameter]:
@@ -397,39 +418,6 @@ class RefitResult:
         return next((item.factor for item in self.learnt if item.name == "accepted_length"), None)
 
 
-def _sentence(result: RefitResult) -> str:
-    learnt = result.learnt
-    moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
-    text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-    what = "speedups" if result.refused and result.rows["quantity"].eq("speedup").all() else "points"
-    of = f" of {result.n_points + sum(one.rows for one in result.refused)} rows, on" if result.refused else " of"
-    text += f": {result.n_points} {what}{of} {result.hardware_id} with {result.engine_class}"
-    if result.outliers:
-        first = result.outliers[0]
-        plural = "s" if len(result.outliers) > 1 else ""
-        text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
-    else:
-        text += ", none set aside"
-    errors = result.own_errors
-    verdict = "better on average"
-    if errors.far_off:
-        state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
-        verdict = f"{state}: keep the shipped constants and check batch, unit and length of {result._furthest[0]}"
-    elif errors.no_better:
-        state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
-        verdict = f"{state}: keep the shipped constants"
-    text += (
-        f". Predictions of these points change by {result.moved:.1%} in the median; all {errors.after.n} values, each "
-        f"left out of the fit in turn, are predicted {verdict} ({errors.text})."
-    )
-    if (factor := result.length_factor) is None:
-        return text
-    return (
-        f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
-        "points. If your file's lengths were counted in these very runs, say so: they are then held."
-    )
-
-
 def notes(result: RefitResult) -> list[str]:
     """Remarks on the data of a refit: constants they cannot determine, K they hold.
 
@@ -438,11 +426,9 @@ def notes(result: RefitResult) -> list[str]:
     sentences = [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
     if result.few_layers:
         sentences.append(f"Rows lie on the {' and the '.join(result.few_layers)}: no whole model was timed.")
-    if result.unidentified:
-        names = result._meanings(result.unidentified)
+    if names := ", ".join(item.meaning for item in result.parameters if not item.identified):
         sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
-    held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
-    if held:
+    if held := sorted({int(k) for k in result.rows["n_draft"] if k > 0}):
         listed = ", ".join(map(str, held))
         sentences.append(
             f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."

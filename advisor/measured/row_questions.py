@@ -48,7 +48,7 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "fp8_nvfp4_experts": {"weight_dtype": "fp8_block", "expert_dtype": "nvfp4"},
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
-_NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
+_NAMED_IN_NOTES = ("p-eagle", "dspark", "dflash", "suffix")
 PREFILL_METRICS = {
     *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
     *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),
@@ -121,10 +121,9 @@ def question_of(
         raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
     acceptance, origin, task = _acceptance(cells, drafter, n_draft, other_models)
-    filled += _unknown_task(cells)
     lengths, rounded = _lengths(cells)
     engine = engine_called(cells.get("engine", ""), forks=True)
-    filled += [*rounded, *_assumed(cells, share)]
+    filled += [*_unknown_task(cells), *rounded, *_assumed(cells, share)]
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         hardware_json=cells.get("hardware_json") or None,
@@ -178,7 +177,10 @@ _KERNELS = {one.key for one in COMPONENTS if one.factor in ("routed", "attention
 
 
 def _named_model(cells: dict[str, str]) -> str:
-    """Name of the row's model for a scenario; the cell then holds the id whose releases and lengths count."""
+    """Name of the row's model for a scenario; the cell then holds the id whose releases and lengths count.
+
+    The weight format is what the name says where no cell does.
+    """
     name = cells.get("model_id", "")
     if config := cells.get("model_config_json"):
         name = name or UNNAMED_MODEL
@@ -186,7 +188,10 @@ def _named_model(cells: dict[str, str]) -> str:
         return name
     if name:
         check_named("model_id", name)
-        _resolve_model(cells)
+        match = None if name in model_ids() else resolve_model_name(name)
+        if match is not None:
+            cells["model_id"] = match.model_id
+            cells["weight_dtype"] = cells.get("weight_dtype") or match.weight_format or ""
     return cells.get("model_id", "")
 
 
@@ -215,8 +220,7 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
         check_named("hardware_id", hardware)
-        matched = hardware_meant(hardware)
-        cells["hardware_id"] = _SAME_CHIP.get(hardware) or matched or hardware
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or hardware_meant(hardware) or hardware
     return cells, filled
 
 
@@ -262,16 +266,6 @@ def check_tokens_in_step(counted: float | None, meant: float) -> None:
         raise AdvisorError(f"the engine counted {counted:g} tokens in a step; batch_size x (K + 1) says {meant:g}")
 
 
-def _resolve_model(cells: dict[str, str]) -> None:
-    """The model by our id, and the weight format that its name says where no cell does."""
-    match = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
-    if match is None:
-        return
-    cells["model_id"] = match.model_id
-    if match.weight_format and not cells.get("weight_dtype"):
-        cells["weight_dtype"] = match.weight_format
-
-
 def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -295,9 +289,9 @@ def _needed(cells: Mapping[str, str], name: str) -> str:
 def _whole(cells: Mapping[str, str], name: str) -> int:
     value = _number(cells, name)
     if value != math.floor(value) or value < 1:
-        baseline = name == "draft_tokens_k" and value == 0
-        reason = "a row of K = 0 is a baseline" if baseline else f"{name}={cells[name]!r} is not a whole number >= 1"
-        raise AdvisorError(reason)
+        if name == "draft_tokens_k" and value == 0:
+            raise AdvisorError("a row of K = 0 is a baseline")
+        raise AdvisorError(f"{name}={cells[name]!r} is not a whole number >= 1")
     return int(value)
 
 
@@ -417,15 +411,12 @@ _PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
 def _drafter(cells: Mapping[str, str]) -> str:
     name = _needed(cells, "drafter").lower().replace("_", "-")
     notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
-    if name in ("other", "ngram"):
-        for keyword, drafter in _NAMED_IN_NOTES.items():
-            if keyword in notes:
-                return drafter
+    if name in ("other", "ngram") and (named := [drafter for drafter in _NAMED_IN_NOTES if drafter in notes]):
+        return named[0]
     if name == "other":
         raise AdvisorError("the drafter is not one that is modelled (drafter=other, none named in the notes)")
-    return {"draft-model": "draft_model", "random": "ngram"}.get(
-        name, name
-    )  # random tokens: no draft model runs either
+    # Random tokens: no draft model runs either.
+    return {"draft-model": "draft_model", "random": "ngram"}.get(name, name)
 
 
 def engine_class(cells: Mapping[str, str], engine: str) -> str:
@@ -470,12 +461,9 @@ def _acceptance(
     stated = cells.get("accepted_length")
     if stated:
         same_run = says(cells.get("accepted_length_same_run"), YES)
-        nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
-        return (
-            nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}",
-            "same_run" if same_run else "borrowed",
-            None,
-        )
+        nothing = stated in ("1", "1.0")  # one emitted token a round: no draft was accepted
+        length = ",".join(["0"] * n_draft) if nothing else f"{stated}@{n_draft}"
+        return length, "same_run" if same_run else "borrowed", None
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
     if not curves and other_models and (usual := usual_length(drafter, n_draft)):
         return usual, "other_model", None
@@ -574,9 +562,8 @@ def _cache(cells: Mapping[str, str]) -> dict[str, str]:
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
     """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
     structure = cells.get("draft_structure", "")
-    match = re.search(r"verify=([0-9]+)", structure)
-    if match:
-        return int(match.group(1)) if int(match.group(1)) != n_draft + 1 else None
+    if match := re.search(r"verify=([0-9]+)", structure):
+        return int(match[1]) if int(match[1]) != n_draft + 1 else None
     if structure.startswith("tree"):
         raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
     return None

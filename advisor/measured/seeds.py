@@ -57,11 +57,11 @@ class Figure(Frozen):
     @property
     def accepted(self) -> tuple[float, float]:
         """Least and largest value of ours that hold."""
-        low, high = self.between or (self.value, self.value)
-        if low is None or high is None:  # a direction
-            return (-math.inf if self.at_least is None else self.at_least), (
-                math.inf if self.at_most is None else self.at_most
-            )
+        if self.at_least is not None:
+            return self.at_least, math.inf
+        if self.at_most is not None:
+            return -math.inf, self.at_most
+        low, high = self.between or (self.value or 0.0, self.value or 0.0)
         return low / (1.0 + TOLERANCE), high * (1.0 + TOLERANCE)
 
     def holds(self, ours: float) -> bool:
@@ -191,14 +191,10 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
             f"{inside} of {len(figures)} published inside",
             judged.state,
         )
-    values_text = [
-        f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"
-        for figure, one in zip(figures, ours, strict=True)
-    ]
-    bands = [
-        "-" if one.low is None or one.high is None else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
-        for figure, one in zip(figures, ours, strict=True)
-    ]
-    none = all(band == "-" for band in bands)
+    values_text, bands = [], []
+    for figure, one in zip(figures, ours, strict=True):
+        values_text.append(f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}")
+        band = "-" if one.low is None or one.high is None else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+        bands.append(band)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)
-    return published, "; ".join(values_text), "" if none else "; ".join(bands), judged.state
+    return published, "; ".join(values_text), "; ".join(bands) if {*bands} != {"-"} else "", judged.state

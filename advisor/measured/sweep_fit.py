@@ -117,6 +117,9 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
     device = "local-" + re.sub(r"[^a-z0-9]+", "-", sweep.name.lower()).strip("-")
     names = (device, ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
     identity = dict(zip(IDENTITY, names, strict=True))
+    absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in separable]
+    said = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
+    said += [f"not told apart by this sweep, left at 0: {', '.join(absent)}"] if absent else []
     record = FitRecord(
         id=record_id("moe", identity),
         op="moe",
@@ -131,7 +134,7 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
         success=bool(coefficients.any()),
-        message=_message(sweep, separable),
+        message="; ".join(said),
     )
     return SweepFit(record, ratios)
 
@@ -207,11 +210,3 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
         if np.linalg.norm(remaining) > SEPARABLE * np.linalg.norm(relative[:, i]):
             kept.append(i)
     return sorted(kept)
-
-
-def _message(sweep: ProfilerSweep, separable: list[int]) -> str:
-    absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in separable]
-    parts = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
-    if absent:
-        parts.append(f"not told apart by this sweep, left at 0: {', '.join(absent)}")
-    return "; ".join(parts)

@@ -72,13 +72,10 @@ class MoesdFit:
     """Ten parameters in the order of NAMES, and how well they do."""
 
     parameters: Array
-    floors: Floors
     rms: float
     """Root mean square error of the speedups fitted. [-]"""
     at_bound: tuple[str, ...]
     n_points: int
-    success: bool
-    message: str
 
 
 def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: float) -> Array:
@@ -150,23 +147,18 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
     off = measured * np.expm1(error(best.x))
     return MoesdFit(
         parameters=_from_unit(best.x, low, high),
-        floors=floors,
         rms=float(np.sqrt(np.mean(off**2))),
         at_bound=tuple(name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3),
         n_points=len(measured),
-        success=bool(best.success),
-        message=str(best.message),
     )
 
 
 def _bounds(floors: Floors) -> tuple[Array, Array]:
     """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of weights is ample."""
-    max_s = 10.0 * (floors.target_s + floors.expert_s)
     target, expert, draft, reject = floors.target_s, floors.expert_s, floors.draft_s, floors.reject_max_s
-    low = [target, 0.0, expert, 0.0, draft, 0.0, 0.0, 0.0, 0.2, 1.0]
-    over = _FLOOR_FACTOR
+    max_s, over = 10.0 * (target + expert), _FLOOR_FACTOR
     high = [over * target, max_s, over * expert, max_s, over * draft, 10.0 * draft, reject, reject, 1.0, 2.0]
-    return np.array(low), np.array(high)
+    return np.array([target, 0.0, expert, 0.0, draft, 0.0, 0.0, 0.0, 0.2, 1.0]), np.array(high)
 
 
 _SQUARED = np.array([name in ("k1_s", "k3_s", "draft_k_s", "reject_k_s", "growth") for name in NAMES])
@@ -183,7 +175,8 @@ ASSUMED_REJECT_S = 0.5e-3
 
 def floors_of(setup: Setup, moe: Moe) -> Floors:
     """Least times by reading weights, for one instance of the setup's placement. `moe`: of its model."""
-    rate = effective_bandwidth(setup.hardware, "bf16").value * setup.placement.gpus
+    bandwidth = effective_bandwidth(setup.hardware, "bf16").value
+    rate = bandwidth * setup.placement.gpus
     width = BYTES_PER_WEIGHT[setup.architecture.dtypes.routed]
     expert = moe.count * moe.matrices * moe.expert_input_width * moe.expert_width * width
     remaining = max(weight_bytes(setup.architecture) - expert * moe.n_experts, expert)
@@ -193,9 +186,7 @@ def floors_of(setup: Setup, moe: Moe) -> Floors:
         expert_s=expert / rate,
         draft_s=max(draft, expert) / rate,
         reject_max_s=ASSUMED_REJECT_S,
-        ridge_tokens=float(
-            laws.ridge(effective_flops(setup.hardware, "bf16").value, effective_bandwidth(setup.hardware, "bf16").value)
-        ),
+        ridge_tokens=float(laws.ridge(effective_flops(setup.hardware, "bf16").value, bandwidth)),
     )
 
 
@@ -272,11 +263,10 @@ def predict_rows(
     filled = dict(assume or {})
     if unknown := [name for name in filled if name not in {*frame.columns, *POINT_COLUMNS["points"]}]:
         raise AdvisorError(f"--set {unknown[0]}=...: no column of a measured point has that name (docs/formats.md)")
-    missing = [name for name in NEEDED_COLUMNS if name not in {*frame.columns, *filled}]
-    if missing:
-        expected = "expected the header of measurements/published_speedups"
-        raise AdvisorError(f"{_unread_text(refused or {})}the file lacks the columns {', '.join(missing)}; {expected}")
     unread = refused or {}
+    if missing := [name for name in NEEDED_COLUMNS if name not in {*frame.columns, *filled}]:
+        expected = "expected the header of measurements/published_speedups"
+        raise AdvisorError(f"{_unread_text(unread)}the file lacks the columns {', '.join(missing)}; {expected}")
     answers: list[Any] = []
     for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
         if on_progress is not None:
@@ -447,9 +437,9 @@ def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer than LEAST_KEPT."""
     records = chances_kept(judged)
     matching = records[(records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))]
-    if matching.empty or matching.iloc[0]["n"] < LEAST_KEPT:
+    one = None if matching.empty else matching.iloc[0]
+    if one is None or one["n"] < LEAST_KEPT:
         return ""
-    one = matching.iloc[0]
     return (
         f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had "
         f"not seen its laboratory, {one['happened']:.0%} gained."

@@ -19,10 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from advisor.profiling.device import Options, ProfilingError, StopOnSignal, own_path, pick_device
-from advisor.profiling.plan import Plan
+from advisor.profiling.device import Options, ProfilingError, StopOnSignal, detect_devices, own_path, pick_device
+from advisor.profiling.plan import PROMISE_S, Plan, make_plan
 from advisor.profiling.results import write_atomically
-from advisor.profiling.runner import Progress
+from advisor.profiling.runner import Progress, run
 
 DEVICE_LOST = 75
 """Exit status of a worker whose device stopped answering: a new process may resume. (sysexits: EX_TEMPFAIL)"""
@@ -164,12 +164,8 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
     if measuring and options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
     if measuring and not options.worker and options.device != "cpu":
-        from advisor.profiling.plan import PROMISE_S
-
         budget_s = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
         return supervise(arguments, options.out, budget_s)
-    from advisor.profiling.plan import make_plan
-
     plan = make_plan(options.preset, pick_device(options.device), only=options.only, seed=options.seed)
     if options.plan:
         print(json.dumps(_plan_facts(plan)) if options.json else plan.describe())
@@ -178,8 +174,6 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
 
 
 def _list_devices(options: argparse.Namespace) -> int:
-    from advisor.profiling.device import detect_devices
-
     devices = detect_devices()
     if options.json:
         print(json.dumps([asdict(device) for device in devices]))
@@ -207,20 +201,16 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
 
 
 def _measure(options: argparse.Namespace, plan: Plan) -> int:
-    from advisor.profiling.runner import run
-
     form = "json" if options.json and options.progress == "text" else options.progress
     if form == "text":
         print(plan.describe(), flush=True)
     elif form == "json":
         print(json.dumps({"plan": _plan_facts(plan)}), file=sys.stderr if options.json else sys.stdout, flush=True)
-    stop = StopOnSignal()
-    show = _Printer(form, to_stderr=options.json)
     outcome = run(
         plan,
         options.out,
-        show,
-        stop,
+        _Printer(form, to_stderr=options.json),
+        StopOnSignal(),
         resume=options.resume,
         time_budget_s=options.time_budget_s,
         after_crash=options.after_crash,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import importlib.metadata
 import os
 import platform
 import re
@@ -122,13 +123,9 @@ def detect_devices() -> list[Device]:
         import torch
     except ImportError:
         return []
-    devices = []
-    if torch.cuda.is_available():
-        backend = "rocm" if getattr(torch.version, "hip", None) else "cuda"
-        for index in range(torch.cuda.device_count()):
-            devices.append(_accelerator(torch, backend, index))
-    devices.append(_cpu(torch))
-    return devices
+    backend = "rocm" if getattr(torch.version, "hip", None) else "cuda"
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [*(_accelerator(torch, backend, index) for index in range(count)), _cpu(torch)]
 
 
 def _accelerator(torch: Any, backend: str, index: int) -> Device:
@@ -246,11 +243,9 @@ def driver_facts(device: Device) -> dict[str, Any]:
 
 
 def _version(module: str) -> str | None:
-    from importlib import metadata
-
     try:
-        return metadata.version(module)
-    except metadata.PackageNotFoundError:
+        return importlib.metadata.version(module)
+    except importlib.metadata.PackageNotFoundError:
         return None
 
 

@@ -356,16 +356,14 @@ def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     kernels = attention_kernels(
         context, power_of_two=not sweep.latent and sweep.dim & (sweep.dim - 1) == 0, latent=sweep.latent
     )
-    rows: list[dict[str, Any]] = []
     common = {"block": block.name, "op": block.op, "dtype": block.params["dtype"]}
-    rows += [failed_row(common | {"kernel": n}, "unavailable", k) for n, k in kernels.items() if isinstance(k, str)]
+    rows = [failed_row(common | {"kernel": n}, "unavailable", k) for n, k in kernels.items() if isinstance(k, str)]
     working = {name: kernel for name, kernel in kernels.items() if not isinstance(kernel, str)}
     groups: dict[tuple[int, int], list[list[int]]] = {}
     for point in block.params["points"]:
         groups.setdefault((point[0], point[2]), []).append(point)
     for points in groups.values():  # one batch and context at a time: its caches fit, then go
-        fastest = [_fastest(sweep, point, working, rows) for point in points]
-        cases = [case for case in fastest if case is not None]
+        cases = [case for point in points if (case := _fastest(sweep, point, working, rows)) is not None]
         rows += measured_rows(cases, context)
     return rows
 

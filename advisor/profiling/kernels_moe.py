@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -276,23 +275,10 @@ def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None,
     return (out[0] if isinstance(out, tuple) else out)[:count]
 
 
-def _triton(tile: Any) -> Kernel:
+def _triton(tile: tuple[int, int, int, int]) -> Kernel:
     from advisor.profiling.kernels_triton import fused_moe
 
-    def call(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-        return fused_moe(x, layer.w13, layer.w2, choice.ids32, choice.gates, tile)
-
-    return call
-
-
-def _vllm() -> Kernel:
-    from vllm.model_executor.layers.fused_moe import fused_experts
-
-    def call(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-        weights = choice.gates.float()
-        return fused_experts(x, layer.w13, layer.w2, weights, choice.ids32)
-
-    return call
+    return lambda x, layer, choice: fused_moe(x, layer.w13, layer.w2, choice.ids32, choice.gates, tile)
 
 
 def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Kernel | str]:
@@ -329,7 +315,11 @@ def _accelerator_kernels() -> dict[str, Kernel | str]:
     except Exception as error:
         kernels["triton_fused"] = f"{type(error).__name__}: {error}"
     try:
-        kernels["vllm_fused"] = _vllm()
+        from vllm.model_executor.layers.fused_moe import fused_experts
+
+        kernels["vllm_fused"] = lambda x, layer, choice: fused_experts(
+            x, layer.w13, layer.w2, choice.gates.float(), choice.ids32
+        )
     except Exception as error:
         kernels["vllm_fused"] = f"{type(error).__name__}: {error}"
     return kernels

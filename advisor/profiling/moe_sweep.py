@@ -121,8 +121,19 @@ class MoeSweep:
         run: Callable[[MoeLayer, Choice], Any],
         wanted: bool = True,
     ) -> Case:
-        """The case of a call on all layers, in one graph where it can be captured, else on one layer after another."""
-        prepare, turn = self._redraw(point, choices)
+        """The case of a call on all layers, each with fresh routing before it, whose touched experts are counted.
+
+        On an accelerator all layers run in one graph, where it can be captured; on a CPU one after the other.
+        """
+        together, turn = self.context.accelerator, [0]
+
+        def prepare(rng: np.random.Generator) -> float:
+            turn[0] = (turn[0] + 1) % len(self.layers)
+            fresh = choices if together else [choices[turn[0]]]
+            draws = [self.draw(point, rng) for _ in fresh]
+            for choice, ids in zip(fresh, draws, strict=True):
+                choice.fill(ids)
+            return float(np.mean([touched(ids) for ids in draws]))
 
         def one() -> None:
             run(self.layers[turn[0]], choices[turn[0]])
@@ -132,31 +143,8 @@ class MoeSweep:
                 run(layer, choice)
 
         prepare(self.context.rng)
-        together = self.context.accelerator
         call, mode, reason = capture(every if together else one, self.context, wanted=wanted)
         return Case(columns | {"mode": mode}, call, prepare, len(self.layers) if together else 1, notes=[reason])
-
-    def _redraw(
-        self, point: list[Any], choices: list[Choice]
-    ) -> tuple[Callable[[np.random.Generator], float], list[int]]:
-        """(what draws fresh routing before a call and counts touched experts, number of the layer that is next).
-
-        On an accelerator all layers run in one graph, each with its own routing; on a CPU one after the other.
-        """
-        turn = [0]
-
-        def prepare(rng: np.random.Generator) -> float:
-            if self.context.accelerator:
-                draws = [self.draw(point, rng) for _ in choices]
-                for choice, ids in zip(choices, draws, strict=True):
-                    choice.fill(ids)
-                return float(np.mean([touched(ids) for ids in draws]))
-            turn[0] = (turn[0] + 1) % len(self.layers)
-            ids = self.draw(point, rng)
-            choices[turn[0]].fill(ids)
-            return float(touched(ids))
-
-        return prepare, turn
 
     def alignment_case(self, point: list[Any], name: str, alignment: Alignment) -> Case:
         """The alignment of a kernel alone, once for each layer of the layer's own case. Checked on fresh routing."""
@@ -295,8 +283,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
     """A case for each part of one shape. They share a session, hence routing and caches."""
     session = stage.model.session(batch, n_queries, stage.block.params["context"], stage.n_layers)
-    error = stage.check_chosen(session)
-    error = max(error, _head_error(stage, session))
+    error = max(stage.check_chosen(session), _head_error(stage, session))
     cases = []
     for part, call in _parts(stage, session).items():
         run, mode, reason = stage.capture(call)

@@ -7,6 +7,7 @@ meta.yaml records estimate and elapsed time of every block, and the memory that 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -195,8 +196,8 @@ def _smoke() -> list[Spec]:
         ("moe-fp8-smoke", "moe_layer", fp8),
         ("verify-parts", "verify_parts", SMOKE_MODEL | _parts([1, 4], [1, 2], 1, 64)),
         ("gemm", "gemm", {"sizes": [[64, 64]], "tokens": [1, 8], "dtypes": ["float32"]}),
-        ("attention-gqa", "attention_decode", _gqa(4, 2, 16, "float32", [1, 2], [1, 3], [64])),
-        ("attention-mla", "mla_decode", _mla(2, 32, 8, "float32", [1], [1, 3], [64])),
+        _attention("gqa", [4, 2, 16], "float32", [1, 2], [1, 3], [64]),
+        _attention("mla", [2, 32, 8], "float32", [1], [1, 3], [64]),
         ("lm-head", "lm_head", {"hidden_size": 64, "vocab_size": 256, "tokens": [1, 4], "dtype": "float32"}),
         ("steps", "decode_step", SMOKE_MODEL | steps),
     ]
@@ -208,20 +209,15 @@ def _parts(tokens: list[int], queries: list[int], n_layers: int, context: int) -
     return sizes | {"samplers": ["greedy", "random", "top_p"], "routing": CORRELATED}
 
 
-def _gqa(
-    heads: int, kv: int, dim: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
-) -> dict[str, Any]:
-    return {"n_heads": heads, "n_kv_heads": kv, "head_dim": dim} | _caches(dtype, batches, queries, contexts)
+def _attention(kind: str, sizes: list[int], dtype: str, *points: list[int]) -> Spec:
+    """Attention over `points`, batches x queries x contexts. Sizes: heads, KV heads and head, or latent and rope."""
+    op, *widths = _KINDS[kind]
+    params = dict(zip(("n_heads", *widths), sizes, strict=True)) | {"dtype": dtype}
+    return f"attention-{kind}", op, params | {"points": [list(point) for point in itertools.product(*points)]}
 
 
-def _mla(
-    heads: int, latent: int, rope: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
-) -> dict[str, Any]:
-    return {"n_heads": heads, "latent_width": latent, "rope_width": rope} | _caches(dtype, batches, queries, contexts)
-
-
-def _caches(dtype: str, batches: list[int], queries: list[int], contexts: list[int]) -> dict[str, Any]:
-    return {"dtype": dtype, "points": [[b, q, c] for b in batches for q in queries for c in contexts]}
+_KINDS = {"gqa": ("attention_decode", "n_kv_heads", "head_dim"), "mla": ("mla_decode", "latent_width", "rope_width")}
+"""Kinds of attention: op, and what sizes they have beside the heads."""
 
 
 def _cpu_layers(
@@ -257,8 +253,8 @@ def _cpu(preset: str) -> list[Spec]:
         ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
         ("moe-fp8-n32", "moe_layer", _cpu_layers(32, fp8, dtype="float8_e4m3fn")),
         ("steps", "decode_step", CPU_MODEL | steps),
-        ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
-        ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
+        _attention("gqa", [16, 4, 64], "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048]),
+        _attention("mla", [8, 256, 32], "bfloat16", [1, 4], [1, 4], [2048]),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
     ]
@@ -285,8 +281,8 @@ def _accelerator(preset: str) -> list[Spec]:
     queries = [1, 2, 3, 4, 6, 8] if deep else [1, 2, 4]
     steps = {"n_layers": [4, 8], "batches": batches, "queries": queries, "context": 1024, "routing": CORRELATED}
     contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
-    gqa = _gqa(32, 4, 128, "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
-    mla = _mla(128, 512, 64, "bfloat16", [1, 8, 32] if deep else [1, 32], [1, 2, 4], contexts)
+    gqa = _attention("gqa", [32, 4, 128], "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
+    mla = _attention("mla", [128, 512, 64], "bfloat16", [1, 8, 32] if deep else [1, 32], [1, 2, 4], contexts)
     fp8 = QWEN3_30B | {
         "dtype": "float8_e4m3fn",
         "layers": 4,
@@ -304,9 +300,9 @@ def _accelerator(preset: str) -> list[Spec]:
         ("steps-qwen3-30b", "decode_step", QWEN3_30B_MODEL | steps),
         ("moe-fp8-qwen3-30b", "moe_layer", fp8),
         ("moe-deepseek-lite", "moe_layer", lite),
-        ("attention-gqa", "attention_decode", gqa),
+        gqa,
         ("moe-mixtral", "moe_layer", mixtral),
-        ("attention-mla", "mla_decode", mla),
+        mla,
         ("lm-head", "lm_head", head),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]}),
     ]
@@ -397,7 +393,8 @@ def cache_bytes(op: str, params: dict[str, Any], device: Device) -> float:
     """KV caches that are alive at once. [bytes]"""
     size = item_bytes(params)
     if op in ("attention_decode", "mla_decode"):
-        width = 2 * params["n_kv_heads"] * params["head_dim"] if op == "attention_decode" else _latent(params)
+        latent = params.get("latent_width", 0) + params.get("rope_width", 0)
+        width = latent or 2 * params["n_kv_heads"] * params["head_dim"]
         return max(max(2.0 * b * c * width * size, 3.0 * device.cache_bytes) for b, _, c in params["points"])
     if op not in ("decode_step", "verify_parts"):
         return 0.0
@@ -418,11 +415,6 @@ def alignment_points(points: list[list[Any]]) -> list[list[Any]]:
 def verify_shapes(params: dict[str, Any]) -> list[tuple[int, int]]:
     """(sequences, tokens of each) of a verify_parts block: every token count that `queries` divide it into. [-]"""
     return [(n // q, q) for n in params["tokens"] for q in params["queries"] if n % q == 0]
-
-
-def _latent(params: dict[str, Any]) -> int:
-    width: int = params["latent_width"] + params["rope_width"]
-    return width
 
 
 def volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:

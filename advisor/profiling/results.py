@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.device import Device, GraphPool, ProfilingError, clocks, driver_facts
+from advisor.profiling.device import GraphPool, ProfilingError, clocks, driver_facts
 from advisor.profiling.plan import Block, Plan
 
 COLUMNS = (
@@ -113,10 +113,6 @@ class ResultFolder:
         except (OSError, ValueError) as error:
             raise ProfilingError(f"{path} cannot be read ({error}); choose another --output") from error
         return content if isinstance(content, dict) else {}
-
-    def write_meta(self, content: Mapping[str, Any]) -> None:
-        """Replace meta.yaml."""
-        write_atomically(self.path / "meta.yaml", to_yaml(content))
 
 
 def to_yaml(value: Any, indent: int = 0) -> str:
@@ -223,14 +219,8 @@ def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolde
 
 def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
     """Reason by block of which every row says that what it measures is not installed or not built in here."""
-    by_block: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        by_block.setdefault(row["block"], []).append(row)
-    return {
-        block: block_rows[-1]["notes"]
-        for block, block_rows in by_block.items()
-        if all(row["status"] == "unavailable" for row in block_rows)
-    }
+    had = {row["block"] for row in rows if row["status"] != "unavailable"}
+    return {row["block"]: row["notes"] for row in rows if row["block"] not in had}
 
 
 def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
@@ -245,8 +235,7 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
         findings.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
     findings += [f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()]
     findings += _bandwidth_findings(good, backend)
-    eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
-    eager -= {"copy_bandwidth", "read_bandwidth"}
+    eager = {row["op"] for row in good if row["mode"] == "eager"} - {"launch", "copy_bandwidth", "read_bandwidth"}
     if backend != "cpu" and eager:
         findings.append("timed without a graph: " + ", ".join(sorted(eager)))
     return findings
@@ -291,25 +280,21 @@ def build_meta(plan: Plan, state: State, folder: ResultFolder, status: str, reas
         "elapsed_s": state.elapsed_s,
         "setup_s": state.setup_s,
         "plan": {name: getattr(plan, name) for name in PLAN_FACTS},
-        "device": _device_facts(device, state),
+        "device": {
+            "backend": device.backend,
+            "name": device.name,
+            "memory_bytes": device.memory_bytes,
+            "last_level_cache_bytes": device.cache_bytes,
+            "last_level_cache_known": device.cache_known,
+            "compute_capability": device.compute_capability or None,
+            "n_multiprocessors": device.n_multiprocessors or None,
+            "clocks_at_start": state.clocks_at_start,
+            "clocks_at_end": clocks(device),
+        },
         "software": driver_facts(device),
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
-    }
-
-
-def _device_facts(device: Device, state: State) -> dict[str, Any]:
-    return {
-        "backend": device.backend,
-        "name": device.name,
-        "memory_bytes": device.memory_bytes,
-        "last_level_cache_bytes": device.cache_bytes,
-        "last_level_cache_known": device.cache_known,
-        "compute_capability": device.compute_capability or None,
-        "n_multiprocessors": device.n_multiprocessors or None,
-        "clocks_at_start": state.clocks_at_start,
-        "clocks_at_end": clocks(device),
     }
 
 

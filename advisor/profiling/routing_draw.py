@@ -34,9 +34,8 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     rescaled; the spread is solved by bisection. Raises ProfilingError where the CV cannot be reached (above sqrt(N/k -
     1)).
     """
-    uniform = np.full(n_experts, n_active / n_experts)
     if load_cv == 0 or n_active == n_experts:
-        return uniform
+        return np.full(n_experts, n_active / n_experts)
     limit = np.sqrt(n_experts / n_active - 1)
     if not 0 < load_cv < 0.98 * limit:
         raise ProfilingError(
@@ -142,6 +141,10 @@ def touched(ids: np.ndarray) -> int:
     return len(np.unique(ids))
 
 
+CANDIDATES = 6
+"""Draws of which the most typical is taken. [-]"""
+
+
 def draw_typical(
     rng: np.random.Generator,
     batch_size: int,
@@ -151,18 +154,12 @@ def draw_typical(
     routing: Routing | None = None,
     *,
     target: float,
-    candidates: int = 6,
 ) -> np.ndarray:
-    """Draw of `draw_routing`, of `candidates` the one nearest to a target touched count."""
-    best = draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
-    gap = abs(touched(best) - target)
-    for _ in range(candidates - 1):
-        if gap <= 0.5:
-            break
-        other = draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
-        if abs(touched(other) - target) < gap:
-            best, gap = other, abs(touched(other) - target)
-    return best
+    """Draw of `draw_routing`, of at most CANDIDATES the one nearest to a target touched count."""
+    draws: list[np.ndarray] = []
+    while not draws or (len(draws) < CANDIDATES and abs(touched(draws[-1]) - target) > 0.5):
+        draws.append(draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing))
+    return min(draws, key=lambda ids: abs(touched(ids) - target))
 
 
 def mean_touched(

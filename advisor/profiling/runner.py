@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiling.device import DeviceLostError, ProfilingError
+from advisor.profiling.device import Clock, DeviceLostError, GraphPool, ProfilingError, clocks
 from advisor.profiling.plan import Block, Plan
-from advisor.profiling.results import ResultFolder, State, build_meta, status_of, write_atomically
+from advisor.profiling.results import ResultFolder, State, build_meta, status_of, to_yaml, write_atomically
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [-]"""
@@ -68,7 +68,6 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     """(status, rows, message) of one block. Its failure is its own. Raises StoppedError and DeviceLostError only."""
     import torch
 
-    from advisor.profiling.device import GraphPool
     from advisor.profiling.timing import StoppedError, failed_row
 
     context.graphs = GraphPool()
@@ -94,7 +93,6 @@ def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float)
     """A measuring context on the plan's device. One thread on a CPU, full float32 on an accelerator."""
     import torch
 
-    from advisor.profiling.device import Clock
     from advisor.profiling.timing import Context
 
     if plan.device.backend == "cpu":
@@ -120,8 +118,7 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
             f"{folder.path} holds plan {content.get('plan_hash')}, this is plan {plan.hash} "
             "(other preset, seed, blocks, device, torch or code); choose another --output"
         )
-    fields = {name: content[name] for name in State.__dataclass_fields__ if name in content}
-    return State(**fields)
+    return State(**{name: content[name] for name in State.__dataclass_fields__ if name in content})
 
 
 def _note_crash(state: State) -> None:
@@ -166,23 +163,12 @@ class Run:
         """Time before the limit. [s]"""
         return self.budget_s - self.elapsed()
 
-    def warm_up(self) -> None:
-        """First touch of the device, on no block's account: libraries load, the control kernel is built."""
-        from advisor.profiling.timing import ready_control
-
-        start = time.monotonic()
-        ready_control(self.context)
-        self.state.setup_s += time.monotonic() - start
-
     def tell(self, block: str, round_: int, message: str) -> None:
         """Report progress to the caller and, for other processes, to progress.json."""
         open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
         left = sum(b.estimate_s for b in open_blocks) * self.pace.ratio
-        total = len(self.plan.blocks)
-        progress = Progress(
-            len(self.state.finished), total, block, round_, self.plan.rounds, self.elapsed(), left, message
-        )
-        self.on_progress(progress)
+        done, total = len(self.state.finished), len(self.plan.blocks)
+        self.on_progress(Progress(done, total, block, round_, self.plan.rounds, self.elapsed(), left, message))
 
     def save(self, **extra: Any) -> None:
         """Write state, and meta.yaml as it stands."""
@@ -247,7 +233,7 @@ class Run:
         if status in ("ok", "error"):
             self.pace.add(block.estimate_s, seconds)
         self.state.record(block, status, len(rows), message, seconds, self.context.graphs)
-        self.context.graphs = type(self.context.graphs)()
+        self.context.graphs = GraphPool()
         self.state.running = {}
         self.save()
         self.tell(block.name, self.plan.rounds, status if not message else f"{status}: {message}")
@@ -269,12 +255,12 @@ def run(
     there. `time_budget_s` defaults to the preset's promise. `after_crash` tells that the process before this one died
     on its own. Raises ProfilingError when `out_dir` holds another plan's results or torch is missing.
     """
-    from advisor.profiling.device import clocks
-
     try:
         import torch
     except ImportError as error:
         raise ProfilingError("profiling needs torch; install torch 2.10 to 2.13 for your device") from error
+    from advisor.profiling.timing import ready_control
+
     folder = ResultFolder(Path(out_dir))
     state = _load_state(plan, folder, resume=resume)
     if after_crash:
@@ -287,9 +273,11 @@ def run(
     threads = torch.get_num_threads()
     budget = plan.promise_s if time_budget_s is None else time_budget_s
     this = Run(plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget)
-    lost = ""
+    lost, made_s = "", this.elapsed()
     try:
-        this.warm_up()
+        # The first touch of the device is on no block's account: libraries load, the control kernel is built.
+        ready_control(this.context)
+        state.setup_s += this.elapsed() - made_s
         this.all_blocks()
     except DeviceLostError as error:
         lost = str(error)
@@ -307,7 +295,7 @@ def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
     if lost:
         reasons = [f"the device stopped answering: {lost}", *reasons]
     open_blocks = [block for block in plan.blocks if block.name not in state.finished]
-    folder.write_meta(build_meta(plan, state, folder, status, reasons))
+    write_atomically(folder.path / "meta.yaml", to_yaml(build_meta(plan, state, folder, status, reasons)))
     if not open_blocks:
         (folder.path / "progress.json").unlink(missing_ok=True)
     return Outcome(status, tuple(reasons), str(folder.path), state.n_rows, state.elapsed_s, bool(lost))

@@ -157,11 +157,12 @@ def run_block(
     """One layer over x [B * q, H]. Writes this pass's keys and values at the end of the cache."""
     batch, n_queries = shape
     h = F.rms_norm(x, (dims.hidden,), block.norm1, EPSILON)
-    q, k, v = _split(dims, F.linear(h, block.qkv), batch, n_queries)
+    qkv = F.linear(h, block.qkv).view(batch, n_queries, dims.heads + 2 * dims.kv_heads, dims.head_dim)
+    q, k, v = qkv.split([dims.heads, dims.kv_heads, dims.kv_heads], dim=2)
     keys, values = cache
     keys[:, :, -n_queries:].copy_(k.transpose(1, 2))
     values[:, :, -n_queries:].copy_(v.transpose(1, 2))
-    mixed = attention(q, keys, values).reshape(batch * n_queries, -1)
+    mixed = attention(q.contiguous(), keys, values).reshape(batch * n_queries, -1)
     x = x + F.linear(mixed, block.out)
     h = F.rms_norm(x, (dims.hidden,), block.norm2, EPSILON)
     best = F.linear(h, block.router).topk(dims.active, dim=-1).values
@@ -169,15 +170,8 @@ def run_block(
     return x + run_layer(moe, h, block.moe, replace(choice, gates=gates))
 
 
-def _split(dims: Dimensions, qkv: torch.Tensor, batch: int, n_queries: int) -> tuple[torch.Tensor, ...]:
-    """[B * q, ...] -> q [B, q, Hq, D] (contiguous), k and v [B, q, Hkv, D]."""
-    shaped = qkv.view(batch, n_queries, dims.heads + 2 * dims.kv_heads, dims.head_dim)
-    q, k, v = shaped.split([dims.heads, dims.kv_heads, dims.kv_heads], dim=2)
-    return q.contiguous(), k, v
-
-
 def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
-    """Hidden states of a pass's last sequence in float64, [q, H]. Raises ValueError without experts."""
+    """Hidden states of a pass's last sequence in float64, [q, H]."""
     dims, n_queries = model.dims, session.tokens.shape[1]
     first = session.tokens.numel() - n_queries
     x = model.embedding[session.tokens[-1]].double()
@@ -191,8 +185,6 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
         mixed = attention_reference(q, cache[0][-1:], cache[1][-1:]).reshape(n_queries, -1)
         x = x + mixed @ block.out.double().T
         h = norm(x, block.norm2)
-        if block.moe is None or block.router is None:
-            raise ValueError("the target's layers have experts")
         best = (h @ block.router.double().T).topk(dims.active, dim=-1).values
         chosen = Choice(choice.ids[first:], choice.ids32[first:], torch.softmax(best, dim=-1))
         x = x + reference(h, block.moe, chosen, list(range(n_queries)))

@@ -85,7 +85,6 @@ class Context:
     copy_bytes_per_s: float | None = None
     avoid: dict[str, str] = field(default_factory=dict)
     graphs: GraphPool = field(default_factory=GraphPool)
-    minimum_rounds: int = MINIMUM_ROUNDS
     control: Callable[[], Any] | None = None
 
     @property
@@ -155,28 +154,25 @@ def measure(cases: list[Case], context: Context) -> None:
     """Fill the cases' samples in rounds of random order.
 
     Routing is redrawn before every call, with the control beside each. Stops early, keeping the samples, when time runs
-    out after `minimum_rounds`; raises StoppedError before that or when asked to stop.
+    out after MINIMUM_ROUNDS; raises StoppedError before that or when asked to stop.
     """
     control = ready_control(context)
     for done in range(context.rounds):
-        enough = done >= min(context.minimum_rounds, context.rounds)
+        enough = done >= min(MINIMUM_ROUNDS, context.rounds)
         if enough and time.monotonic() > context.deadline_s and not context.should_stop():
             break
         context.go_on()
         for index in context.rng.permutation(len(cases)):
-            _sample(cases[index], context, control)
+            case = cases[index]
+            count = case.prepare(context.rng)
+            if count is not None:
+                case.touched.append(count)
+            how: dict[str, Any] = {"host_clock": case.host_clock, "spin_s": case.spin_s, "attempts": case.attempts}
+            case.keep(context.clock.sample(case.call, control, **how))
         context.on_round(done + 1, context.rounds)
     if context.control_reference_s is None:
         beside = [seconds for case in cases for seconds in case.controls_s]
         context.control_reference_s = float(np.median(beside)) if beside else None
-
-
-def _sample(case: Case, context: Context, control: Callable[[], Any]) -> None:
-    count = case.prepare(context.rng)
-    if count is not None:
-        case.touched.append(count)
-    how: dict[str, Any] = {"host_clock": case.host_clock, "spin_s": case.spin_s, "attempts": case.attempts}
-    case.keep(context.clock.sample(case.call, control, **how))
 
 
 def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
@@ -188,14 +184,16 @@ def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
     times = []
     for _ in range(repeats):
         case.prepare(context.rng)
-        how: dict[str, Any] = {"host_clock": case.host_clock, "attempts": 1}
-        times.append(context.clock.sample(case.call, control, **how).seconds / case.divisor)
+        sample = context.clock.sample(case.call, control, host_clock=case.host_clock, attempts=1)
+        times.append(sample.seconds / case.divisor)
     return float(np.median(times))
 
 
 def row_of(case: Case, context: Context) -> dict[str, Any]:
     """The result row of a measured case: its columns, times [s], touched experts, control ratio."""
-    samples = np.asarray(case.samples_s)
+    samples, notes = np.asarray(case.samples_s), list(case.notes)
+    if case.launches_inside and not case.host_clock:
+        notes.append(f"launches lie in the time of {case.launches_inside} of {len(samples)} samples")
     row = dict(case.columns)
     row |= {
         "time_s": float(np.median(samples)),
@@ -203,7 +201,7 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
         "time_p80_s": float(np.quantile(samples, 0.8)),
         "n_rounds": len(samples),
         "status": row.get("status", "ok"),
-        "notes": "; ".join(note for note in (*case.notes, _launch_note(case)) if note),
+        "notes": "; ".join(filter(None, notes)),
     }
     if case.touched:
         row["touched_experts"] = float(np.mean(case.touched))
@@ -235,12 +233,6 @@ def measured_rows(cases: list[Case], context: Context) -> list[dict[str, Any]]:
         return []
     measure(cases, context)
     return [row_of(case, context) for case in cases]
-
-
-def _launch_note(case: Case) -> str:
-    if not case.launches_inside or case.host_clock:
-        return ""
-    return f"launches lie in the time of {case.launches_inside} of {len(case.samples_s)} samples"
 
 
 T = TypeVar("T")

@@ -259,11 +259,8 @@ def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
     found = []
     for flag in dict.fromkeys([*ours, *yours]):
         wants, has = ours.get(flag), yours.get(flag)
-        if wants is None:
-            verdict: Verdict = "keep"
-        elif has is None:
-            verdict = "set"
-        else:
+        verdict: Verdict = "keep" if wants is None else "set"
+        if wants is not None and has is not None:
             verdict = "same" if _alike(has, wants) else "change"
         found.append(FlagCheck({**theirs, **names}[flag], has or "", wants or "", verdict))
     order = ("change", "set", "same", "keep")

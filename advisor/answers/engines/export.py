@@ -113,10 +113,9 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
 
 def _export_rule(engine: str) -> ExportRule:
     rules = {one.id: one.export for one in export_engines()}
-    rule = rules.get(engine)
-    if rule is None:
-        raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
-    return rule
+    if rule := rules.get(engine):
+        return rule
+    raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
 
 
 def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
@@ -137,16 +136,10 @@ def method_for(setup: Setup, engine: str) -> str:
         raise AdvisorError(
             f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
         )
-    if setup.drafter.method == "mtp":
-        _check_mtp(setup, engine)
-    return setup.drafter.method
-
-
-def _check_mtp(setup: Setup, engine: str) -> None:
-    """Raises AdvisorError where the engine is known not to run the MTP modules of the model's family."""
+    # Whether the engine is known not to run the MTP modules of the model's family.
     support, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
-    if not support.models or not family or family in support.models:
-        return
+    if setup.drafter.method != "mtp" or not support.models or not family or family in support.models:
+        return setup.drafter.method
     others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
     instead = f"export for {' or '.join(others)}, or " if others else ""
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
@@ -203,9 +196,7 @@ def default_served_model(setup: Setup) -> str:
 def default_draft_model(setup: Setup) -> str | None:
     """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a shipped profile."""
     draft_id = setup.drafter.draft_model_id
-    if draft_id is not None and draft_id in model_ids():
-        return model_profile(draft_id).hf_repo
-    return None
+    return model_profile(draft_id).hf_repo if draft_id is not None and draft_id in model_ids() else None
 
 
 def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
@@ -296,12 +287,10 @@ def check_commands(
     load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
     load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
     load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
-    load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size)]
-    load += ["--save-result", "--result-filename"]
+    load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size), "--save-result", "--result-filename"]
+    plain = [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"]
     return (
-        _command(
-            "Plain decode step", [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"], "plain_step.json"
-        ),
+        _command("Plain decode step", plain, "plain_step.json"),
         *([step] if timed else []),
         CheckCommand("Server without speculation", shlex.join(server)),
         CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),

@@ -108,11 +108,6 @@ def _speculation(method: str, draft_model: str | None, k: int) -> list[str]:
         return [*words, "--speculative-num-draft-tokens", str(k + 1), "--speculative-ngram-max-bfs-breadth", "1"]
     if method == "dspark":
         return [*words, "--speculative-dspark-block-size", str(k)]
-    if method == "dflash":
-        return [*words, "--speculative-num-draft-tokens", str(k + 1)]
-    return [
-        *words,
-        *("--speculative-num-steps", str(k)),
-        *("--speculative-eagle-topk", "1"),
-        *("--speculative-num-draft-tokens", str(k + 1)),
-    ]
+    if method != "dflash":
+        words += ["--speculative-num-steps", str(k), "--speculative-eagle-topk", "1"]
+    return [*words, "--speculative-num-draft-tokens", str(k + 1)]

@@ -61,11 +61,8 @@ def export(request: ExportRequest) -> EngineExport:
     if config is None:
         warnings.append("K = 0 throughout: the engine is started without speculation")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
-    if "num_speculative_tokens_per_batch_size" in config:
-        if method not in TABLE_TESTED_WITH:
-            warnings.append(
-                f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}"
-            )
+    if "num_speculative_tokens_per_batch_size" in config and method not in TABLE_TESTED_WITH:
+        warnings.append(f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}")
     elif fixed:
         reason = f"method {method} drafts a fixed K" if method in FIXED_K_ONLY else "vLLM drops the table of K by batch"
         under = "" if method in FIXED_K_ONLY else " under data parallelism"
@@ -91,8 +88,7 @@ def placement_words(served: ServedModel) -> list[str]:
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
     """Sees to it that a step of all requests with their drafts fits the budget. Extends the launch line where no
     default of vLLM's is large enough."""
-    last = merged_rows(request.ranges)[-1][1]
-    requests = request.served.max_running_requests or last
+    requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
     needed = requests * (int(config["num_speculative_tokens"]) + 1)
     if needed <= min(TOKEN_BUDGETS):
         return []

@@ -354,8 +354,9 @@ def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
     plain_s = float(interpolate_batches(costs.batches, costs.round_time_s, plan.batch_size)[0])
     capacity_per_s = plan.batch_size / plain_s / plan.request_tokens
     rate_per_s, rng = plan.load_share * capacity_per_s, np.random.default_rng([plan.seed, 1])
-    requests = plan.requests_by_server
-    return poisson_arrivals(plan.servers, plan.batch_size, requests, plan.request_tokens, rate_per_s, rng)
+    return poisson_arrivals(
+        plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens, rate_per_s, rng
+    )
 
 
 def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float) -> PolicyOutcome:

@@ -178,7 +178,7 @@ class EmaAdaptive:
     that drafts moves an
     average of accepted drafts; after `warmup_batches`, every `update_interval` iterations K steps down through the
     candidates while the average is at most (next lower K) - 1/2 + down_hysteresis (1/2 where that is 0), else up while
-    it exceeds K - 1/2 + up_hysteresis. From K = 0 the next decision always probes the smallest positive candidate.
+    it exceeds K - 1/2. From K = 0 the next decision always probes the smallest positive candidate.
     Candidates beyond the costs' k_max are left out. The padding of a batch to a captured graph size is not modelled.
     """
 
@@ -186,8 +186,6 @@ class EmaAdaptive:
     ema_alpha: float = 0.2
     update_interval: int = 5
     warmup_batches: int = 10
-    up_hysteresis: float = 0.0
-    initial_draft: int | None = None
     name: str = "acceptance only (EMA)"
     keeps_drafter: bool = True
 
@@ -216,8 +214,7 @@ class _Ema(Controller):
         self.ema = np.zeros(shape)
         self.count = np.zeros(shape, dtype=np.int64)
         for s, steps in enumerate(self.steps):
-            initial = np.flatnonzero(steps == policy.initial_draft)
-            self.index[s] = initial[0] if initial.size else len(steps) // 2
+            self.index[s] = len(steps) // 2
             self.ema[s] = steps[self.index[s]] - 1.0
 
     def choose(self, situation: Situation) -> IntArray:
@@ -254,7 +251,7 @@ class _Ema(Controller):
             index = np.where((index > 0) & (ema <= threshold), index - 1, index)
         rising = index == old
         for _ in range(last):
-            climb = rising & (index < last) & (ema > steps[index] - 0.5 + self.policy.up_hysteresis)
+            climb = rising & (index < last) & (ema > steps[index] - 0.5)
             index = np.where(climb, index + 1, index)
         off = steps[old] == 0
         probe = np.minimum(old + 1, last)
@@ -423,7 +420,5 @@ class CascadeController(Controller):
         off = self.k[groups] == 0
         self._start_test(groups[~due])
         # A set phase at K = 0 has just measured the plain step for nothing.
-        free = groups[due & off]
-        if free.size:
-            self._end_baseline(free)
+        self._end_baseline(groups[due & off])
         self._begin(groups[due & ~off], _BASELINE, 0, self.settings.baseline_iterations)

@@ -63,13 +63,12 @@ class PerPosition:
 
     def accepted_length(self, k_max: int) -> Array:
         """Mean tokens per round for K = 0..k_max, bonus token included. [k_max + 1]"""
-        padded = (self.conditional + (0.0,) * k_max)[:k_max]
-        return np.concatenate([[1.0], 1.0 + np.cumsum(np.cumprod(padded))])
+        return np.concatenate([[1.0], 1.0 + np.cumsum(_survival(self.conditional, k_max))])
 
     def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
         """Run lengths [n_streams, n_tokens], independent over positions."""
         uniform = rng.random((n_streams, n_tokens), dtype=np.float32)
-        return _runs(uniform, np.cumprod((self.conditional + (0.0,) * k_max)[:k_max]))
+        return _runs(uniform, self.conditional, k_max)
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,7 @@ class Switching:
         """Run lengths [n_streams, n_tokens]. A draft is judged by the state at the round's first token."""
         path = self.is_good(n_streams, n_tokens, rng)
         uniform = rng.random((n_streams, n_tokens), dtype=np.float32)
-        good = _runs(uniform, np.cumprod((self.good + (0.0,) * k_max)[:k_max]))
-        bad = _runs(uniform, np.cumprod((self.bad + (0.0,) * k_max)[:k_max]))
-        return np.where(path, good, bad)
+        return np.where(path, _runs(uniform, self.good, k_max), _runs(uniform, self.bad, k_max))
 
 
 @dataclass(frozen=True)
@@ -131,12 +128,7 @@ class RecordedSteps:
             array = np.asarray(row, dtype=float)
             if array.ndim != 1 or not array.size:
                 raise AdvisorError(f"request {number} of the acceptance trace holds no steps")
-            if (
-                np.any(~np.isfinite(array))
-                or np.any(array < 0)
-                or np.any(array != np.round(array))
-                or array.max() > 126
-            ):
+            if not np.all((array >= 0) & (array <= 126) & (array == np.round(array))):  # NaN is none of these
                 raise AdvisorError(
                     f"request {number} of the acceptance trace: accepted drafts must be whole numbers in 0..126"
                 )
@@ -231,10 +223,15 @@ def switching_around(
     return Switching(good, bad, good_tokens, bad_tokens)
 
 
-def _runs(uniform: NDArray[np.float32], survival: ArrayLike) -> RunLengths:
-    """Number of thresholds above each uniform draw: P(run >= j) = survival[j - 1]."""
+def _survival(conditional: tuple[float, ...], k_max: int) -> Array:
+    """P(run >= j) for j = 1..k_max."""
+    return np.asarray(np.cumprod((conditional + (0.0,) * k_max)[:k_max]), float)
+
+
+def _runs(uniform: NDArray[np.float32], conditional: tuple[float, ...], k_max: int) -> RunLengths:
+    """Number of thresholds above each uniform draw, the survival of a per-position list."""
     out = np.zeros(uniform.shape, dtype=np.int8)
-    for threshold in np.asarray(survival, dtype=np.float32):
+    for threshold in _survival(conditional, k_max).astype(np.float32):
         out += uniform < threshold
     return out
 
@@ -405,27 +402,20 @@ class _Loop:
         self.controller.observe(IterationOutcome(busy, batch, k, tokens, time))
         self.place += emitted
         self.remaining -= emitted
-        finished = self.active & (self.remaining <= 0)
-        if finished.any():
-            self._finish(finished)
+        group, slot = np.nonzero(self.active & (self.remaining <= 0))
+        if group.size:
+            lived_s = self.clock[group] - self.since[group, slot]
+            self.tpot.append(lived_s / self.load.output_tokens[group, self.request[group, slot]])
+            self.active[group, slot] = False
         return True
-
-    def _finish(self, finished: np.ndarray) -> None:
-        group, slot = np.nonzero(finished)
-        request = self.request[group, slot]
-        end = self.clock[group]
-        self.tpot.append((end - self.since[group, slot]) / self.load.output_tokens[group, request])
-        self.active[group, slot] = False
 
     def _admit(self) -> None:
         """Fill free slots with waiting requests. An idle group's clock jumps to its next arrival."""
-        left = self.next_request < self.offered
-        upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
-        idle = left & ~self.active.any(axis=1)
-        self.clock = np.where(idle, np.maximum(self.clock, upcoming), self.clock)
         while True:
             left = self.next_request < self.offered
             upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
+            idle = left & ~self.active.any(axis=1)
+            self.clock = np.where(idle, np.maximum(self.clock, upcoming), self.clock)
             groups = np.flatnonzero(left & (upcoming <= self.clock) & ~self.active.all(axis=1))
             if not groups.size:
                 break

@@ -21,7 +21,7 @@ from typing import Any
 
 from advisor.profiling.device import Options, ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan, routing_parameters
-from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
+from advisor.profiling.engine.runner import Outcome, require_engine, run
 
 SPEED = """
 import json, time, torch
@@ -78,7 +78,6 @@ NOT_DRIVEN = (
 )
 LEAST_ROWS = 3
 """Cells that a fit needs at least. [-]"""
-_PROGRAM = "python -m advisor"
 ConfigOf = Callable[[str], tuple[str, dict[str, Any], str]]
 """(name, config.json's content, model of the rows) of what --model names."""
 
@@ -117,7 +116,7 @@ def main(
     argv: Sequence[str],
     config_of: ConfigOf | None = None,
     python: str = sys.executable,
-    program: str = _PROGRAM,
+    program: str = "python -m advisor",
     check_hardware: Callable[[str], object] = str,
 ) -> int:
     """Run the command. Returns 0 complete, 2 bad input, 3 not complete.
@@ -331,12 +330,8 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
     def say(text: str) -> None:
         print(text, file=stream, flush=True)
 
-    def show(at: Progress) -> None:
-        say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}")
-
     say(_price(plan, options.budget_s))
     beside = _hardware(options, say) if plan.hardware == "hardware.json" else {}
-
     outcome = run(
         plan,
         options.output,
@@ -344,7 +339,7 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
         beside=beside,
-        on_progress=show,
+        on_progress=lambda at: say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}"),
         should_stop=StopOnSignal("stopping; --resume goes on from here"),
     )
     if options.json:

@@ -238,10 +238,9 @@ def control_of(cells: Iterable[Cell]) -> Cell:
 
 def _problem(plan: Plan) -> str:
     """What is wrong with the plan, and what to give instead. "" for nothing."""
-    known = plan.drafter in DRAFTERS or plan.drafter.startswith("draft:")
     if plan.engine not in ENGINES:
         return f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' logs with `ingest`"
-    if not known:
+    if plan.drafter not in DRAFTERS and not plan.drafter.startswith("draft:"):
         return f"--drafter {plan.drafter} is not one of {', '.join(DRAFTERS)} or draft:FOLDER"
     for words, values, least in zip(
         ("--batches", "--k", "--context"), (plan.batches, plan.drafts, plan.contexts), (1, 0, 1), strict=True

@@ -14,6 +14,7 @@ import signal
 import statistics
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -69,7 +70,7 @@ class Folder:
     """The files of one run."""
 
     def __init__(self, path: Path, plan: Plan, *, resume: bool) -> None:
-        self.path, self.plan = path, plan
+        self.path = path
         self.lines_path, self.log = path / "lines.jsonl", path / "engine.log"
         try:
             kept = json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"] if path.exists() else None
@@ -81,23 +82,17 @@ class Folder:
             raise ProfilingError(f"{path} already holds results; give --resume to go on, or another --output")
         if kept is not None and kept != plan.hash:
             raise ProfilingError(f"{path} holds plan {kept}, this is plan {plan.hash}; choose another --output")
-        self._prepare()
-
-    def _prepare(self) -> None:
-        plans = {f"{layers or ''}": self.plan.at_depth(layers) for layers in self.plan.engines}
-        configs = {f"model{depth}": model_config(plan) for depth, plan in plans.items()}
-        if self.plan.drafter == "eagle3":
-            configs |= {f"head{depth}": head_config(plan) for depth, plan in plans.items()}
+        plans = {f"{layers or ''}": plan.at_depth(layers) for layers in plan.engines}
+        configs = {f"model{depth}": model_config(shallow) for depth, shallow in plans.items()}
+        if plan.drafter == "eagle3":
+            configs |= {f"head{depth}": head_config(shallow) for depth, shallow in plans.items()}
         try:
-            for name, config in configs.items():
-                (self.path / name).mkdir(parents=True, exist_ok=True)
-                write_atomically(self.path / name / "config.json", json.dumps(config, indent=1))
-            write_atomically(self.path / "config.json", json.dumps(self.plan.model, indent=1))
-            write_atomically(
-                self.path / "plan.json", json.dumps({"hash": self.plan.hash, **asdict(self.plan)}, indent=1)
-            )
+            for name, config in {**configs, "": plan.model}.items():
+                (path / name).mkdir(parents=True, exist_ok=True)
+                write_atomically(path / name / "config.json", json.dumps(config, indent=1))
+            write_atomically(path / "plan.json", json.dumps({"hash": plan.hash, **asdict(plan)}, indent=1))
         except OSError as error:
-            raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --output") from error
+            raise ProfilingError(f"cannot write results to {path}: {error}; choose another --output") from error
 
     def lines(self) -> list[dict[str, Any]]:
         """Finished lines. One that was cut off when its process ended is left out."""
@@ -220,9 +215,7 @@ def _one_engine(
         finally:
             end(child)
             request.unlink(missing_ok=True)
-    if child.returncode in (0, LOST):
-        return ""
-    return f"ended with status {child.returncode}"
+    return "" if child.returncode in (0, LOST) else f"ended with status {child.returncode}"
 
 
 def end(child: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
@@ -299,27 +292,17 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     """Write data.csv and meta.yaml from the lines."""
     lines = folder.lines()
     rows = rows_of(plan, lines)
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["status"]] = counts.get(row["status"], 0) + 1
-        if row["status"] not in ("ok", "noisy", "skipped"):
-            reasons.append(f"{row['point_id']}: {row['status']}, {row['notes']}")
+    counts = dict(Counter(row["status"] for row in rows))
+    failed = [row for row in rows if row["status"] not in ("ok", "noisy", "skipped")]
+    reasons += [f"{row['point_id']}: {row['status']}, {row['notes']}" for row in failed]
     left = plan.left(lines)
     if left and not reasons:
         reasons.append(f"{len(left)} repeats of the round in hand are left; --resume measures them")
     measured = sum("step_time_s" in row for row in rows)
     status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
     write_atomically(folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6))
-    elapsed_s = time.time() - began
-    said = {"status": status, "reasons": reasons, "rows": len(rows), "rows_by_status": counts, "elapsed_s": elapsed_s}
-    write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines) | said))
-    return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)
-
-
-def _meta(plan: Plan, folder: Folder, lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What meta.yaml says beside the outcome."""
-    engines = [line["started"] for line in lines if "started" in line]
-    return {
+    elapsed_s, engines = time.time() - began, [line["started"] for line in lines if "started" in line]
+    meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
@@ -333,4 +316,11 @@ def _meta(plan: Plan, folder: Folder, lines: list[dict[str, Any]]) -> dict[str, 
         "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
         "engine_starts": len(engines),
         "engine": engines[-1] if engines else {},
+        "status": status,
+        "reasons": reasons,
+        "rows": len(rows),
+        "rows_by_status": counts,
+        "elapsed_s": elapsed_s,
     }
+    write_atomically(folder.path / "meta.yaml", to_yaml(meta))
+    return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)

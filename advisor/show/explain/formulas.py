@@ -13,7 +13,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from advisor.catalog.adjustment import Adjustment
@@ -338,14 +338,10 @@ def network_constants(setup: Setup, network: Network, drafting: bool = False) ->
             f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: {'' if nominal is None else nominal.source}",
         ),
     }
-    stderr: float | None = None
     uses = []
     for symbol, (name, unit, source) in rows.items():
-        value = network.symbols[symbol]
-        if setup.adjustment is not None:
-            source = f"{source}; {_refit_source(setup.adjustment)}"
-            stderr = _refit_stderr(setup.adjustment, _refit_name("expert exchange", drafting), value)
-        uses.append(ConstantUse(symbol, name, value, unit, str(network.tier), source, stderr))
+        use = ConstantUse(symbol, name, network.symbols[symbol], unit, str(network.tier), source)
+        uses.append(_refitted(use, setup.adjustment, _refit_name("expert exchange", drafting)))
     return tuple(uses)
 
 
@@ -357,8 +353,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     key = next(component.factor for component in OVERHEADS if field in component.priced_by)
     shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
-        stderr = _refit_stderr(setup.adjustment, key, value)
-        return ConstantUse(symbol, name, value, unit, "fitted", _refit_source(setup.adjustment), stderr)
+        return _refitted(ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key)
     if not shared:
         measured = field == "eager_per_layer_s"
         origin = ("measured", EAGER_SOURCE) if measured else ("assumed", "docs/model.md")
@@ -376,11 +371,9 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             f"docs/decisions/{'0019-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
-    launched = small_launch(setup.scenario.engine, field)
-    if launched is not None:
-        return ConstantUse(
-            symbol, name, value, "s", "fitted", f"{launched.source}: docs/decisions/0013-small-launches.md"
-        )
+    if launched := small_launch(setup.scenario.engine, field):
+        source = f"{launched.source}: docs/decisions/0013-small-launches.md"
+        return ConstantUse(symbol, name, value, "s", "fitted", source)
     source = "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 either way"
     return ConstantUse(symbol, name, value, unit, "assumed", source)
 
@@ -417,10 +410,8 @@ def kernel_constants(
             if fitted is not None and fitted.stderr is not None and fitted.value:
                 # the relative error of a rate is that of the slope it is the inverse of
                 stderr = value * fitted.stderr / fitted.value if row.inverse else fitted.stderr
-        if setup.adjustment is not None:
-            source = f"{source}; {_refit_source(setup.adjustment)}"
-            stderr = _refit_stderr(setup.adjustment, _refit_name(part, drafting), value)
-        uses.append(ConstantUse(symbol, row.name.format(part=part), value, row.unit, str(cost.tier), source, stderr))
+        use = ConstantUse(symbol, row.name.format(part=part), value, row.unit, str(cost.tier), source, stderr)
+        uses.append(_refitted(use, setup.adjustment, _refit_name(part, drafting)))
     return tuple(uses)
 
 
@@ -428,11 +419,10 @@ def _refit_name(part: Part, drafting: bool) -> str:
     return "drafter" if drafting else _REFIT_FACTOR[part]
 
 
-def _refit_stderr(adjustment: Adjustment, name: str, value: float) -> float | None:
-    """Of a constant that a factor scales. None where the refit says nothing of it."""
-    log_sd = adjustment.log_sd.get(name)
-    return None if log_sd is None else value * log_sd
-
-
-def _refit_source(adjustment: Adjustment) -> str:
-    return f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> ConstantUse:
+    """A constant with the refit in its source, and its error as the refit knows the factor on it, if it does."""
+    if adjustment is None:
+        return use
+    log_sd, found = adjustment.log_sd.get(factor), f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    source = "; ".join(filter(None, (use.source, found)))
+    return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

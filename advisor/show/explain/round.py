@@ -175,11 +175,8 @@ def _answer(
     head = Head("tpot", "Time per output token", "TPOT", "s")
     tpot = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
     if prefill.value:
-        tpot = b.add(
-            Head("token_s", "Time per output token, the own prompt's prefill included", "T_token", "s"),
-            laws.tpot,
-            times,
-        )
+        head = Head("token_s", "Time per output token, the own prompt's prefill included", "T_token", "s")
+        tpot = b.add(head, laws.tpot, times)
     _first_token(b, setup, batch)
     head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
     names = {"TPOT": "T_token"} if prefill.value else None
@@ -314,13 +311,12 @@ def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:
 def _source_texts(setup: Setup) -> Mapping[str, tuple[str, ...]]:
     """Source lines by the part of the scenario they stand for."""
     preset, hardware = setup.routing, setup.hardware
-    routing = () if preset is None else (*(item.source for item in preset.parameters), setup.routing_because)
     constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
     return {
         "kernel times": tuple(chain.from_iterable(setup.costs.sources.values())),
         "model": setup.architecture.sources,
         "accepted length": (setup.acceptance.source,),
         "drafter": setup.drafter.sources,
-        "routing": routing,
+        "routing": () if preset is None else (*(item.source for item in preset.parameters), setup.routing_because),
         "accelerator": tuple(constant.source for constant in constants),
     }
