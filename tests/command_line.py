@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from advisor.cli import main
 
 QWEN = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+
+
+Run = Callable[..., tuple[int, str, str]]
+"""`run` as the fixture of that name gives it: bound to the test's own streams."""
 
 
 def flat(text: str) -> str:

@@ -74,3 +74,11 @@ def _components_are_looked_for_once() -> Iterator[None]:
             manifest_scanner, "scan_component_manifests", functools.cache(manifest_scanner.scan_component_manifests)
         )
         yield
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """One call of the command line (tests/command_line.py), which is imported where it is called alone."""
+    from tests import command_line
+
+    return functools.partial(command_line.run, capsys)

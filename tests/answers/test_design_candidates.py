@@ -27,16 +27,12 @@ def answer(model_id: str = "qwen3-30b-a3b", batch: int = 32, **options: Any) -> 
     return design_answer(design_space(scenario, grid=GRID, **options), 5)
 
 
-def test_time_per_token_is_what_designs_are_ranked_by_unless_asked_otherwise() -> None:
+def test_designs_are_ranked_by_time_per_token_and_the_title_says_what_the_first_gives_at_what_cost() -> None:
     found = answer()
     assert found.space.question.objective == "tpot"
     fastest = found.space.tpot_s[0, found.space.candidates].min()
     assert found.recommended is not None
     assert found.recommended.tpot_s[0] == fastest
-
-
-def test_a_title_says_experts_shared_width_and_k_and_what_they_give_at_what_training_cost() -> None:
-    found = answer()
     best = found.recommended
     assert best is not None
     shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
@@ -48,7 +44,7 @@ def test_a_title_says_experts_shared_width_and_k_and_what_they_give_at_what_trai
     assert all(item.text in found.verdict for item in best.quality)
 
 
-def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the_baseline() -> None:
+def test_the_headline_names_the_design_and_its_gain_and_none_whose_band_holds_one_or_is_slower() -> None:
     found = answer()
     best = found.recommended
     assert best is not None
@@ -60,12 +56,6 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
         assert headline(found.space, other) == "Keep Top-8 of 128, no shared: nothing clearly faster at equal quality"
         assert "the best guess is top-" in title(found.space, other)
     assert found.clear == is_clear(found.space, best)
-
-
-def test_the_headline_names_the_design_and_its_gain_or_says_to_keep_the_own() -> None:
-    found = answer()
-    best = found.recommended
-    assert best is not None
     sure = replace(best, objective_gain=Band(1.234, 1.1, 1.3, 0.99), tpot_gain=Band(1.234, 1.1, 1.3, 0.99))
     assert headline(found.space, sure) == f"{short_words(found.space, sure)}: 1.23× faster at equal quality"
     assert title(found.space, sure).startswith(headline(found.space, sure) + ". At batch 32 on ")

@@ -113,7 +113,7 @@ def test_a_limit_on_time_holds_at_each_batch_alone() -> None:
     assert np.all(space.tpot_s[0, found.found[found.merit[0] > 0]] <= 8e-3)
 
 
-def test_losses_are_never_negative_and_expected_ones_by_no_more_than_noise() -> None:
+def test_losses_are_never_negative_beyond_noise_and_a_chance_of_a_tie_is_counted_by_hand() -> None:
     one = drawn()
     assert one.loss.min() == 0.0
     assert one.expected[one.allowed].min() > -TIE / 2
@@ -121,10 +121,6 @@ def test_losses_are_never_negative_and_expected_ones_by_no_more_than_noise() -> 
     assert np.all((low <= one.loss) & (one.loss <= high))
     assert np.all(one.chance[~one.allowed] == 0.0)
     assert np.all(one.expected[~one.allowed] == 1.0)
-
-
-def test_a_chance_of_a_tie_is_counted_over_the_draws_by_hand() -> None:
-    one = drawn()
     cell = int(np.flatnonzero(cells().served)[3])
     merit = one.common[:, cell]
     by_hand = [
@@ -197,15 +193,6 @@ def test_an_edge_goes_to_the_chosen_design_that_ties_most_likely_of_those_within
     assert core.tolist() == [True, True, True, True, False, False]
 
 
-def test_an_expected_loss_below_none_counts_as_none_and_is_told_as_it_is() -> None:
-    found = drawn_map()
-    each = found.standing(int(found.grid[1, 0]))
-    assert each is not None
-    lopsided = replace(each, expected=-0.07)
-    assert lopsided.expected_loss == 0.0
-    assert standing_values(lopsided)["loss_expected"] == -0.07
-
-
 def test_a_cell_that_nobody_serves_is_nobody_s_and_of_equals_the_one_that_loses_least_is_chosen() -> None:
     chance = [[0.9, 0.9, 0.9], [0.9, 0.9, 0.9], [0.0, 0.0, 0.0]]
     expected = [[0.04, 0.0, 0.03], [0.0, 0.01, 0.03], [1.0, 1.0, 1.0]]
@@ -215,7 +202,7 @@ def test_a_cell_that_nobody_serves_is_nobody_s_and_of_equals_the_one_that_loses_
     assert core.tolist() == [True, True, False]
 
 
-def test_regions_hold_every_cell_that_is_served_once_as_cores_or_edges() -> None:
+def test_regions_hold_every_served_cell_once_and_an_expected_loss_below_none_is_told_as_it_is() -> None:
     found = drawn_map()
     held = [cell for region in found.regions for cell in region.cells]
     assert sorted(held) == np.flatnonzero(found.cells.served).tolist()
@@ -229,6 +216,11 @@ def test_regions_hold_every_cell_that_is_served_once_as_cores_or_edges() -> None
         )
     counts = [len(region.cells) for region in found.regions]
     assert counts == sorted(counts, reverse=True)
+    each = found.standing(int(found.grid[1, 0]))
+    assert each is not None
+    lopsided = replace(each, expected=-0.07)
+    assert lopsided.expected_loss == 0.0
+    assert standing_values(lopsided)["loss_expected"] == -0.07
 
 
 def test_accelerators_with_other_numbers_of_gpus_cost_the_very_same_designs() -> None:
@@ -298,7 +290,7 @@ def test_one_target_gives_that_target_s_own_answer_and_loses_nothing() -> None:
     assert "the best design of that target alone" in one_design_verdict(found)
 
 
-def test_the_one_design_has_the_least_mean_of_expected_losses_and_none_is_negative() -> None:
+def test_the_one_design_loses_least_in_the_mean_as_its_times_say_and_bands_of_no_loss_tell_none_better() -> None:
     found = one(*BOTH)
     means = [choice.expected for choice in found.choices]
     assert means == sorted(means)
@@ -308,16 +300,17 @@ def test_the_one_design_has_the_least_mean_of_expected_losses_and_none_is_negati
     assert all(at.loss >= 0.0 for choice in found.choices for at in choice.at)
     assert found.baseline is not None
     assert found.baseline.expected >= found.choices[0].expected
-
-
-def test_the_design_serves_every_target_and_loss_is_what_its_times_say() -> None:
-    found = one(*BOTH)
     assert found.best is not None
     for at, own in zip(found.best.at, found.own, strict=True):
         assert own is not None
         assert at.loss == pytest.approx(1.0 - own.tpot_s / at.tpot_s, abs=1e-6)
         space = found.cells.space(at.cell)
         assert space.largest_batch[at.index] >= found.cells.batches[at.cell]
+    within = [replace(at, loss=0.03, low=-0.05, high=0.1) for at in found.best.at]
+    beyond = [within[0], replace(within[1], loss=0.2, low=0.1, high=0.3)]
+    for at, said in ((within, "would not clearly be better"), (beyond, "clearly better at batch 128 on NVIDIA B200")):
+        told = replace(found, choices=(replace(found.best, at=tuple(at)),))
+        assert said in one_design_verdict(told)
 
 
 def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() -> None:
@@ -327,16 +320,6 @@ def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() 
     assert there.best.index == back.best.index
     assert [at.loss for at in back.best.at] == [at.loss for at in reversed(there.best.at)]
     assert [str(target) for target in parse_targets((*BOTH, BOTH[0]))] == list(BOTH)
-
-
-def test_bands_that_include_no_loss_are_not_told_as_a_better_design() -> None:
-    found = one(*BOTH)
-    assert found.best is not None
-    within = [replace(at, loss=0.03, low=-0.05, high=0.1) for at in found.best.at]
-    beyond = [within[0], replace(within[1], loss=0.2, low=0.1, high=0.3)]
-    for at, said in ((within, "would not clearly be better"), (beyond, "clearly better at batch 128 on NVIDIA B200")):
-        told = replace(found, choices=(replace(found.best, at=tuple(at)),))
-        assert said in one_design_verdict(told)
 
 
 def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:

@@ -71,7 +71,7 @@ def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     assert compared.recommended.n_draft == 0
 
 
-def test_an_honest_run_is_as_predicted_and_has_what_it_is_made_of() -> None:
+def test_an_honest_run_is_as_predicted_and_each_rule_is_judged_or_says_what_it_needs() -> None:
     found = diagnose(Pair().files())
     assert found.verdict == "as_predicted"
     assert found.sentence.startswith("Nothing found")
@@ -81,6 +81,11 @@ def test_an_honest_run_is_as_predicted_and_has_what_it_is_made_of() -> None:
     assert sum(part.round_s for part in compared.parts) == pytest.approx(
         whole.predicted * (1.0 - compared.prefill_share), rel=1e-6
     )
+    named = [*(one.rule.id for one in found.findings), *(rule.id for _, rule in found.clean)]
+    open_rules = [one.rule.id for one in found.not_judged]
+    assert len(named + open_rules) == len({*named, *open_rules})
+    assert len(named) >= 20
+    assert all(one.lacks and all(len(text) > 8 for text in one.lacks) for one in found.not_judged)
 
 
 def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
@@ -116,15 +121,6 @@ def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_
     slow = Pair(launch="vllm serve m --enforce-eager").files()[2]  # no speculation: the plain server's
     found = diagnose([*Pair().files()[:1], slow])
     assert not [one for one in found.findings if one.rule.id == "graphs_off"]
-
-
-def test_every_rule_is_judged_found_or_open_and_the_open_ones_say_what_they_need() -> None:
-    found = diagnose(Pair().files())
-    named = [*(one.rule.id for one in found.findings), *(rule.id for _, rule in found.clean)]
-    open_rules = [one.rule.id for one in found.not_judged]
-    assert len(named + open_rules) == len({*named, *open_rules})
-    assert len(named) >= 20
-    assert all(one.lacks and all(len(text) > 8 for text in one.lacks) for one in found.not_judged)
 
 
 @pytest.mark.parametrize(

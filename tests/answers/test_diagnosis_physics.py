@@ -34,16 +34,11 @@ def test_there_are_at_least_twenty_five_rules_and_their_ids_differ() -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_is_found_on_its_published_case(name: str) -> None:
+def test_a_rule_is_found_on_its_published_case_and_without_its_facts_says_what_it_lacks(name: str) -> None:
     kind, rule = RULES[name]
     outcome = try_rule(rule, kind, run_of(rule))
     assert outcome.state == "found", (outcome.evidence, outcome.lacks)
     assert len(outcome.evidence) == len(rule.tests)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_a_rule_without_the_facts_of_its_case_says_what_it_lacks(name: str) -> None:
-    kind, rule = RULES[name]
     context = {"engine", "draft_tokens_k", "speculation_on", "batch_size"}
     bare = Run({key: value for key, value in rule.published.given.items() if key in context})
     outcome = try_rule(rule, kind, bare)

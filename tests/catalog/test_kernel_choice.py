@@ -97,13 +97,15 @@ def chosen(records, measured=(), engine="vllm", dtype="bf16", shape=SHAPE, gated
     return choose_experts(tuple(records), engine, dtype, HARDWARE, gated, shape, tuple(measured))
 
 
-def test_the_kernel_that_measured_this_shape_comes_before_the_lower_error():
+def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share_and_not_without_a_shape():
     precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
     assert chosen([precise, knows]).record == precise
     choice = chosen([precise, knows], [rows(knows)])
     assert choice.record == knows
     assert choice.reason == "measured this shape"
     assert chosen([precise, knows], [rows(knows, shape=OTHER)]).record == precise
+    assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
+    assert chosen([precise, knows], [rows(knows)], shape=(*SHAPE[:5], 4.0)).record == knows
 
 
 def test_of_several_that_measured_this_shape_the_quickest_serves_and_says_so():
@@ -123,12 +125,6 @@ def test_rows_far_from_the_form_do_not_count_as_measured():
     tables = [rows(good, 1.01 * MAX_FACTOR)]
     assert measured_rows(tuple(tables), SHAPE) == {}
     assert chosen([slow, good], tables).record == slow
-
-
-def test_what_was_measured_of_shapes_decides_nothing_without_one_and_alike_on_ranks_that_share_the_experts():
-    precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
-    assert chosen([precise, knows], [rows(knows)], shape=None).record == precise
-    assert chosen([precise, knows], [rows(knows)], shape=(*SHAPE[:5], 4.0)).record == knows
 
 
 def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kernel_is_shared():
@@ -221,11 +217,15 @@ def setup_of(model_id: str, hardware_id: str, engine: str, tp: int, **given) -> 
     )
 
 
-def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_and_says_so():
+def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not_where_designs_compare():
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
     assert any("a kernel that both engines load" in warning for warning in setup.warnings)
+    form = by_form(setup).costs.routed
+    assert form.measured is None
+    assert form.fit_id != setup.costs.routed.fit_id
+    assert "/trtllm/" in form.fit_id
 
 
 def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there():
@@ -235,14 +235,6 @@ def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measu
     hopper = setup_of("gpt-oss-120b", "h200-sxm", "trtllm", 2)  # no shared kernel there
     assert "/trtllm/" in hopper.costs.routed.fit_id
     assert "one width of a shard" in hopper.costs.routed.because
-
-
-def test_designs_are_compared_by_kernels_chosen_without_looking_at_shapes():
-    setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
-    form = by_form(setup).costs.routed
-    assert form.measured is None
-    assert form.fit_id != setup.costs.routed.fit_id
-    assert "/trtllm/" in form.fit_id
 
 
 @pytest.mark.parametrize("device", ["h200_sxm", "b200_sxm", "b300_sxm"])
@@ -297,7 +289,7 @@ def test_a_product_keeps_a_quarter_of_its_time_whatever_the_launch_table_says():
     assert variant.n_at_floor == len(products())
 
 
-def test_launch_times_pass_through_the_table_and_are_straight_in_logarithms_between_and_flat_beyond():
+def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond_and_holes_are_filled():
     table = launches()
     at = scale_seconds(table, table["m"].to_numpy(float), table["k"].to_numpy(float))
     assert at == pytest.approx(table["latency_s"].to_numpy())
@@ -306,10 +298,6 @@ def test_launch_times_pass_through_the_table_and_are_straight_in_logarithms_betw
     assert middle[0] == pytest.approx(np.sqrt(ends[0] * ends[1]))
     beyond = scale_seconds(table, np.array([1e5]), np.array([1e6]))
     assert beyond[0] == pytest.approx(table["latency_s"].max())
-
-
-def test_a_point_that_the_launch_table_lacks_is_filled_from_its_neighbours_and_one_without_times_refused():
-    table = launches()
     hole = table[~((table["m"] == 32) & (table["k"] == 4096))]
     filled = scale_seconds(hole, np.array([32.0]), np.array([4096.0]))[0]
     assert LAUNCH_S < filled < 1.5 * LAUNCH_S

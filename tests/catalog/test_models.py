@@ -58,7 +58,7 @@ ACTIVE_EXCEPTIONS = {
 
 
 @pytest.mark.parametrize("model_id", model_ids())
-def test_the_computed_total_is_within_two_percent_of_the_published_one(model_id: str) -> None:
+def test_computed_totals_are_within_two_percent_and_active_counts_within_five_of_the_published(model_id: str) -> None:
     published = model_profile(model_id).published
     assert published.total_params_b is not None
     counts = parameter_counts(load_model(model_id))
@@ -69,15 +69,9 @@ def test_the_computed_total_is_within_two_percent_of_the_published_one(model_id:
         assert TOTAL_EXCEPTIONS[model_id](counts)
     else:
         assert close, counts.total
-
-
-@pytest.mark.parametrize("model_id", model_ids())
-def test_the_computed_active_count_is_within_five_percent_in_the_named_convention(model_id: str) -> None:
-    published = model_profile(model_id).published
     if published.active_params_b is None:
         assert model_id == "mistral-small-4"  # the only model without a published active count
         return
-    counts = parameter_counts(load_model(model_id))
     computed = {
         "all": counts.active_all,
         "all minus input embedding": counts.active_without_input_embedding,

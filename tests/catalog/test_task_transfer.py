@@ -140,10 +140,17 @@ def test_a_measured_curve_is_carried_to_the_users_kind_of_text_with_a_wider_band
     assert f"{transfer.n_heads} drafters of all kinds" in found.remarks[0]
 
 
-def test_the_curves_own_kind_of_text_and_none_leave_it_alone() -> None:
+def test_the_curves_own_kind_of_text_leaves_it_alone_and_the_band_reaches_down_at_a_lossy_context() -> None:
     measured = parse_acceptance(CURVE, 7)
     assert carried(CURVE, measured, "mtp", None, 2048) is measured
     assert carried(CURVE, measured, "mtp", "coding", 2048) is measured
+    one = parse_acceptance(CURVE, 7)
+    narrow = dataclasses.replace(one, low=one.accepted_length * 0.999)
+    near, far = (carried(CURVE, narrow, "mtp", None, context) for context in (4096, 200_000))
+    assert near is narrow
+    assert list(far.accepted_length) == list(measured.accepted_length)
+    assert far.low[7] == pytest.approx(1.0 + (measured.accepted_length[7] - 1.0) * 0.939453)
+    assert "200,000 tokens" in far.remarks[0]
 
 
 def test_own_numbers_and_a_curve_on_text_of_no_kind_are_not_carried_and_said_to_stand() -> None:
@@ -154,17 +161,6 @@ def test_own_numbers_and_a_curve_on_text_of_no_kind_are_not_carried_and_said_to_
         found = carried(given, measured, drafter, "chat", 2048)
         assert list(found.accepted_length) == list(measured.accepted_length)
         assert said in found.remarks[0]
-
-
-def test_at_a_context_where_a_drafter_lost_acceptance_on_real_text_the_band_reaches_down_to_it() -> None:
-    measured = parse_acceptance(CURVE, 7)
-    one = parse_acceptance(CURVE, 7)
-    narrow = dataclasses.replace(one, low=one.accepted_length * 0.999)
-    near, far = (carried(CURVE, narrow, "mtp", None, context) for context in (4096, 200_000))
-    assert near is narrow
-    assert list(far.accepted_length) == list(measured.accepted_length)
-    assert far.low[7] == pytest.approx(1.0 + (measured.accepted_length[7] - 1.0) * 0.939453)
-    assert "200,000 tokens" in far.remarks[0]
 
 
 def test_what_was_counted_on_random_tokens_says_nothing_of_text() -> None:

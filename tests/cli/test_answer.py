@@ -29,14 +29,14 @@ from advisor.show.report.build import build_report
 from advisor.show.report.layout import curve_finding
 from advisor.show.table import Table
 from advisor.show.words.answer import DRAFTS, LINES, WIDTH, shell_lines, short_answer
-from tests.command_line import run
+from tests.command_line import Run
 from tests.golden.terminal import COLUMNS, file, page
 
 SHORT = ("deepseek-ai/DeepSeek-V3", "--gpus", "8xH200", "--batch", "32")
 
 
-def test_a_model_s_name_and_its_gpus_are_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "advise", *SHORT, "--engine", "sglang", "--json")
+def test_a_model_s_name_and_its_gpus_are_a_scenario(run: Run) -> None:
+    code, out, err = run("advise", *SHORT, "--engine", "sglang", "--json")
     scenario = json.loads(out)["scenario"]
     assert code == 0
     assert {
@@ -47,20 +47,18 @@ def test_a_model_s_name_and_its_gpus_are_a_scenario(capsys: pytest.CaptureFixtur
     assert "DeepSeek-R1" in err
 
 
-def test_what_is_typed_is_not_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_typed_is_not_assumed(run: Run) -> None:
     typed = ("--tp", "4", "--drafter", "eagle3", "--accepted-length", "2.4@3")
-    code, out, err = run(capsys, "advise", *SHORT, *typed, "--json")
+    code, out, err = run("advise", *SHORT, *typed, "--json")
     scenario = json.loads(out)["scenario"]
     assert (code, err) == (0, "")
     assert (scenario["tensor_parallel"], scenario["drafter_id"], scenario["acceptance"]) == (4, "eagle3", "2.4@3")
 
 
 @pytest.mark.parametrize("command", ["curve", "schedule", "explain", "export"])
-def test_the_other_commands_take_the_same_forms(
-    capsys: pytest.CaptureFixture[str], command: str, tmp_path: str
-) -> None:
+def test_the_other_commands_take_the_same_forms(run: Run, command: str, tmp_path: str) -> None:
     more = ("--engine", "sglang", "--output", tmp_path) if command == "export" else ("--json",)
-    code, out, err = run(capsys, command, *SHORT, *more)
+    code, out, err = run(command, *SHORT, *more)
     assert code == 0, err
     assert out
     assert err.startswith("assumed: ")
@@ -83,10 +81,10 @@ def test_accelerators_go_by_the_names_people_use() -> None:
         hardware_named("RTX")
 
 
-def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(run: Run) -> None:
     short = "curve gpt-oss-20b --gpus 1xH100 --accepted-length 2.6 --batches 1k --drafter eagle3"
     exact = "curve gpt-oss-20b --gpus 1xh100-sxm --accepted-length 2.6@3 --batches 1000 --drafter eagle3"
-    (_, out, err), (_, told, silent) = run(capsys, *short.split()), run(capsys, *exact.split())
+    (_, out, err), (_, told, silent) = run(*short.split()), run(*exact.split())
     assert out == told
     assert "assumed: H100 is H100 SXM5 · 80 GiB (others: h100-nvl, h100-pcie)" in err
     assert "assumed: --accepted-length 2.6 counts the tokens a round yields" in err
@@ -105,27 +103,27 @@ def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(capsys: pytes
     ],
 )
 def test_the_commands_that_an_answer_names_work_as_they_stand(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = run(capsys, *command.split())[1].split("\nNext")[1].replace("\\\n", " ")
+    shown = run(*command.split())[1].split("\nNext")[1].replace("\\\n", " ")
     following = [line.partition("#")[0].split() for line in shown.splitlines() if line.startswith("  advisor ")]
     assert following
     for words in following:
-        code, _, err = run(capsys, *words[1:])
+        code, _, err = run(*words[1:])
         assert code == 0, err
 
 
-def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(run: Run) -> None:
     asked = "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 --accepted-length 2.6@3 --batch"
-    _, out, _ = run(capsys, *asked.split(), "128")
+    _, out, _ = run(*asked.split(), "128")
     at_most = re.search(r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out)
     assert at_most is not None
     assert "launch_server" not in out
-    assert "launch_server" in run(capsys, *asked.split(), at_most[1])[1]
+    assert "launch_server" in run(*asked.split(), at_most[1])[1]
     wider = re.search(r"\n  advisor (advise .*)# it fits", out.replace("\\\n", " "))
     assert wider is not None
-    assert "launch_server" in run(capsys, *wider[1].split())[1]
+    assert "launch_server" in run(*wider[1].split())[1]
     values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
     report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))
     assert [(one.launch_line, "does not fit" in one.problem) for one in report.engines] == [("", True)] * 2
@@ -138,25 +136,22 @@ def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
     assert gain_end_text(advice) in curve_finding(build_report(advice, dt.date(2026, 1, 1)))
 
 
-def test_a_forced_refit_is_marked_wherever_its_numbers_stand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forced_refit_is_marked_wherever_its_numbers_stand(run: Run) -> None:
     pairs = "/".join(["0.000"] * len(JOINT_PAIRS))
     refit = f"on=h200-sxm/vllm/vllm;n=4;data=0123456789ab;host=1.1/0.1;corr={pairs}"
     where = ("gpt-oss-20b", "--gpus", "1xh200-sxm", "--engine", "vllm", "--refit")
     for forced, text in ((True, f"{refit};forced=1"), (False, refit)):
         said = "Your refit was rejected by its checks and is forced"
-        assert (said in run(capsys, "advise", *where, text)[1]) is forced
-        assert (", refit forced" in run(capsys, "advise", *where, text)[1].splitlines()[0]) is forced
-        assert (
-            any(said in one for one in json.loads(run(capsys, "advise", *where, text, "--json")[1])["warnings"])
-            is forced
-        )
-        assert (said in run(capsys, "curve", *where, text)[2]) is forced
+        assert (said in run("advise", *where, text)[1]) is forced
+        assert (", refit forced" in run("advise", *where, text)[1].splitlines()[0]) is forced
+        assert any(said in one for one in json.loads(run("advise", *where, text, "--json")[1])["warnings"]) is forced
+        assert (said in run("curve", *where, text)[2]) is forced
 
 
-def test_the_example_of_the_refusal_works(capsys: pytest.CaptureFixture[str]) -> None:
-    _, _, err = run(capsys, "curve")
+def test_the_example_of_the_refusal_works(run: Run) -> None:
+    _, _, err = run("curve")
     example = shlex.split(err.split("`")[1])
-    assert run(capsys, *example[1:])[0] == 0
+    assert run(*example[1:])[0] == 0
 
 
 def test_one_instance_spans_the_gpus_of_a_node() -> None:
@@ -175,7 +170,7 @@ ANSWERED = [
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
 def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line_reads(
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     model: str,
@@ -185,7 +180,7 @@ def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.chdir(tmp_path)
-    code, out, err = run(capsys, "advise", model, "--gpus", gpus, "--engine", engine, "--batch", "32")
+    code, out, err = run("advise", model, "--gpus", gpus, "--engine", engine, "--batch", "32")
     lines = out.splitlines()
     assert code == 0, err
     assert len(lines) <= LINES
@@ -193,7 +188,7 @@ def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line
     assert any("recommended" in line for line in lines)
     assert any(line.startswith("How sure: ") for line in lines)
     writes = out.partition("with the file that this writes:\n")[2].partition("\n\n")[0]
-    assert run(capsys, *shlex.split(writes.replace("\\\n", " "))[1:] or ["models"])[0] == 0
+    assert run(*shlex.split(writes.replace("\\\n", " "))[1:] or ["models"])[0] == 0
     assert all(Path(file).is_file() for file in re.findall(r"out/\w+\.json", out))
 
 
@@ -218,12 +213,8 @@ def test_the_recommended_k_and_plain_decoding_stay_in_a_table_that_is_cut() -> N
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
-def test_a_terminal_shows_what_it_showed(columns: int) -> None:
+def test_a_terminal_shows_what_it_showed_and_no_line_is_wider_than_it(columns: int) -> None:
     assert page(columns) == file(columns).read_text(encoding="utf-8"), "run: python -m tests.golden.terminal"
-
-
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     lines = file(columns).read_text(encoding="utf-8").splitlines()
     widest = max((line.replace(" #", "0") for line in lines if not line.startswith("$ ")), key=len)
     assert len(widest) <= columns, widest
@@ -254,21 +245,19 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(run: Run, tmp_path: Path) -> None:
     asked = ("--gpus", "8xH200", "--engine", "sglang", "--batch", "32")
-    code, out, _ = run(capsys, "advise", "DeepSeek-R1", *asked)
+    code, out, _ = run("advise", "DeepSeek-R1", *asked)
     head = out.splitlines()
     assert (code, head[0].startswith("DeepSeek-R1 (as DeepSeek-V3: the same architecture) + ")) == (0, True)
     assert "--model-path deepseek-ai/DeepSeek-R1 " in out
     assert "deepseek-ai/DeepSeek-V3" not in out
     assert len(head) <= LINES
-    _, out, _ = run(capsys, "export", "someone/DeepSeek-R1-0528", *asked, "--output", tmp_path)
+    _, out, _ = run("export", "someone/DeepSeek-R1-0528", *asked, "--output", tmp_path)
     assert "--model-path someone/DeepSeek-R1-0528 " in out
-    _, out, _ = run(capsys, "export", "deepseek-r1-0528", *asked, "--output", tmp_path)
+    _, out, _ = run("export", "deepseek-r1-0528", *asked, "--output", tmp_path)
     assert "repository of your model for deepseek-r1-0528" in " ".join(out.split())
-    _, out, _ = run(capsys, "advise", "deepseek-ai/DeepSeek-V3", *asked)
+    _, out, _ = run("advise", "deepseek-ai/DeepSeek-V3", *asked)
     assert "(as " not in out
 
 
@@ -282,9 +271,9 @@ ON_NODE = {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "t
 
 
 def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
 ) -> None:
-    _, out, _ = run(capsys, "advise", *SHORT, "--engine", "sglang")
+    _, out, _ = run("advise", *SHORT, "--engine", "sglang")
     advice = advise(scenario_from(ON_NODE | {"engine": "sglang"}))
     below, above, runs = 0, 0, runs_beside(advice.scenario, 8)
     for one in runs:
@@ -313,27 +302,27 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     assert f"; a loss is possible from about {advice.curve.batches[fits[-3]]:.0f})." in gain_end_text(losing)
 
 
-def test_an_export_by_batch_that_finds_one_k_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_export_by_batch_that_finds_one_k_says_so(run: Run, tmp_path: Path) -> None:
     asked = ("export", *SHORT, "--engine", "sglang", "--output", tmp_path)
     said = "--by-batch finds one K for all batches, so no table of K is written."
-    assert said in " ".join(run(capsys, *asked, "--by-batch")[1].split())
-    assert said not in " ".join(run(capsys, *asked)[1].split())
+    assert said in " ".join(run(*asked, "--by-batch")[1].split())
+    assert said not in " ".join(run(*asked)[1].split())
 
 
 TWO = Path(__file__).resolve().parents[1] / "fixtures" / "terminal"
 
 
-def test_a_loss_is_diagnosed_with_the_usual_drafter_and_not_recommended(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "diagnose", TWO / "two.csv", "--gpus", "8xH200", "--model", "deepseek-v3")
+def test_a_loss_is_diagnosed_with_the_usual_drafter_and_not_recommended(run: Run) -> None:
+    code, out, err = run("diagnose", TWO / "two.csv", "--gpus", "8xH200", "--model", "deepseek-v3")
     assert code == 0
     assert out.startswith("Tokens/s fall by 19% with K = 3 at batch 32, which is not predicted: measured 0.81x")
     assert err == "assumed: Own MTP module (--drafter)\n"
     assert "advise" not in out.partition("Next:")[2]
 
 
-def test_validate_shows_each_row_of_a_small_file_and_what_follows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_shows_each_row_of_a_small_file_and_what_follows(run: Run) -> None:
     asked = ("--gpus", "8xH200", "--model", "deepseek-v3", "--drafter", "mtp", "--engine", "vllm")
-    code, out, _ = run(capsys, "validate", TWO / "runs.csv", *asked)
+    code, out, _ = run("validate", TWO / "runs.csv", *asked)
     assert (code, out.splitlines()[0].split()) == (
         0,
         ["batch", "K", "measured", "predicted", "likely", "range", "inside"],
@@ -343,10 +332,8 @@ def test_validate_shows_each_row_of_a_small_file_and_what_follows(capsys: pytest
 
 
 @pytest.mark.parametrize(("typed", "expected"), [("H200x8", "e.g. 8xH200"), ("8", "which GPU (--gpus 8xH200")])
-def test_gpus_typed_the_other_way_round_or_without_a_name(
-    capsys: pytest.CaptureFixture[str], typed: str, expected: str
-) -> None:
-    code, _, err = run(capsys, "advise", "deepseek-v3", "--gpus", typed)
+def test_gpus_typed_the_other_way_round_or_without_a_name(run: Run, typed: str, expected: str) -> None:
+    code, _, err = run("advise", "deepseek-v3", "--gpus", typed)
     assert code == 2
     assert expected in err
     assert "8xH200x8" not in err

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.hf.config import architecture_from_config
-from tests.command_line import QWEN, flat, run
+from tests.command_line import QWEN, Run, flat
 
 SMALL = ("design", *QWEN, "--experts", "64,128", "--active", "4,8", "--shared", "0,1", "--width-step", "64")
 
 
-def test_an_answer_and_its_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_answer_and_its_files_say_the_same(run: Run, tmp_path: Path) -> None:
     table, config = tmp_path / "designs.csv", tmp_path / "config.json"
     asked = (*SMALL, "--objective", "tpot", "--batches", "1:0.25,64:0.75", "--tokens", "1e12")
-    code, out, _ = run(capsys, *asked, "--csv", table, "--config", config)
-    document = json.loads(run(capsys, *asked, "--json")[1])
+    code, out, _ = run(*asked, "--csv", table, "--config", config)
+    document = json.loads(run(*asked, "--json")[1])
     assert code == 0
     assert flat(out).startswith(document["headline"])
     assert "limit: The log bases" in out
@@ -34,10 +34,10 @@ def test_an_answer_and_its_files_say_the_same(capsys: pytest.CaptureFixture[str]
     assert [moe.n_experts, moe.n_active] == [int(first[name]) for name in ("n_experts", "n_active")]
 
 
-def test_the_config_is_of_the_headline_s_design(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_config_is_of_the_headline_s_design(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "d.json"
     asked = ("design", "--gpus", "1xB200", "--batch", "64", "--target-total", "40B", "--config", file)
-    kept = re.search(r"Keep Top-(\d+) of (\d+)", flat(run(capsys, *asked)[1]))
+    kept = re.search(r"Keep Top-(\d+) of (\d+)", flat(run(*asked)[1]))
     moe = architecture_from_config(file.read_text()).moe
     assert kept is not None
     assert moe is not None
@@ -54,13 +54,13 @@ def test_the_config_is_of_the_headline_s_design(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_maps_and_targets_print_their_verdict_and_write_their_rows(
-    asked: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    asked: tuple[str, ...], run: Run, tmp_path: Path
 ) -> None:
     table = tmp_path / "rows.csv"
-    code, out, _ = run(capsys, *SMALL, *asked, "--csv", table, "--json")
+    code, out, _ = run(*SMALL, *asked, "--csv", table, "--json")
     assert code == 0
     document = json.loads(out)
-    assert document["verdict"] in flat(run(capsys, *SMALL, *asked)[1])
+    assert document["verdict"] in flat(run(*SMALL, *asked)[1])
     with table.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     told = document.get("cells") or (document["best"] or {"targets": []})["targets"]
@@ -89,19 +89,17 @@ def test_maps_and_targets_print_their_verdict_and_write_their_rows(
         (("--depths", "-1"), "above 0"),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_sentence(
-    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, *SMALL, *options)
+def test_a_wrong_option_is_refused_in_one_sentence(options: tuple[str, ...], said: str, run: Run) -> None:
+    code, out, err = run(*SMALL, *options)
     assert (code, out) == (2, "")
     assert said in flat(err)
 
 
-def test_a_model_beside_a_target_size_is_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_beside_a_target_size_is_the_baseline(run: Run) -> None:
     asked = ("design", "qwen3-30b-a3b", "--gpus", "1xH200", "--batch", "16", "--experts", "128", "--active", "8")
-    code, out, err = run(capsys, *asked, "--target-total", "40B", "--json")
+    code, out, err = run(*asked, "--target-total", "40B", "--json")
     assert code == 0, err
     answer = json.loads(out)
     assert "start" not in answer
     assert answer["scenario"]["model_id"] == "qwen3-30b-a3b"
-    assert "a model or --shape" in run(capsys, *asked, "--shape", "x")[2]
+    assert "a model or --shape" in run(*asked, "--shape", "x")[2]

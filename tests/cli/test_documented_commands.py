@@ -22,7 +22,7 @@ from advisor.predict.scenario import build_scenario, load_example, scenario_json
 from advisor.profiling.command import parser as profiling_parser
 from advisor.profiling.engine.command import parser as engine_parser
 from tests.catalog.test_hardware import POD
-from tests.command_line import QWEN, run
+from tests.command_line import QWEN, Run
 
 TOP = Path(__file__).resolve().parents[2]
 FIXTURES = TOP / "tests" / "fixtures"
@@ -200,13 +200,13 @@ def test_a_documented_command_runs(
     kept: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Run,
 ) -> None:
     shutil.copytree(kept, tmp_path / "here")
     given = words(text)
     monkeypatch.chdir(tmp_path / "here" / ("small" if BASE["--model"] in given and given[0] == "trace" else ""))
     expanded = [name for word in given for name in (sorted(glob.glob(word)) if "*" in word else [word])]
-    status, _, said = run(capsys, *expanded)
+    status, _, said = run(*expanded)
     assert status == 0, (where, text, said)
 
 

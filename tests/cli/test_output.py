@@ -30,7 +30,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.show.words.compare import comparison_table
-from tests.command_line import QWEN, run
+from tests.command_line import QWEN, Run
 from tests.golden.cli_reference import FILE, commands, reference
 
 
@@ -72,11 +72,7 @@ def documented() -> set[str]:
     return set(re.findall(r"^\| `([^`]+)`", SETTINGS, flags=re.M))
 
 
-def test_the_command_line_s_page_is_what_the_commands_say() -> None:
-    assert FILE.read_text(encoding="utf-8") == reference(), "run: python -m tests.golden.cli_reference"
-
-
-def test_every_command_and_option_says_what_it_is_for() -> None:
+def test_the_command_line_s_page_is_what_the_commands_say_and_each_option_says_what_it_is_for() -> None:
     silent = [
         f"{name} {'/'.join(option.opts)}"
         for name, command in commands()
@@ -85,6 +81,7 @@ def test_every_command_and_option_says_what_it_is_for() -> None:
     ]
     assert not silent
     assert all(command.help for _, command in commands())
+    assert FILE.read_text(encoding="utf-8") == reference(), "run: python -m tests.golden.cli_reference"
 
 
 def test_every_environment_variable_is_documented_and_no_other() -> None:
@@ -123,8 +120,8 @@ def test_every_setting_of_the_app_is_documented_with_its_value() -> None:
         ("explore", "--users", "1\N{FULLWIDTH DIGIT SIX}"),
     ],
 )
-def test_an_option_takes_a_number_in_ascii_digits_alone(capsys: pytest.CaptureFixture[str], typed: tuple[str, ...]):
-    status, printed, said = run(capsys, *typed)
+def test_an_option_takes_a_number_in_ascii_digits_alone(run: Run, typed: tuple[str, ...]):
+    status, printed, said = run(*typed)
     assert (status, printed) == (2, "")
     assert re.search(f"'{typed[-1]}' is not a (whole )?number", said)
 

@@ -28,17 +28,9 @@ from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
 from studies.published import seen_by
-from tests.command_line import run
 from tests.own_model import CONFIG, CONFIG_JSON
+from tests.studies.test_engine_designs import HOST
 
-HOST = {
-    "name": "two cores",
-    "memory_bytes": 16e9,
-    "bandwidth_bytes_per_s": 40e9,
-    "peak_flops_per_s": {"bf16": 0.7e12},
-    "source": "made up for this test",
-    "date": "2026-11-01",
-}
 FINE = {**CONFIG, "num_local_experts": 64, "num_experts_per_tok": 4, "intermediate_size": 512}
 ROW = {"hardware_id": "cpu.json", "gpu_count": "1", "engine": "vllm", "model_id": "mine/config.json"}
 ROW |= {"drafter": "ngram", "context_tokens": "48", "weight_dtype": "bf16", "routing": "uniform"}
@@ -93,31 +85,27 @@ def touched(**changes: object) -> float:
     return float(touched_in_pass(setup, 4, asked.n_draft + 1))
 
 
-def test_fit_reads_both_from_paths_in_cells(capsys, folder):
-    code, out, err = run(capsys, "fit", write(folder / "a.csv"), "--json")
+def test_fit_reads_both_from_paths_in_cells_and_options_where_cells_have_names_or_nothing(run, folder):
+    code, out, err = run("fit", write(folder / "a.csv"), "--json")
     assert code == 0, err
     answer = json.loads(out)
     assert (answer["hardware_id"], answer["n_points"]) == ("own-two-cores", 2 * len(BATCHES))
     assert answer["own_errors"]["after"]["mape"] < answer["own_errors"]["before"]["mape"]
-
-
-def test_options_give_them_by_path_where_cells_have_names_or_nothing(capsys, folder):
     file = write(folder / "a.csv", hardware_id="", model_id="colleague's model")
-    code, out, err = run(
-        capsys, "fit", file, "--model", folder / "mine/config.json", "--hardware", folder / "cpu.json", "--json"
-    )
+    own = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json")
+    code, out, err = run("fit", file, *own, "--json")
     assert code == 0, err
     assert json.loads(out)["n_points"] == 2 * len(BATCHES)
 
 
 @pytest.mark.parametrize("command", ["predict", "validate"])
-def test_predict_and_validate_take_paths_in_cells_and_options_alike(capsys, folder, command):
+def test_predict_and_validate_take_paths_in_cells_and_options_alike(run, folder, command):
     named = write(folder / "a.csv", speedup="0.7")
     bare = write(folder / "b.csv", speedup="0.7", hardware_id="", model_id="")
     own = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json")
-    code, by_cell, err = run(capsys, command, named, "--json")
+    code, by_cell, err = run(command, named, "--json")
     assert code == 0, err
-    _, by_option, _ = run(capsys, command, bare, *own, "--json")
+    _, by_option, _ = run(command, bare, *own, "--json")
     rows = [json.loads(text) for text in (by_cell, by_option)]
     rows = [answer["rows"] if isinstance(answer, dict) else answer for answer in rows]
     speedups = [[row["predicted_speedup"] for row in each] for each in rows]
@@ -125,20 +113,20 @@ def test_predict_and_validate_take_paths_in_cells_and_options_alike(capsys, fold
     assert sum(value is not None for value in speedups[0]) >= len(BATCHES)
 
 
-def test_written_rows_stay_what_was_measured_when_the_configuration_changes(capsys, folder):
+def test_written_rows_stay_what_was_measured_when_the_configuration_changes(run, folder):
     file, first, second = write(folder / "a.csv"), folder / "first.csv", folder / "second.csv"
-    assert run(capsys, "ingest", file, "--output", first)[0] == 0
+    assert run("ingest", file, "--output", first)[0] == 0
     before = refit_points(written(first))[0]
     (folder / "mine/config.json").write_text(CONFIG_JSON)
     after = refit_points(written(first))[0]
     assert len(after) == 2 * len(BATCHES)
     assert [point.scenario for point in after] == [point.scenario for point in before]
     assert {point.setup.architecture.moe.n_experts for point in after} == {64}
-    assert run(capsys, "ingest", file, "--output", second)[0] == 0
+    assert run("ingest", file, "--output", second)[0] == 0
     assert {point.setup.architecture.moe.n_experts for point in refit_points(written(second))[0]} == {8}
 
 
-def test_two_configurations_of_one_name_stay_two(capsys, folder):
+def test_two_configurations_of_one_name_stay_two(run, folder):
     for name, config in (("left", FINE), ("right", CONFIG)):
         (folder / name / "mine").mkdir(parents=True)
         (folder / name / "mine/config.json").write_text(json.dumps(config))
@@ -146,7 +134,7 @@ def test_two_configurations_of_one_name_stay_two(capsys, folder):
         write(folder / name / "a.csv")
     files = (folder / "left/a.csv", folder / "right/a.csv")
     assert files[0].read_bytes() == files[1].read_bytes()
-    code, out, err = run(capsys, "fit", *files, "--json")
+    code, out, err = run("fit", *files, "--json")
     assert code == 0, err
     answer = json.loads(out)
     assert answer["n_points"] == 4 * len(BATCHES)
@@ -164,10 +152,10 @@ def test_two_configurations_of_one_name_stay_two(capsys, folder):
         ({"hardware_id": "own-pod"}, None, "give its file as well, --hardware"),
     ],
 )
-def test_what_is_wrong_with_a_document_is_one_sentence(capsys, folder, changes, content, reason):
+def test_what_is_wrong_with_a_document_is_one_sentence(run, folder, changes, content, reason):
     if content is not None:
         (folder / "broken.json").write_text(content)
-    code, out, err = run(capsys, "fit", write(folder / "a.csv", **changes))
+    code, out, err = run("fit", write(folder / "a.csv", **changes))
     assert code == 2
     assert reason in out + err
     assert "Traceback" not in err
@@ -227,9 +215,9 @@ def as_profiled(path: Path, status: str) -> Path:
     return path
 
 
-def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(capsys, folder):
+def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(run, folder):
     file = as_profiled(write(folder / "a.csv"), "noisy")
-    code, out, err = run(capsys, "ingest", file, "--output", folder / "steps.csv")
+    code, out, err = run("ingest", file, "--output", folder / "steps.csv")
     assert code == 0, err
     assert "6 rows read, 6 rejected" in out
     assert "'noisy': not to be fitted: x2.1" in out
@@ -238,40 +226,40 @@ def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_i
     assert written(folder / "steps.csv")["notes"].str.contains("x2.1; touched_law=14.4; control_ratio=1.02").all()
 
 
-def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(capsys, folder):
+def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(run, folder):
     """The engine counted 8 tokens in each step and saw the fastest tenth of them, which only one file agrees with."""
     changed = as_profiled(write(folder / "a.csv"), "ok")
-    _, _, err = run(capsys, "fit", changed)
+    _, _, err = run("fit", changed)
     assert "2 rows can be used" in err
     assert "the engine counted 8 tokens in a step; batch_size x (K + 1) says 16" in err
     pd.read_csv(changed).assign(time_p10_s=1.1).to_csv(changed, index=False)
-    assert "12 step_time_s of 12 do not go with their time_p10_s" in run(capsys, "ingest", changed)[2]
+    assert "12 step_time_s of 12 do not go with their time_p10_s" in run("ingest", changed)[2]
     pd.read_csv(changed).assign(time_p10_s=[1.1, *[None] * 11]).to_csv(changed, index=False)
-    said = run(capsys, "ingest", changed, "--output", folder / "rest.csv")[1]
+    said = run("ingest", changed, "--output", folder / "rest.csv")[1]
     assert "line 2, step_time_s '0.009" in said
     assert "not to be fitted: time_p10_s is no fastest tenth of" in said
     assert (written(folder / "rest.csv")["tokens_in_step"] == 8).all(), "the other rows are as they were"
 
 
-def test_a_refit_is_refused_for_another_accelerator_of_that_name(capsys, folder):
+def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder):
     refit = folder / "r.refit"
     own = ("--model", folder / "mine/config.json", "--accepted-length", "1.5@3", "--drafter", "ngram")
-    code, _, err = run(capsys, "fit", write(folder / "a.csv"), "--output", refit, "--force")
+    code, _, err = run("fit", write(folder / "a.csv"), "--output", refit, "--force")
     assert code == 0, err
     same = (*own, "--hardware", folder / "cpu.json", "--refit", refit, "--routing", "uniform", "--json")
-    code, _, err = run(capsys, "curve", *same)
+    code, _, err = run("curve", *same)
     assert code == 0, err
     (folder / "cpu.json").write_text(json.dumps({**HOST, "bandwidth_bytes_per_s": 80e9}))
-    code, _, err = run(capsys, "curve", *same)
+    code, _, err = run("curve", *same)
     assert code == 2
     assert "with other figures" in err
 
 
-def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(capsys, folder):
+def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run, folder):
     file = write(folder / "a.csv")
     asked = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json", "--routing", "uniform")
     asked = ("curve", *asked, "--drafter", "ngram", "--accepted-length", "1.5@3", "--batches", "2,3", "--json")
-    code, out, err = run(capsys, *asked, "--measured", file)
+    code, out, err = run(*asked, "--measured", file)
     assert code == 0, err
     cells = {(row["batch_size"], row["n_draft"]): row for row in json.loads(out)}
     assert cells[2, 3]["measured_step_ms"] == pytest.approx(16.0)
@@ -281,7 +269,7 @@ def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(caps
     (folder / "mine/config.json").write_text(CONFIG_JSON)
     other = write(folder / "mine.csv", model_id=str(folder / "elsewhere.json"))
     (folder / "elsewhere.json").write_text(json.dumps(FINE))
-    _, out, err = run(capsys, *asked, "--measured", other)
+    _, out, err = run(*asked, "--measured", other)
     assert "no row of mine.csv lies on this curve" in err
     assert not any(row["measured_tier"] for row in json.loads(out))
 

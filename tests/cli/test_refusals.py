@@ -14,7 +14,7 @@ import pytest
 from advisor.catalog.models import model_profile
 from advisor.predict.scenario import write_loads
 from tests.cli.test_explore import trace_file
-from tests.command_line import QWEN, run
+from tests.command_line import QWEN, Run
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SHORT = {
@@ -241,14 +241,14 @@ def spelt(command: str) -> list[str]:
 
 @pytest.mark.parametrize("refusal", REFUSALS.strip().splitlines())
 def test_it_ends_with_one_sentence(
-    refusal: str, kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    refusal: str, kept: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command, _, said = refusal.partition(" | ")
     shutil.copytree(kept, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
     before = set((tmp_path / "here").rglob("*"))
-    status, out, err = run(capsys, *spelt(command))
+    status, out, err = run(*spelt(command))
     sentences = [line for line in err.splitlines() if not line.startswith(("assumed: ", "  "))]
     assert (status, out, len(sentences)) == (2, "", 1), err
     assert sentences[0].startswith("error: ")

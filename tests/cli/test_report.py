@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from advisor.cli import data, report
 from advisor.measured.measurements import sweeps
@@ -25,7 +24,7 @@ from advisor.prediction import AdvisorError, Tier
 from advisor.show.report import build
 from advisor.show.report.formats import FORMATS
 from tests.command_line import QWEN as SCENARIO
-from tests.command_line import run as run_any
+from tests.command_line import Run
 from tests.measured.sweep_fixture import DEVICE, write_sweep
 from tests.pages.app_page import opened
 
@@ -43,52 +42,48 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    return run_any(capsys, "report", *arguments)
-
-
 @pytest.mark.parametrize("form", FORMATS)
-def test_each_format_is_written_and_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+def test_each_format_is_written_and_named(run: Run, tmp_path: Path, form: str) -> None:
     file = tmp_path / f"r.{form}"
-    code, out, err = run(capsys, *QWEN, "--format", form, "--output", str(file), "--date", "2026-11-21", "--json")
+    code, out, err = run("report", *QWEN, "--format", form, "--output", str(file), "--date", "2026-11-21", "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
     assert said["bytes"] == file.stat().st_size > 1000
     assert said["date"] == "2026-11-21"
 
 
-def test_the_ending_names_the_format(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = run(capsys, *QWEN, "--output", str(tmp_path / "r.MD"))
+def test_the_ending_names_the_format(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("report", *QWEN, "--output", str(tmp_path / "r.MD"))
     assert code == 0
     assert "r.MD: md, " in out
     assert (tmp_path / "r.MD").read_text(encoding="utf-8").startswith("#")
 
 
-def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_json_report_makes_the_same_files_again(run: Run, tmp_path: Path) -> None:
     first, again = tmp_path / "a", tmp_path / "b"
     for form in ("json", "pdf"):
-        run(capsys, *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
-        code, _, err = run(capsys, "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
+        run("report", *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
+        code, _, err = run("report", "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
         assert (code, err) == (0, "")
         assert Path(f"{again}.{form}").read_bytes() == Path(f"{first}.{form}").read_bytes()
 
 
-def test_ranks_are_counted_in_the_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, _, err = run(capsys, *WIDE, "--no-checks", "--ranks", "-o", str(tmp_path / "r.json"))
+def test_ranks_are_counted_in_the_report(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("report", *WIDE, "--no-checks", "--ranks", "-o", str(tmp_path / "r.json"))
     assert (code, err) == (0, "")
     told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["expert_ranks"]
     assert (told["origin"], told["routing"]) == ("preset", None)
 
 
 def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged() -> None:
         raise AdvisorError("profiles/validation/judged_speedups.json cannot be read; run `make validation`")
 
     monkeypatch.setattr(build, "read_judged", damaged)
     file = tmp_path / "r.md"
-    code, _, err = run(capsys, *QWEN, "--format", "md", "-o", str(file))
+    code, _, err = run("report", *QWEN, "--format", "md", "-o", str(file))
     assert code == 0
     assert err.startswith("note: ")
     assert "Not looked up" in file.read_text(encoding="utf-8")
@@ -129,12 +124,8 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
     assert build.applicable_errors("h200-sxm", "qwen3-30b-a3b", Tier.FITTED) == {}
 
 
-def page(**query: str) -> AppTest:
-    return opened("share", **query)
-
-
-def test_the_page_previews_the_report_and_offers_every_format() -> None:
-    test = page(acceptance="2.4@3")
+def test_the_page_previews_the_report_of_the_chosen_date_and_offers_every_format() -> None:
+    test = opened("share", acceptance="2.4@3")
     offered = [button.label for button in test.main.get("download_button")]
     assert [label for label in offered if label in ("PDF", "HTML", "Markdown", "JSON", "CSV")] == [
         *("PDF", "HTML", "Markdown", "JSON", "CSV")
@@ -145,16 +136,12 @@ def test_the_page_previews_the_report_and_offers_every_format() -> None:
     commands = [item.value for item in test.main.code]
     assert any(text.startswith("vllm serve") for text in commands)
     assert not any("```" in text for text in preview)
-
-
-def test_the_page_puts_the_chosen_date_on_the_report() -> None:
-    test = page(acceptance="2.4@3")
     test.date_input(key="report_date").set_value(dt.date(2025, 3, 4)).run()
     assert any("2025-03-04, scenario" in item.value for item in test.main.markdown)
 
 
 def test_the_page_says_why_there_is_no_report() -> None:
-    test = page(acceptance="nonsense")
+    test = opened("share", acceptance="nonsense")
     assert len(test.error) == 1
     assert [button.label for button in test.main.get("download_button")] == ["Scenario file"]
 
@@ -169,49 +156,48 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_an_old_store_is_rebuilt_before_the_app_starts(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)))
     summary = BuildSummary(tmp_path / "new.duckdb", rows_by_table={"moe": 1})
     monkeypatch.setattr(data, "build_store", lambda **_: summary)
-    code, out, _ = run_any(capsys, "app")
+    code, out, _ = run("app")
     assert code == 0
     assert "new.duckdb: 1 rows" in out
     assert len(started) == 1
 
 
 def test_the_app_is_served_to_this_machine_alone_from_any_folder(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True))
     monkeypatch.chdir(tmp_path)
-    run_any(capsys, "app", "--port", 8611)
+    run("app", "--port", 8611)
     options = ["--server.address", "127.0.0.1", "--server.port", "8611"]
     assert started == [["streamlit", "run", str(ROOT / "serve.py"), *options]]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http"])
-def test_a_port_that_cannot_be_is_refused(
-    capsys: pytest.CaptureFixture[str], started: list[list[str]], port: str
-) -> None:
-    code, _, err = run_any(capsys, "app", "--port", port)
+def test_a_port_that_cannot_be_is_refused(run: Run, started: list[list[str]], port: str) -> None:
+    code, _, err = run("app", "--port", port)
     assert (code, started) == (2, [])
     assert "--port" in err
 
 
-def test_profile_without_torch_exits_2_with_one_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_profile_without_torch_exits_2_with_one_sentence_and_explains_its_options(
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "find_spec", lambda _: None)
-    code, out, err = run_any(capsys, "profile", "--preset", "quick", "--output", "x")
+    code, out, err = run("profile", "--preset", "quick", "--output", "x")
     assert (code, out) == (2, "")
     assert err == f"error: {report.TORCH_MISSING}\n"
+    code, out, _ = run("profile", "--help")
+    assert code == 0
+    assert "--resume" in out
 
 
 @pytest.mark.parametrize("status", [0, 2, 3])
-def test_profile_hands_on_options_and_exit_status(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+def test_profile_hands_on_options_and_exit_status(run: Run, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     seen: list[list[str]] = []
 
     def profiler(options: list[str]) -> int:
@@ -221,35 +207,24 @@ def test_profile_hands_on_options_and_exit_status(
     monkeypatch.setattr(report, "find_spec", lambda _: object())
     monkeypatch.setattr(report, "profiler", profiler)
     options = ["--preset", "smoke", "--only", "launch", "--only=gemm", "--json", "--output", "a folder"]
-    assert run_any(capsys, "profile", *options)[0] == status
+    assert run("profile", *options)[0] == status
     assert seen == [options]
 
 
-def test_profile_explains_its_options_without_torch(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report, "find_spec", lambda _: None)
-    code, out, _ = run_any(capsys, "profile", "--help")
-    assert code == 0
-    assert "--resume" in out
-
-
-def test_profile_refuses_a_wrong_option_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run_any(capsys, "profile", "--preset", "quick", "--plan", "--presets")
+def test_profile_refuses_a_wrong_option_in_one_line(run: Run) -> None:
+    code, out, err = run("profile", "--preset", "quick", "--plan", "--presets")
     assert (code, out) == (2, "")
     assert "Traceback" not in err
 
 
-def test_store_status_names_the_sweeps(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_store_status_names_the_sweeps(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     write_sweep(tmp_path / "measurements" / "made-up", status="partial")
     path = tmp_path / "advisor.duckdb"
     build_profile(path, kernels=None)
     monkeypatch.setattr(data, "sweeps", lambda: sweeps(tmp_path / "measurements"))
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
-    code, out, _ = run_any(capsys, "store", "status")
+    code, out, _ = run("store", "status")
     assert code == 0
     assert "Sweeps of the profiler:" in out
     line = next(line for line in out.splitlines() if line.startswith("made-up"))

@@ -21,8 +21,8 @@ from advisor.measured.store import SCHEMA_VERSION, STORE_VARIABLE, open_store
 from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, read_up_to, write_whole
-from tests.cli.test_advise import BLOCKER
-from tests.command_line import QWEN, run
+from tests.cli.test_advise import without
+from tests.command_line import QWEN, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 1717
@@ -68,7 +68,7 @@ def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path)
     assert problems > 6
 
 
-def test_a_foreign_database_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_foreign_database_is_left_as_it_is_and_a_store_that_lacks_tables_has_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE accounts (id INTEGER)")
@@ -76,10 +76,6 @@ def test_a_foreign_database_is_left_as_it_is(tmp_path: Path) -> None:
     with duckdb.connect(str(path)) as connection:
         assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("accounts",)]
     assert "store build" in status(path).problem
-
-
-def test_a_store_that_lacks_tables_has_a_problem_and_no_traceback(tmp_path: Path) -> None:
-    path = tmp_path / "advisor.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE store_info (key VARCHAR, value VARCHAR)")
         connection.execute("INSERT INTO store_info VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
@@ -106,13 +102,11 @@ FILE_COMMANDS = (
 
 
 @pytest.mark.parametrize("command", FILE_COMMANDS, ids=lambda command: f"{command[0]}{len(command)}")
-def test_what_is_no_file_is_refused_in_a_sentence(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_what_is_no_file_is_refused_in_a_sentence(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for odd in ("/dev/zero", pipe, "x" * 5000, f"{tmp_path}/{'y' * 300}.json", tmp_path / "absent.json"):
-        code, out, err = run(capsys, *command, odd)
+        code, out, err = run(*command, odd)
         assert (code, out) == (2, ""), (odd, err)
         assert err.startswith("error: ")
         assert "is no path" not in err
@@ -127,8 +121,7 @@ def test_a_report_without_its_package_says_which_is_missing(
     tmp_path: Path, blocked: str, suffix: str, words: str
 ) -> None:
     out = tmp_path / f"report.{suffix}"
-    script = BLOCKER.format(blocked=(blocked,), arguments=["report", *QWEN, "--no-checks", "--output", str(out)])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = without((blocked,), "report", *QWEN, "--no-checks", "--output", str(out))
     assert "Traceback" not in done.stderr
     assert (done.returncode == 2) == bool(words)
     assert out.exists() != bool(words)
@@ -147,10 +140,8 @@ def test_a_report_without_its_package_says_which_is_missing(
         (("curve", *QWEN, "--k", ""), "--k"),
     ],
 )
-def test_absurd_and_empty_option_values_are_errors(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
-) -> None:
-    code, out, err = run(capsys, *arguments)
+def test_absurd_and_empty_option_values_are_errors(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert words in err
     assert len(err) < 1500
@@ -218,12 +209,10 @@ def test_a_command_that_is_terminated_takes_away_what_it_had_begun(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["advisor.duckdb.lock"]
 
 
-def test_memory_that_is_short_is_a_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_is_short_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def short(*_: object, **__: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("advisor.cli.root.main", short)
-    code, _, err = run(capsys, "models")
+    code, _, err = run("models")
     assert (code, err.count("\n"), err.startswith("error: not enough memory")) == (2, 1, True)

@@ -12,7 +12,6 @@ import zipfile
 import pytest
 
 from advisor.measured.ingest import read
-from tests.command_line import run
 
 HEAD = (
     "point_id,hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,"
@@ -26,11 +25,11 @@ def table(*rows: str, head: str = HEAD) -> bytes:
 
 
 @pytest.fixture
-def call(tmp_path, capsys):
+def call(tmp_path, run):
     def answer(data: bytes, command: str = "predict", *options: str) -> tuple[int, str, str]:
         path = tmp_path / "points.csv"
         path.write_bytes(data)
-        return run(capsys, command, path, *options)
+        return run(command, path, *options)
 
     return answer
 

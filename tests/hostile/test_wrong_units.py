@@ -14,7 +14,6 @@ from advisor.measured.point_checks import check_units
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
-from tests.command_line import run
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
 from tests.measured.refit_synthetic import refit, synthetic_points
 
@@ -94,16 +93,16 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
     assert "predicted better" not in answer.sentence
 
 
-def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, capsys):
+def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, run):
     bad, out = tmp_path / "bad.csv", tmp_path / "my.refit"
     bad.write_bytes(table(("tpot_s",), times("tpot_s", GPUS), GPUS))
-    code, text, error = run(capsys, "fit", str(bad), "--output", str(out))
+    code, text, error = run("fit", str(bad), "--output", str(out))
     assert code == 2
     assert "is not written" in error
     assert "number of GPUs" in error
     assert "rejected by the checks:" in text
     assert not out.exists()
-    code, text, _ = run(capsys, "fit", str(bad), "--output", str(out), "--force")
+    code, text, _ = run("fit", str(bad), "--output", str(out), "--force")
     assert code == 0
     assert out.read_text(encoding="utf-8").startswith("on=h200-sxm/vllm")
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.cli import main
 from advisor.measured.ingest.acceptance import falling, rates_from_histogram, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
+from tests.command_line import Run
 
 
 def scrape(
@@ -103,12 +103,9 @@ def test_the_sampling_error_is_that_of_independent_rounds() -> None:
     assert found.warnings == ()
 
 
-def test_rounds_that_drafted_fewer_tokens_are_told() -> None:
+def test_rounds_that_drafted_fewer_tokens_are_told_and_positions_never_reached_are_zero() -> None:
     found = read_acceptance_file("m", scrape(10_000, [6_000, 2_000], proposed=15_000).encode())
     assert any("drafted 1.50 tokens on average, not 2" in text for text in found.warnings)
-
-
-def test_positions_that_were_never_reached_are_zero_and_measured() -> None:
     found = read_acceptance_file("m", scrape(10_000, [5_000, 0, 0]).encode())
     assert found.conditional == (0.5, 0, 0)
     lengths = found.accepted_lengths(4)
@@ -136,33 +133,26 @@ def test_a_list_of_no_rates_is_refused(text: str) -> None:
         rates_from_list(text)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(["acceptance", *(str(argument) for argument in arguments)])
-    shown = capsys.readouterr()
-    return int(stopped.value.code or 0), shown.out, shown.err
-
-
-def test_the_command_prints_a_text_that_a_scenario_takes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_prints_a_text_that_a_scenario_takes(run: Run, tmp_path: Path) -> None:
     before, after = tmp_path / "before.txt", tmp_path / "after.txt"
     before.write_text(scrape(100, [10, 5]))
     after.write_text(scrape(10_100, [8_010, 4_005]))
-    code, out, _ = run(capsys, before, after, "--k-max", 4)
+    code, out, _ = run("acceptance", before, after, "--k-max", 4)
     assert code == 0
     assert "To use it: --acceptance 0.8,0.5\n" in out
     assert out.count("last probability held") == 2
-    code, out, _ = run(capsys, before, after, "--k-max", 4, "--json")
+    code, out, _ = run("acceptance", before, after, "--k-max", 4, "--json")
     answer = json.loads(out)
     assert build_scenario(acceptance=answer["acceptance"]).acceptance == "0.8,0.5"
     assert answer["accepted_lengths"][2]["accepted_length"] == pytest.approx(2.2)
     assert [row["measured"] for row in answer["accepted_lengths"]] == [True, True, True, False, False]
 
 
-def test_the_command_takes_a_list_and_refuses_both_or_neither(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--acceptance 0.8,0.75\n" in run(capsys, "--rates", "0.8,0.6")[1]
-    assert "--acceptance 0.6,0.7\n" in run(capsys, "--rates", "0.6,0.7", "--conditional")[1]
+def test_the_command_takes_a_list_and_refuses_both_or_neither(run: Run) -> None:
+    assert "--acceptance 0.8,0.75\n" in run("acceptance", "--rates", "0.8,0.6")[1]
+    assert "--acceptance 0.6,0.7\n" in run("acceptance", "--rates", "0.6,0.7", "--conditional")[1]
     for arguments in ((), ("x", "--rates", "0.5"), ("no-such-file",), ("--rates", "2")):
-        code, _, problem = run(capsys, *arguments)
+        code, _, problem = run("acceptance", *arguments)
         assert code == 2
         assert problem.startswith("error: ")
         assert problem.count("\n") == 1
@@ -191,13 +181,15 @@ def sglang(tokens: float, calls: float, length: float = 2.5, steps: int = 3) -> 
     ).encode()
 
 
-def test_a_histogram_of_rounds_gives_conditional_probabilities() -> None:
+def test_a_histogram_of_rounds_gives_conditional_probabilities_and_shares_that_rise_are_averaged() -> None:
     # 100 rounds: 20 accept none, 30 one, 50 both; S = 0.8, 0.5
     found = rates_from_histogram({0: 20, 1: 30, 2: 50}, "test")
     assert found.conditional == pytest.approx((0.8, 0.625))
     assert found.n_drafts == 100
     mean, second = 1.3, (30 + 4 * 50) / 100
     assert found.relative_error == pytest.approx(np.sqrt((second - mean**2) / 100) / 2.3)
+    assert falling([0.8, 0.4, 0.5, 0.6]).tolist() == pytest.approx([0.8, 0.5, 0.5, 0.5])
+    assert falling([0.9, 0.5]).tolist() == [0.9, 0.5]
 
 
 def test_aiperf_s_pooled_histogram_and_vllm_s_replies_are_read() -> None:
@@ -270,8 +262,3 @@ def test_a_golden_curve_keeps_its_longest_accepted_length() -> None:
     two = GOLDEN + "  thinking_off:\n    1: 1.7\n"
     with pytest.raises(AdvisorError, match="holds 2 curves"):
         read_acceptance_file("golden.yaml", two.encode())
-
-
-def test_shares_that_rise_are_averaged_and_keep_their_sum() -> None:
-    assert falling([0.8, 0.4, 0.5, 0.6]).tolist() == pytest.approx([0.8, 0.5, 0.5, 0.5])
-    assert falling([0.9, 0.5]).tolist() == [0.9, 0.5]

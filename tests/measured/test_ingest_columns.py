@@ -96,11 +96,8 @@ def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_sta
     assert reject["reason"].find(reason) >= 0
 
 
-def test_an_accepted_length_of_exactly_k_plus_1_is_allowed():
+def test_a_row_with_two_faults_counts_once_and_an_accepted_length_of_exactly_k_plus_1_is_allowed():
     assert table("h200-sxm,m,vllm,4,3,4,10").rows_refused == 0
-
-
-def test_a_row_with_two_faults_lists_both_and_counts_once():
     result = table(GOOD, "h200-sxm,m,vllm,x,3,2.5,y")
     assert result.rejects["column"].tolist() == ["batch_size", "tpot_ms"]
     assert result.rows_refused == 1
@@ -126,15 +123,12 @@ def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, 
     assert only_reject(f"{GOOD},{row}", head=f"{HEAD},{head}")["column"] == columns
 
 
-def test_swapped_columns_are_named_but_not_silently_exchanged():
+def test_swapped_columns_are_named_not_silently_exchanged_and_one_wrong_row_is_no_swap():
     result = table(*[f"{GOOD},8,128"] * 5, head=f"{HEAD},n_experts,n_active")
     assert result.rows_kept == 0
     assert any("n_active and n_experts look swapped" in warning for warning in result.warnings)
     result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
     assert any("batch_size holds words and hardware_id holds numbers" in warning for warning in result.warnings)
-
-
-def test_one_wrong_row_among_many_is_not_called_a_swap():
     rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
     assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
 
@@ -147,14 +141,11 @@ def test_duplicate_headers_are_refused_when_they_differ_and_named_when_they_agre
     assert any("repeats column 7" in warning for warning in result.warnings)
 
 
-def test_decimal_commas_are_read_and_said():
+def test_decimal_commas_are_read_and_said_and_thousands_where_a_decimal_point_proves_them():
     result = table("h200-sxm;m;vllm;4;3;2,5;1.234,5", "h200-sxm;m;vllm;4;3;2;7", head=HEAD.replace(",", ";"))
     assert result.frame["accepted_length"].tolist() == [2.5, 2]
     assert result.frame["tpot_s"].tolist() == pytest.approx([1.2345, 0.007])
     assert any("decimal points" in warning for warning in result.warnings)
-
-
-def test_thousands_separators_are_read_where_a_decimal_point_proves_them():
     frame = table('h200-sxm,m,vllm,4,3,2.5,"1,234.5"', 'h200-sxm,m,vllm,4,3,2.5,"1,000"').frame
     assert frame["tpot_s"].tolist() == pytest.approx([1.2345, 1.0])
 
@@ -166,14 +157,11 @@ def test_empty_means_unknown_and_never_zero():
     assert result.frame["speedup"].isna().all()
 
 
-def test_line_numbers_survive_comments_blank_lines_and_quoted_line_breaks():
+def test_line_numbers_survive_comments_and_quoted_breaks_and_a_quote_that_never_closes_is_refused():
     text = f'# note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
     result = read_upload("t.csv", text.encode()).result
     assert result.rejects["line"].tolist() == [7, 8]
     assert result.frame.index.tolist() == [4, 9]
-
-
-def test_a_quote_that_never_closes_is_refused_with_the_number_of_lines_it_swallowed():
     result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()).result
     assert result.rows_kept == 1
     assert "never closed, so the 3 lines" in result.rejects["reason"].iloc[0]
@@ -243,36 +231,8 @@ DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="u
 
 
 @pytest.mark.parametrize("kind", ["points", "kernels"])
-def test_the_documented_column_list_is_the_code_s(kind):
+def test_column_lists_are_consistent_and_the_documented_one_is_the_code_s(kind):
     assert column_table(kind) in DOCS
-
-
-def test_every_format_is_documented_and_no_other():
-    listed = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", DOCS, flags=re.MULTILINE)
-    assert listed == [(item.id, item.name) for item in FORMATS]
-
-
-def test_documented_limits_are_the_code_s():
-    for value in (MAX_BYTES, MAX_JSON_BYTES, MAX_TEXT_LOG_BYTES, MAX_LINE_BYTES):
-        assert f"| {value // MIB} MiB |" in DOCS
-    for value in (MAX_ROWS, MAX_COLUMNS, MAX_JSON_RECORDS, MAX_REJECTS):
-        assert f"| {value:,} |" in DOCS
-
-
-def test_every_documented_derivation_exists():
-    names = set(re.findall(r"\(`([a-z]\w+)`\)", DOCS))
-    assert len(names) >= 7
-    assert all(callable(vars(derived).get(name) or vars(baselines).get(name)) for name in names)
-
-
-def test_required_context_is_documented():
-    sentence = re.search(r"Required before a row[^:]*: ([^.]*)\.", DOCS)
-    assert sentence is not None
-    assert tuple(name.strip() for name in sentence[1].split(",")) == REQUIRED_CONTEXT["points"]
-
-
-@pytest.mark.parametrize("kind", ["points", "kernels"])
-def test_column_lists_are_consistent(kind):
     for name in (*REQUIRED_CONTEXT[kind], *USEFUL_CONTEXT[kind]):
         assert COLUMNS[kind][name].context
     assert set(MEASURED_COLUMNS[kind]) <= set(COLUMNS[kind])
@@ -282,6 +242,21 @@ def test_column_lists_are_consistent(kind):
         for alias in column.aliases:
             found = match_header(f"{alias}_ms" if column.unit == "s" else alias, kind)
             assert found == (column.name, 1e-3 if column.unit == "s" else 1.0), alias
+
+
+def test_formats_limits_derivations_and_required_context_are_documented_as_the_code_has_them():
+    listed = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", DOCS, flags=re.MULTILINE)
+    assert listed == [(item.id, item.name) for item in FORMATS]
+    for value in (MAX_BYTES, MAX_JSON_BYTES, MAX_TEXT_LOG_BYTES, MAX_LINE_BYTES):
+        assert f"| {value // MIB} MiB |" in DOCS
+    for value in (MAX_ROWS, MAX_COLUMNS, MAX_JSON_RECORDS, MAX_REJECTS):
+        assert f"| {value:,} |" in DOCS
+    names = set(re.findall(r"\(`([a-z]\w+)`\)", DOCS))
+    assert len(names) >= 7
+    assert all(callable(vars(derived).get(name) or vars(baselines).get(name)) for name in names)
+    sentence = re.search(r"Required before a row[^:]*: ([^.]*)\.", DOCS)
+    assert sentence is not None
+    assert tuple(name.strip() for name in sentence[1].split(",")) == REQUIRED_CONTEXT["points"]
 
 
 def test_a_column_of_before_is_read_under_its_old_name_which_is_said():

@@ -100,13 +100,10 @@ def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_ac
     assert two.result.frame["speedup"].isna().all()
 
 
-def test_the_hash_names_the_set_of_files_whatever_their_order():
+def test_the_hash_names_the_set_of_files_in_any_order_and_kernel_tables_are_not_of_it():
     one, two = read(PLAIN), read(DRAFTED)
     assert combine([one, two]).sha256 == combine([two, one]).sha256 != one.sha256
     assert combine([one]) is one
-
-
-def test_kernel_tables_and_runs_are_not_one_data_set():
     kernels = read_upload("k.csv", (FIXTURES / "kernel_table_constructed.csv").read_bytes())
     with pytest.raises(AdvisorError, match="upload them apart"):
         combine([read(PLAIN), kernels])

@@ -51,17 +51,12 @@ def test_the_expected_datasets_are_shipped():
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_dataset_agrees_with_its_meta(folder: Path):
+def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with_unix_line_ends(folder: Path):
     meta, frame = read_dataset(folder)
     assert len(frame) == meta.row_count == ROWS.get(folder.name, meta.row_count)
     assert list(frame.columns) == list(meta.columns)
     first = next(iter(meta.columns))
     assert frame[first].is_unique, "the first column names the row"
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_every_row_names_a_source_that_the_meta_lists(folder: Path):
-    meta, frame = read_dataset(folder)
     if meta.status == "published":
         listed = {source.url for source in meta.sources}
         if "source_url" in frame:
@@ -70,10 +65,6 @@ def test_every_row_names_a_source_that_the_meta_lists(folder: Path):
             assert set(unaddressed) == {source.title for source in meta.sources if not source.url}
         else:
             assert (frame["source"] != "").all()
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_dataset_is_plain_utf8_with_unix_line_ends(folder: Path):
     raw = (folder / "data.csv").read_bytes()
     raw.decode("utf-8")
     assert b"\r" not in raw

@@ -15,7 +15,7 @@ from advisor.measured.ingest.rows import combine
 from tests.measured.open_runs import open_run
 
 
-def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_never_its_peak() -> None:
+def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_its_queue_is_said() -> None:
     result = read_upload("open.json", open_run()).result
     assert result.frame["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200)
     assert result.frame["batch_kind"].iloc[0] == "mean_running"
@@ -27,9 +27,6 @@ def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_never_its_pe
     )
     closed = read_upload("open.json", open_run(max_concurrency=16, request_rate="inf")).result.frame
     assert (closed["batch_size"].iloc[0], closed["batch_kind"].iloc[0]) == (16, "max_concurrency")
-
-
-def test_a_queue_before_an_open_load_is_said() -> None:
     result = read_upload("open.json", open_run(mean_ttft_ms=2400.0)).result
     assert any("requests queued: 1.3 waited" in text for text in result.warnings), result.warnings
 

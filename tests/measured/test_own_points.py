@@ -11,7 +11,7 @@ from advisor.cli.measured_files import read_measured
 from advisor.measured.own_points import plain_sweep_of
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
-from tests.command_line import run
+from tests.command_line import Run
 from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
 
 OPTIONS = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "3.2@5")
@@ -59,20 +59,18 @@ def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
         plain_sweep_of(read_measured([path]), ASKED)
 
 
-def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, "advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
+def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(file: Path, run: Run) -> None:
+    code, out, _ = run("advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
     assert code == 0
     assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in " ".join(out.split())
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
-    plain, own = (run(capsys, *asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
+    plain, own = (run(*asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
     tpot = [
         float(text.splitlines()[1].split(",")[text.splitlines()[0].split(",").index("tpot_ms")])
         for text in (plain, own)
     ]
     assert tpot[1] / tpot[0] == pytest.approx(1.25, rel=0.01)
-    code, _, err = run(capsys, "advise", *OPTIONS, "--tp", "2", "--plain-sweep", str(file))
+    code, _, err = run("advise", *OPTIONS, "--tp", "2", "--plain-sweep", str(file))
     assert code == 2
     assert "0 batches of plain decoding" in err
     assert "2 GPUs" in err

@@ -20,11 +20,10 @@ from advisor.profiles import MEASUREMENTS
 from advisor.profiling.engine.command import _next
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import Outcome
-from tests.command_line import run
 from tests.studies.test_engine_designs import write
 
 
-def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, capsys):
+def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, run):
     (folder,) = write(tmp_path, ("k4",))
     use = use_of_run(folder)
     assert use.result.n_points == 15
@@ -34,9 +33,9 @@ def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, cap
     assert use.refit is not None
     assert parse_adjustment(use.refit).n_points == 15
     asked = curve_of(folder)
-    code, out, err = run(capsys, *asked, "--refit", use.refit, "--measured", folder / "data.csv", "--json")
+    code, out, err = run(*asked, "--refit", use.refit, "--measured", folder / "data.csv", "--json")
     assert code == 0, err
-    refitted, (_, before, _) = json.loads(out), run(capsys, *asked, "--json")
+    refitted, (_, before, _) = json.loads(out), run(*asked, "--json")
     for row, shipped in zip(refitted, json.loads(before), strict=True):
         assert row["measured_tier"] == "measured"
         emitted = 1 if row["n_draft"] == 0 else 2
@@ -51,7 +50,7 @@ def commands_of(text):
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, capsys, monkeypatch):
+def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, monkeypatch):
     """Of rows that an engine left here (measurements/engine_cpu_2_k4), and of made ones, from where they lie."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(write(tmp_path, ("k4",))[0] if made else MEASUREMENTS / "engine_cpu_2_k4", "mine")
@@ -64,7 +63,7 @@ def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, capsys,
     ran = []
     while left:
         ran.append(words := left.pop(0))
-        code, out, err = run(capsys, *words)
+        code, out, err = run(*words)
         assert code == 0, (words, err)
         assert "not predicted" not in out
         assert words[0] != "ingest" or "--accepted-length" not in out, "its rounds accept nothing"
@@ -78,15 +77,15 @@ def curve_of(folder):
     return ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
 
 
-def test_a_run_without_rows_to_fit_says_so(tmp_path, capsys):
+def test_a_run_without_rows_to_fit_says_so(tmp_path, run):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     (folder / "data.csv").write_text(table.replace(",ok,", ",noisy,"))
     assert rows_of_run(folder).result.rows_refused == 18
-    assert "advisor fit" not in run(capsys, "ingest", folder / "data.csv")[1]
+    assert "advisor fit" not in run("ingest", folder / "data.csv")[1]
     asked = ("profile", "--engine", "vllm", "--model", folder, "--plan", "--hardware")
-    assert run(capsys, *asked, "H200")[0] == 0
-    assert "'nosuchgpu' is not one of the" in run(capsys, *asked, "nosuchgpu")[2]
+    assert run(*asked, "H200")[0] == 0
+    assert "'nosuchgpu' is not one of the" in run(*asked, "nosuchgpu")[2]
     with pytest.raises(AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"):
         use_of_run(folder)
 
@@ -110,13 +109,13 @@ def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path):
     assert "measure these again, and batches between them." in " ".join(result.reasons_against)
 
 
-def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, capsys):
+def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, run):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     assert not use_of_run(folder).result.few_layers
     (folder / "data.csv").write_text(re.sub(r",$", ",line through the first 8 and 16 of 48 layers", table, flags=re.M))
     line = "line through the first 8 and 16 of 48 layers"
     assert f"Rows lie on the {line}: no whole" in " ".join(notes(use_of_run(folder).result))
-    _, out, err = run(capsys, *curve_of(folder), "--measured", folder / "data.csv", "--json")
+    _, out, err = run(*curve_of(folder), "--measured", folder / "data.csv", "--json")
     assert line in err
     assert {row["measured_tier"] for row in json.loads(out)} == {"fitted"}

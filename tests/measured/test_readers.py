@@ -79,7 +79,7 @@ def forward_case(name: str, **rank: object) -> dict[str, object]:
     return {"case": name, "requests": [request] * 4, "median_us": 7000.0, "ranks": [{"routing": "real", **rank}] * 2}
 
 
-def test_a_forward_case_timed_with_its_drafter_is_refused_and_one_without_is_kept():
+def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_counts_its_requests():
     cases = [
         forward_case("verify", timing_scope="target_only"),
         forward_case("verify", timing_scope="target_and_drafter"),
@@ -89,9 +89,6 @@ def test_a_forward_case_timed_with_its_drafter_is_refused_and_one_without_is_kep
     assert result.frame["verify_time_s"].tolist() == pytest.approx([0.007])
     assert result.rejects["line"].tolist() == [2, 3]
     assert result.rejects["reason"].str.contains("--exclude-drafter").all()
-
-
-def test_a_forward_case_named_per_rank_counts_one_rank_s_requests():
     named = read([forward_case("verify_per_rank")])
     assert named.frame["batch_kind"].tolist() == ["requests_per_rank"]
     other = read([forward_case("verify")])
@@ -126,7 +123,7 @@ def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_s
     assert completed(rows, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
 
 
-def test_aiperf_spec_decode_fields_win_over_chunk_latency():
+def test_aiperf_spec_decode_fields_win_over_chunk_latency_and_a_cancelled_run_is_refused():
     document = json.loads((FOLDER / "aiperf_0.13.0_reduced.json").read_text())
     document["spec_decode_acceptance_length"] = {"unit": "tokens", "avg": 2.2}
     document["total_spec_decode_steps"] = {"unit": "count", "avg": 100}
@@ -135,6 +132,8 @@ def test_aiperf_spec_decode_fields_win_over_chunk_latency():
     assert frame["accepted_length"].tolist() == [2.2]
     assert frame["draft_tokens_k"].tolist() == [3]
     assert frame["step_time_s"].iloc[0] == pytest.approx(2.2 * 1.6034787214285713e-3)  # chunks are not steps here
+    with pytest.raises(AdvisorError, match="cancelled"):
+        read(document | {"was_cancelled": True})
 
 
 def test_genai_perf_csv_with_its_own_column_order_is_read():
@@ -148,35 +147,21 @@ def test_genai_perf_csv_with_its_own_column_order_is_read():
     assert frame["output_tok_per_s"].tolist() == pytest.approx([1234.5])
 
 
-def test_a_cancelled_aiperf_run_is_refused():
-    document = json.loads((FOLDER / "aiperf_0.13.0_reduced.json").read_text()) | {"was_cancelled": True}
-    with pytest.raises(AdvisorError, match="cancelled"):
-        read_upload("x", json.dumps(document).encode())
-
-
-def test_kernel_table_reads_the_same_from_csv_and_parquet():
+def test_kernel_table_reads_the_same_from_csv_and_parquet_and_damage_or_no_latency_is_refused():
     text = (FOLDER / "kernel_table_constructed.csv").read_bytes()
     out = io.BytesIO()
     pd.read_csv(io.BytesIO(text)).to_parquet(out)
     one, two = read_upload("x", text).result, read_upload("x", out.getvalue()).result
     pd.testing.assert_frame_equal(one.frame.reset_index(drop=True), two.frame.reset_index(drop=True))
-
-
-def test_a_damaged_parquet_file_is_refused():
-    out = io.BytesIO()
-    pd.read_csv(FOLDER / "kernel_table_constructed.csv").to_parquet(out)
     data = bytearray(out.getvalue())
     data[4:60] = b"\xff" * 56
     with pytest.raises(AdvisorError, match="damaged parquet"):
         read_upload("x", bytes(data))
-
-
-def test_a_tuned_kernel_configuration_is_refused_because_it_holds_no_latency():
     with pytest.raises(AdvisorError, match="no latency"):
         rows_of("tuned_config_constructed.json")
 
 
-def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_speculation():
+def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range_and_k_is_asked_with_speculation():
     rows = rows_of("inferencex_constructed.json")
     done = completed(rows, {"draft_tokens_k": 3})
     assert done.frame["draft_tokens_k"].tolist() == [0, 3]  # a filled cell never replaces what the file says
@@ -184,6 +169,15 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_sp
     split = json.loads((FOLDER / "inferencex_constructed.json").read_text())
     split[0]["disagg"] = True
     assert pd.isna(read(split).frame["output_tok_per_s"].iloc[0])
+    documents = json.loads((FOLDER / "inferencex_constructed.json").read_text())
+    documents[0]["output_tput_per_gpu"] = -100.0
+    result = read(documents)
+    assert result.rejects[["line", "column", "value"]].to_dict("list") == {
+        "line": [1],
+        "column": ["output_tok_per_s"],
+        "value": ["-800"],
+    }
+    assert 1 not in result.frame.index
 
 
 @pytest.mark.parametrize(
@@ -391,19 +385,7 @@ def test_digits_of_another_script_are_no_number_in_any_reader():
         assert any(f"1{six}" in value for value in result.rejects["value"]), name
 
 
-def test_a_number_computed_from_a_row_is_held_to_its_columns_range():
-    documents = json.loads((FOLDER / "inferencex_constructed.json").read_text())
-    documents[0]["output_tput_per_gpu"] = -100.0
-    result = read(documents)
-    assert result.rejects[["line", "column", "value"]].to_dict("list") == {
-        "line": [1],
-        "column": ["output_tok_per_s"],
-        "value": ["-800"],
-    }
-    assert 1 not in result.frame.index
-
-
-def test_llama_benchy_of_one_user_is_read_from_a_quotation_and_without_a_prompt_test():
+def test_llama_benchy_is_read_from_a_quotation_and_a_rate_of_all_users_is_no_rate_of_one():
     text = (
         "> | model | test | t/s | peak t/s | ttfr (ms) |\n> |:--|--:|--:|--:|--:|\n"
         "> | m | tg480 @ d1000 | 60.65 \u00b1 4.41 | 81.67 \u00b1 0.47 | |\n> | m | tg480x | 1 | | |\n"
@@ -412,9 +394,6 @@ def test_llama_benchy_of_one_user_is_read_from_a_quotation_and_without_a_prompt_
     assert result.frame["tpot_s"].tolist() == [pytest.approx(1 / 60.65)]
     assert result.frame["input_tokens"].isna().all()
     assert result.rejects["value"].tolist() == ["tg480x"]
-
-
-def test_llama_benchy_rate_of_all_users_is_no_rate_of_one():
     text = "| model | test | t/s | ttfr (ms) |\n|--|--|--|--|\n| m | tg32 (c4) | 100.0 | |\n"
     row = read_upload("x", text.encode()).result.frame.iloc[0]
     assert row["output_tok_per_s"] == 100.0

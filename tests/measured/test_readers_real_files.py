@@ -16,6 +16,7 @@ from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
+TRIMMED = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
 
 
 def read(document: object, **given: object) -> Any:
@@ -91,8 +92,7 @@ def test_a_near_miss_names_what_it_has_and_what_it_lacks() -> None:
 
 
 def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None:
-    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
-    document |= {"my": {"drafts": 3, "streams": 12}}
+    document = TRIMMED | {"my": {"drafts": 3, "streams": 12}}
     data = json.dumps(document).encode()
     mapped = read_upload("x", data, columns={"my.drafts": "draft_tokens_k", "my.streams": "batch_size"}).result.frame
     assert mapped[["draft_tokens_k", "batch_size"]].iloc[0].tolist() == [3, 12]
@@ -100,31 +100,28 @@ def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None
 
 
 def test_a_stated_name_is_overridden_its_format_kept_and_both_said() -> None:
-    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
-    result = read(document, model_id="qwen3-235b-a22b")
+    result = read(TRIMMED, model_id="qwen3-235b-a22b")
     assert result.frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert result.frame["weight_dtype"].tolist() == ["fp8"]
     assert any("'Qwen/Qwen3-30B-A3B-FP8', which the file states in 1 row, read as" in note for note in result.derived)
-    assert read(document, batch_size=99).frame["batch_size"].tolist() == [16]  # a number that the file states stays
-    unknown = read(document | {"model_id": "my-served-name"}, model_id="Qwen/Qwen3-30B-A3B")
+    assert read(TRIMMED, batch_size=99).frame["batch_size"].tolist() == [16]  # a number that the file states stays
+    unknown = read(TRIMMED | {"model_id": "my-served-name"}, model_id="Qwen/Qwen3-30B-A3B")
     assert unknown.frame["model_id"].tolist() == ["qwen3-30b-a3b"]
     assert not any("fits no single known id" in warning for warning in unknown.warnings)
 
 
 def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model() -> None:
-    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
     path = "/root/.cache/huggingface/hub/models--deepseek-ai--DeepSeek-R1/snapshots/4236a6af538feda4548e"
-    result = read(document | {"model_id": "r1-prod", "tokenizer_id": path})
+    result = read(TRIMMED | {"model_id": "r1-prod", "tokenizer_id": path})
     assert result.frame["model_id"].tolist() == ["deepseek-v3"]
     assert any("model_id taken from tokenizer_id" in note for note in result.derived)
-    assert read(document | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
+    assert read(TRIMMED | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
 
 
 def test_a_format_left_to_the_checkpoint_is_read_from_its_name() -> None:
-    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
-    named = document | {"model_id": "nvidia/DeepSeek-V3.1-NVFP4", "quantization": "compressed-tensors"}
+    named = TRIMMED | {"model_id": "nvidia/DeepSeek-V3.1-NVFP4", "quantization": "compressed-tensors"}
     assert read(named).frame["weight_dtype"].tolist() == ["nvfp4"]
-    assert read(document | {"dtype": "bfloat16"}).frame["weight_dtype"].tolist() == ["fp8"]
+    assert read(TRIMMED | {"dtype": "bfloat16"}).frame["weight_dtype"].tolist() == ["fp8"]
 
 
 def test_sglang_s_eagle_is_mtp_only_where_no_other_draft_checkpoint_is_named() -> None:

@@ -49,16 +49,12 @@ def test_a_misread_file_is_asked_about_its_own_misreading(column, change, questi
     assert found.error <= MAX_LEFT_OUT * found.given_error
 
 
-def test_rows_read_with_their_own_batch_k_and_length_are_the_points_themselves():
+def test_rows_read_as_they_are_give_the_points_themselves_and_longer_drafts_those_of_a_file_that_says_so():
     points, _ = refit_points(frame())
     (same,) = as_read(points, [Reread(batches=np.array([point.batch_size for point in points]))])
     for name, column in vars(joined(point.observations for point in points)).items():
         if column.dtype.kind == "f":
             assert getattr(same, name) == pytest.approx(column, rel=1e-12), name
-
-
-def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
-    points, _ = refit_points(frame())
     (longer,) = as_read(points, [Reread(drafts=np.array([p.n_draft + 1 if p.n_draft else 0 for p in points]))])
     stated = frame()
     stated["draft_tokens_k"] = stated["draft_tokens_k"].where(

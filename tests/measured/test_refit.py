@@ -134,7 +134,7 @@ def test_rows_that_do_not_ask_for_it_keep_the_shipped_growth(noise):
     assert few.shape is None, "tokens within a factor of 4 tell no growth"
 
 
-def test_an_outlier_is_set_aside_with_its_line_and_reason_and_does_not_change_the_rest():
+def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest_but_not_of_four_points():
     clean = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     spoilt = clean.copy()
     spoilt.loc[10, "speedup"] *= 2.5
@@ -146,9 +146,6 @@ def test_an_outlier_is_set_aside_with_its_line_and_reason_and_does_not_change_th
         [item.factor for item in expected.parameters], rel=1e-3
     )
     assert not result.rows.loc[result.rows["line"] == 10, "used"].any()
-
-
-def test_nothing_is_set_aside_of_four_points():
     spoilt = synthetic_points((1, 8, 32, 128), (3,))
     spoilt.loc[3, "speedup"] *= 3
     assert not refit(spoilt).outliers

@@ -5,9 +5,9 @@ What must not happen to the store: half-built files, two writers, queries that r
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -107,7 +107,9 @@ def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package:
     assert weights.iloc[0] == 8192 * 8192 * 512
 
 
-def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: KernelPackage):
+def test_a_copied_table_is_counted_once_and_reported_and_one_that_differs_in_one_latency_is_no_copy(
+    store_path: Path, package: KernelPackage
+):
     root = package.systems.parent
     add_table(root, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]), device="NVIDIA GB300")
     add_table(root, "b300_sxm/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]), device="NVIDIA B300 SXM6 AC")
@@ -120,6 +122,9 @@ def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: 
         assert kernel_table(store, "moe", "gb300").empty
         sources = kernel_sources(store).set_index("path")
     assert sources.loc["data/gb300/moe/sglang/2.0/moe_perf.parquet", "rows_kept"] == 0
+    add_table(root, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]))
+    add_table(root, "b300_sxm/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.0400001]))
+    assert build(store_path, kernels=package).copies == ()
 
 
 def test_of_two_copies_the_one_whose_rows_name_their_folder_is_kept(store_path: Path, package: KernelPackage):
@@ -133,13 +138,6 @@ def test_of_two_copies_the_one_whose_rows_name_their_folder_is_kept(store_path: 
     assert summary.copies == (
         ("data/l40s/moe/sglang/0.9/moe_perf.parquet", "data/l40s/moe/trtllm/3.0/moe_perf.parquet"),
     )
-
-
-def test_a_table_that_differs_in_one_latency_is_no_copy(store_path: Path, package: KernelPackage):
-    root = package.systems.parent
-    add_table(root, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]))
-    add_table(root, "b300_sxm/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.0400001]))
-    assert build(store_path, kernels=package).copies == ()
 
 
 def test_repeats_of_one_measurement_become_one_row_with_their_mean_and_spread(store_path: Path, package: KernelPackage):
@@ -300,17 +298,6 @@ def test_the_serving_connection_refuses(store_path: Path, query: str):
         assert plain_decode_points(store).empty
 
 
-def _child(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 BUILD_AND_HANG = """
     import sys, time
     from pathlib import Path
@@ -326,18 +313,32 @@ BUILD_AND_HANG = """
 """
 
 
+@contextlib.contextmanager
+def halfway(path: Path, package: KernelPackage) -> Iterator[None]:
+    """Another process in the middle of its build, killed at the end."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(BUILD_AND_HANG), str(path), str(package.systems)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == "halfway"
+        yield
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp_path: Path, store_path: Path):
     build(store_path, kernels=None)
     before = store_path.read_bytes()
     package = fake_package(tmp_path / "package")
-    child = _child(BUILD_AND_HANG, str(store_path), str(package.systems))
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline().strip() == "halfway"
+    with halfway(store_path, package):
         assert store_path.with_name("advisor.duckdb.new").exists(), "the child is in the middle of its build"
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
     assert store_path.read_bytes() == before
     with open_store(store_path) as store:
         assert measured_moe(store).empty
@@ -349,15 +350,8 @@ def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp
 
 def test_a_second_process_that_builds_is_told_so(tmp_path: Path, store_path: Path):
     package = fake_package(tmp_path / "package")
-    child = _child(BUILD_AND_HANG, str(store_path), str(package.systems))
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline().strip() == "halfway"
-        with pytest.raises(AdvisorError, match="being written by another process"):
-            build(store_path, kernels=None)
-    finally:
-        child.kill()
-        child.communicate()
+    with halfway(store_path, package), pytest.raises(AdvisorError, match="being written by another process"):
+        build(store_path, kernels=None)
 
 
 def test_the_lock_also_holds_between_threads_of_one_process(tmp_path: Path):

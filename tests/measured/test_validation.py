@@ -160,15 +160,12 @@ def test_times_have_no_right_side_of_one_and_rows_without_bands_no_coverage() ->
     assert errors_of(times.head(0)).mape is None
 
 
-def test_regret_is_the_loss_at_the_recommended_k() -> None:
+def test_regret_is_the_loss_at_the_recommended_k_or_against_plain_decoding() -> None:
     """K = 3 has the higher mean, K = 5 the lower expected loss; the grid of one K does not count."""
     draws = [np.tile([2.5, 1.6, 1.6, 1.6], 5000), np.full(20_000, 1.8), np.full(20_000, 0.5)]
     frame = pd.DataFrame({"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [2.0, 1.8, 1.0], "draws": draws})
     assert draws[0].mean() > draws[1].mean()
     assert best_k_regret(frame, ("g",)) == (pytest.approx(0.1), 1)
-
-
-def test_where_no_drafting_is_recommended_the_regret_is_against_plain_decoding() -> None:
     draws = [np.full(4, 0.9), np.full(4, 0.8)]
     frame = pd.DataFrame({"g": ["x", "x"], "n_draft": [1, 2], "measured": [1.25, 1.1], "draws": draws})
     assert best_k_regret(frame, ("g",)) == (pytest.approx(1 - 1 / 1.25), 1)

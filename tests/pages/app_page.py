@@ -37,3 +37,18 @@ def live(test: AppTest, name: str = "live_answer") -> Any:
     """What the page Serve hands the browser for its live answer or its Why; None where it is not drawn."""
     found = (one.proto for one in test.get("bidi_component") if one.proto.component_name == name)
     return next((json.loads(one.json) for one in found), None)
+
+
+def press(test: AppTest, *wanted: str) -> AppTest:
+    """Click buttons one after the other, each by its key or its label; fails where the page shows an exception."""
+    for one in wanted:
+        next(item for item in test.button if one in (item.key, item.label)).click().run()
+        assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    """All text of the page, without the marks that escape it."""
+    kinds = (test.title, test.subheader, test.markdown, test.caption, test.text)
+    kinds += (test.warning, test.error, test.info, test.success)
+    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")

@@ -89,13 +89,10 @@ def on_scenarios(source: str) -> list[tuple[str, bool]]:
     return found
 
 
-def test_a_cache_on_a_scenario_that_everybody_shares_is_seen() -> None:
+def test_a_cache_on_a_scenario_that_everybody_shares_is_seen_and_no_page_has_one() -> None:
     planted = "@st.cache_data(max_entries=4)\ndef answer(scenario: Scenario) -> bytes: ..."
     assert on_scenarios(planted) == [("answer", False)]
-
-
-def test_no_page_caches_an_answer_on_a_scenario_for_everybody_by_itself() -> None:
-    """The one that chooses is used, or the session's alone."""
+    # The one that chooses is used, or the session's alone.
     used = 0
     for path in UI.rglob("*.py"):
         source = path.read_text(encoding="utf-8")

@@ -7,13 +7,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.leaderboard import Leaderboard, Standing
-from advisor.predict.scenario import Scenario
+from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.show.words.load import figure
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called
 from tests.own_model import CONFIG_JSON
-from tests.pages.app_page import live, opened
+from tests.pages.app_page import live, opened, press, texts
 
 LOAD = {
     "hardware_id": "h200-sxm",
@@ -32,11 +31,6 @@ def panel(**query: str) -> AppTest:
     return opened("serve", "Explore", explore_as="Compare models", **(LOAD | FEW | query))
 
 
-def said(test: AppTest) -> str:
-    kinds = (test.title, test.markdown, test.caption, test.error)
-    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
-
-
 def table(test: AppTest) -> pd.DataFrame:
     return next(one.value for one in test.dataframe if "Placement" in one.value)
 
@@ -52,7 +46,7 @@ def board_on_screen(test: AppTest) -> Leaderboard:
 
 def test_the_bar_s_load_is_answered_with_the_doubt_in_each_rank() -> None:
     test = panel()
-    text = said(test)
+    text = texts(test)
     assert "**Cheapest under 20 ms per token at 64 users" in text
     board = board_on_screen(test)
     rows = table(test)
@@ -76,7 +70,7 @@ def test_the_order_follows_what_is_asked_for_and_stands_in_the_link() -> None:
     assert list(table(test).columns)[3] == "USD/M tokens"
     cheapest = table(test).set_index("Model")["ms/token"]
     test.get("button_group")[-1].set_value("speed").run()
-    assert "**Fastest under 20 ms" in said(test)
+    assert "**Fastest under 20 ms" in texts(test)
     assert list(table(test).columns)[3] == "ms/token", "what is ranked by stands beside the name"
     assert table(test)["ms/token"].is_monotonic_increasing
     assert (table(test).set_index("Model")["ms/token"] < cheapest).any(), "at placements of its own"
@@ -93,34 +87,29 @@ def test_sizes_and_names_say_who_takes_part_and_what_is_left_out_is_listed() -> 
 
 def test_where_nothing_fits_the_reasons_stand_alone() -> None:
     test = panel(max_tpot_ms="0.5")
-    assert "No model serves 64 users under 0.5 ms per token" in said(test)
-    assert "The nearest is" in said(test)
+    assert "No model serves 64 users under 0.5 ms per token" in texts(test)
+    assert "The nearest is" in texts(test)
     assert not [one for one in test.dataframe if "Placement" in one.value]
     assert not test.exception
 
 
 def test_an_accelerator_without_a_price_is_ranked_by_throughput() -> None:
     test = panel(hardware_id="gaudi3", engine="other", max_tpot_ms="")
-    assert "Most tokens/s per GPU" in said(test)
+    assert "Most tokens/s per GPU" in texts(test)
     priced = panel(hardware_id="gaudi3", engine="other", max_tpot_ms="", load_price="2")
-    assert "Cheapest at 64 users" in said(priced)
-
-
-def shown_as_ranked(scenario: Scenario, one: Standing) -> None:
-    answer = advise(scenario).recommendation
-    assert (answer.n_draft,) == one.drafts
-    assert answer.tpot_s == pytest.approx(one.tpot_s.value)
+    assert "Cheapest at 64 users" in texts(priced)
 
 
 def test_a_model_is_opened_as_it_was_ranked() -> None:
     test = panel(rank_names="qwen3.5-35b")
     board = board_for(test.session_state["_scenario"], BoardAsked(names="qwen3.5-35b"))
-    test.button(key="rank_open").click().run()
-    assert not test.exception
+    press(test, "rank_open")
     scenario, one = test.session_state["_scenario"], board.standings[0]
     assert one.accepted == "borrowed"
     assert (scenario.model_id, scenario.n_gpus, scenario.drafter_id) == ("qwen3.5-35b-a3b", one.gpus, "mtp")
-    shown_as_ranked(scenario, one)
+    answer = advise(scenario).recommendation
+    assert (answer.n_draft,) == one.drafts
+    assert answer.tpot_s == pytest.approx(one.tpot_s.value)
 
 
 def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
@@ -128,9 +117,8 @@ def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
     test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     assert not test.exception
     assert "own-tiny" in ranked(test)
-    assert "In the bar: own-tiny stands" in said(test)
-    test.button(key="rank_open").click().run()
-    assert not test.exception
+    assert "In the bar: own-tiny stands" in texts(test)
+    press(test, "rank_open")
     scenario = test.session_state["_scenario"]
     assert scenario.model_id == ("own-tiny" if ranked(test)[0] == "own-tiny" else "gpt-oss-120b")
 
@@ -138,20 +126,20 @@ def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
 def test_the_report_holds_the_board_when_asked_with_the_tab_s_filters() -> None:
     asked = {"rank_names": "gpt-oss", "rank_min_total": "100"}
     test = opened("share", **LOAD, **asked)
-    assert "Other models at this load" not in said(test)
+    assert "Other models at this load" not in texts(test)
     test.toggle(key="report_models").set_value(True).run()
     assert not test.exception
-    part = said(test).split("## Other models at this load")[1].split("\n## ")[0]
+    part = texts(test).split("## Other models at this load")[1].split("\n## ")[0]
     assert "gpt-oss-120b" in part
     assert "at least 100 B parameters" in part
     assert test.query_params["report_models"] in ("True", ["True"])
 
 
 def test_the_report_holds_the_map_over_context_and_the_given_price_when_asked() -> None:
-    plain = said(opened("share", **LOAD))
+    plain = texts(opened("share", **LOAD))
     assert "## Over context" not in plain
     assert "3.5 USD per GPU-hour" in plain
-    asked = said(opened("share", **LOAD, report_context="True", load_price="2"))
+    asked = texts(opened("share", **LOAD, report_context="True", load_price="2"))
     assert "## Over context" in asked
     assert "at 2 USD per GPU-hour (as given)" in asked
 
@@ -159,8 +147,8 @@ def test_the_report_holds_the_map_over_context_and_the_given_price_when_asked() 
 def test_a_board_that_cannot_be_is_left_out_of_the_report_with_the_reason() -> None:
     test = opened("share", **LOAD, rank_names="no-such-model", report_models="True")
     assert "No shipped model has" in test.error[0].value
-    assert "Other models at this load" not in said(test)
-    assert "## Answer" in said(test)
+    assert "Other models at this load" not in texts(test)
+    assert "## Answer" in texts(test)
 
 
 def test_pieces_of_names_find_ids_and_names() -> None:

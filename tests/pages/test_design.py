@@ -33,8 +33,8 @@ from advisor.show.words.design import below_headline, beside_table, dial_value
 from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
-from tests.pages.app_page import go_to, opened
-from tests.pages.test_app import charts, link, texts
+from tests.pages.app_page import go_to, opened, press, texts
+from tests.pages.test_app import charts, link
 
 SCENARIO = Scenario(acceptance="2.4@3", batch_size=16)
 ANSWER = design_answer(design_space(SCENARIO))
@@ -43,11 +43,6 @@ DIALS = ("ratio", "shared", "width")
 
 def page(**query: str) -> AppTest:
     return opened("design", "", **(link(SCENARIO) | query))
-
-
-def shown(test: AppTest) -> str:
-    """All text of the page, without the marks that escape it."""
-    return texts(test).replace("\\", "")
 
 
 def beside(test: AppTest) -> Any:
@@ -59,13 +54,17 @@ def dial(test: AppTest, name: str) -> Any:
     return test.select_slider(key=f"design_dial_{name}")
 
 
-def test_the_headline_and_its_line_are_the_answer_s_own_and_every_chart_has_a_finding() -> None:
+def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_has_a_finding() -> None:
     test = page()
-    assert not test.exception
     assert test.title[0].value == ANSWER.headline
-    assert below_headline(ANSWER) in shown(test)
+    assert below_headline(ANSWER) in texts(test)
     assert len(charts(test)) == 6
     assert all(any(letter.isdigit() for letter in chart.alt) for chart in charts(test))
+    keys = {item.key for item in test.get("download_button")}
+    assert {"design_config", "design_best-designs.csv", "design_dials.csv", "design_whole-answer.json"} <= keys
+    named = design_name(ANSWER.space, baseline_experts(ANSWER.space))
+    assert any(item.value.startswith("advisor profile --engine vllm --model ") for item in test.code)
+    assert named.startswith("qwen3-30b-a3b-n128k8s0w768")
 
 
 def test_the_dials_start_at_today_s_design_and_mine_is_today_s() -> None:
@@ -113,18 +112,14 @@ def test_twice_the_active_experts_is_twice_the_k_of_as_many_experts_and_weighs_t
     assert size["Mine"] == size["Today"]
 
 
-def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does() -> None:
+def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_the_grid_too() -> None:
     test = page(design_mine="k4 N96")
     assert [dial(test, name).value for name in DIALS] == ["4 of 96", "0 : 4", "768"]
     mine = costed(ANSWER.space, Experts(96, 4, 0.0, 768))
     today = costed(ANSWER.space, baseline_experts(ANSWER.space))
     assert beside(test)["Mine"].tolist() == [cells[2] for cells in beside_table(today, mine, mine).cells]
-
-
-def test_a_typed_number_that_the_grid_lacks_is_searched_too() -> None:
     test = page(design_mine="N100 k5")
     assert dial(test, "ratio").value == "5 of 100"
-    assert not test.exception
 
 
 @pytest.mark.parametrize(
@@ -154,8 +149,7 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
 def test_a_design_opens_in_serve_as_the_model() -> None:
     test = page(design_mine="N96 k6 s0 w896", design_batches="64")
     next(group for group in test.get("button_group") if "Mine" in group.options).set_value("Mine").run()
-    test.button(key="design_adopt").click().run()
-    assert not test.exception
+    press(test, "design_adopt")
     scenario = test.session_state["_scenario"]
     assert (scenario.model_id, scenario.batch_size) == ("own-qwen3-30b-a3b-n96k6s0w896", 64)
     moe = architecture_from_config(scenario.model_config_json, "design").moe
@@ -164,13 +158,6 @@ def test_a_design_opens_in_serve_as_the_model() -> None:
     assert scenario.acceptance == SCENARIO.acceptance
     go_to(test, "serve").run()
     assert not test.exception
-
-
-def test_the_command_that_measures_a_design_names_the_file_that_is_downloaded() -> None:
-    test = page()
-    named = design_name(ANSWER.space, baseline_experts(ANSWER.space))
-    assert any(item.value.startswith("advisor profile --engine vllm --model ") for item in test.code)
-    assert named.startswith("qwen3-30b-a3b-n128k8s0w768")
 
 
 def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
@@ -227,10 +214,9 @@ def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
 )
 def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(limit: str, name: str) -> None:
     test = page(**{limit: "0.1"})
-    assert not test.exception
     assert test.title[0].value == "No design keeps every limit"
-    assert name in shown(test)
-    assert "Nearest:" in shown(test)
+    assert name in texts(test)
+    assert "Nearest:" in texts(test)
     assert "Best" not in beside(test).columns
 
 
@@ -239,17 +225,16 @@ def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.Monke
         raise AdvisorError("this model's config.json cannot express the design")
 
     monkeypatch.setattr("advisor.ui.design.view.experts_config", refuse)
-    assert "this model's config.json cannot express the design" in shown(page())
+    assert "this model's config.json cannot express the design" in texts(page())
 
 
 def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
     test = page(design_mine="k4")
     test.text_input(key="design_shape").set_value("24L h2048 N64 k4 s1 w1024")
-    test.button(key="design_from_shape").click().run()
-    assert not test.exception
+    press(test, "design_from_shape")
     assert test.session_state["model_id"] == "own-24l-h2048-n64-k4-s1-w1024"
     assert [dial(test, name).value for name in DIALS] == ["4 of 64", "1 : 4", "1,024"]
-    assert "Assumed: 16 attention heads of 128" in shown(test)
+    assert "Assumed: 16 attention heads of 128" in texts(test)
 
 
 def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_best_design() -> None:
@@ -258,8 +243,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
     test.number_input(key="design_start_total").set_value(40.0).run()
     assert test.title[0].value == before  # nothing is searched for before the button says so
     test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
-    test.button(key="design_from_size").click().run()
-    assert not test.exception
+    press(test, "design_from_size")
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
     assert "Keep" not in test.title[0].value
     assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
@@ -271,11 +255,10 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     test = page()
     test.number_input(key="design_start_total").set_value(40.0).run()
     drawn.clear()
-    test.button(key="design_from_size").click().run()
-    assert not test.exception
+    press(test, "design_from_size")
     assert test.session_state["model_id"] == "own-qwen3.5-35b-a3b-n256k8s1w592"
     assert beside(test).columns.tolist() == ["Design", "Start", "Mine", "Best"]
-    assert "today" not in shown(test).lower()
+    assert "today" not in texts(test).lower()
     assert "today" not in " ".join(beside(test)["Design"])
     assert drawn
     assert not [chart.alt for chart in drawn if "today" in f"{chart.alt} {chart.figure}"]
@@ -314,9 +297,9 @@ def test_a_time_that_serve_reads_otherwise_says_so_with_the_time_of_serve(model_
 
 def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
     curve = "gpt-oss-20b-eagle3-mt-bench"
-    assert "Acceptance borrowed from gpt-oss-20b" in shown(page(acceptance=curve))
-    assert "borrowed" not in shown(page(acceptance=curve, model_id="gpt-oss-20b"))
-    assert "borrowed" not in shown(page())
+    assert "Acceptance borrowed from gpt-oss-20b" in texts(page(acceptance=curve))
+    assert "borrowed" not in texts(page(acceptance=curve, model_id="gpt-oss-20b"))
+    assert "borrowed" not in texts(page())
 
 
 def test_mine_below_equal_quality_is_marked_with_its_quality() -> None:
@@ -334,8 +317,7 @@ def test_a_shape_that_cannot_be_is_refused_beside_its_button(shape: str, message
     test = page()
     before = test.session_state["model_id"]
     test.text_input(key="design_shape").set_value(shape)
-    test.button(key="design_from_shape").click().run()
-    assert not test.exception
+    press(test, "design_from_shape")
     assert message in test.error[0].value.replace("\\", "")
     assert test.session_state["model_id"] == before
 
@@ -343,31 +325,26 @@ def test_a_shape_that_cannot_be_is_refused_beside_its_button(shape: str, message
 BOTH = "h100-sxm:8, b200-sxm:128"
 
 
-def test_targets_in_a_link_are_answered_with_the_words_of_the_command() -> None:
+def test_targets_in_a_link_are_answered_as_the_command_does_and_the_map_is_drawn_with_its_table() -> None:
     test = page(design_targets=BOTH)
     expected = one_design(SCENARIO, parse_targets(BOTH.split(",")))
     assert expected.best is not None
-    assert one_design_verdict(expected).split(".")[0] in shown(test)
+    assert one_design_verdict(expected).split(".")[0] in texts(test)
     frame = next(item.value for item in test.dataframe if "Gives up" in item.value.columns)
     assert [cell.replace("\\", "") for cell in frame["Target"]] == ["h100-sxm:8", "b200-sxm:128"]
     assert [item.key for item in test.get("download_button") if item.key == "design_one_csv"]
-
-
-def test_the_map_is_drawn_with_its_verdict_and_its_table() -> None:
-    test = page(design_targets=BOTH)
-    assert region_verdict(region_map(SCENARIO)) in shown(test)
+    assert region_verdict(region_map(SCENARIO)) in texts(test)
     frame = next(item.value for item in test.dataframe if "Region" in item.value.columns)
     assert frame["Region"].iloc[0] == "A"
     assert any(item.key == "design_regions" for item in test.get("plotly_chart"))
     test.multiselect(key="design_places").set_value([]).run()
-    assert "Choose at least one accelerator" in shown(test)
+    assert "Choose at least one accelerator" in texts(test)
 
 
 def test_a_limit_that_no_design_keeps_is_told_for_the_targets_and_the_map() -> None:
     test = page(design_targets=BOTH, design_tpot="0.1")
-    assert not test.exception
-    assert "No design serves batch 8 on NVIDIA H100" in shown(test)
-    assert "No design keeps every limit in any cell of the map." in shown(test)
+    assert "No design serves batch 8 on NVIDIA H100" in texts(test)
+    assert "No design keeps every limit in any cell of the map." in texts(test)
     assert not any(item.key == "design_regions" for item in test.get("plotly_chart"))
 
 
@@ -384,12 +361,6 @@ def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(view, "region_map", refuse)
     monkeypatch.setattr(view, "one_design", refuse)
     assert not page().exception
-
-
-def test_every_file_behind_the_page_is_made_when_it_is_asked_for() -> None:
-    test = page()
-    keys = {item.key for item in test.get("download_button")}
-    assert {"design_config", "design_best-designs.csv", "design_dials.csv", "design_whole-answer.json"} <= keys
 
 
 def test_a_size_starts_from_no_model_that_cannot_be_brought_to_it() -> None:

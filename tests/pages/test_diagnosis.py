@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario
 from tests.answers.console_runs import block, launch
-from tests.pages.app_page import opened
+from tests.pages.app_page import opened, press, texts
 from tests.pages.test_uploads import upload, zone
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
@@ -27,8 +27,7 @@ def page(**query: str) -> AppTest:
 
 def diagnosed(test: AppTest, text: str = "") -> AppTest:
     test.text_area(key="drop_text").set_value(text)
-    test.button(key="read_drop_text").click().run()
-    assert not test.exception, [item.value for item in test.exception]
+    press(test, "read_drop_text")
     return test
 
 
@@ -42,23 +41,18 @@ def compared(test: AppTest) -> pd.DataFrame:
     return [item.value for item in test.dataframe if "Predicted" in item.value][-1].set_index("Quantity")
 
 
-def words(test: AppTest) -> str:
-    kinds = (test.title, test.markdown, test.caption, test.error)
-    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
-
-
 def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
     test = diagnosed(page(), SLOW)
     assert test.title[0].value == "The engine is misconfigured"
-    assert "The engine is misconfigured: SGLang admits 48 requests" in words(test)
+    assert "The engine is misconfigured: SGLang admits 48 requests" in texts(test)
     assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
-    assert "batch_size 128 sequences, above 48 sequences" in words(test)
-    assert "Source: sgl-project/sglang pull request 34290" in words(test)
+    assert "batch_size 128 sequences, above 48 sequences" in texts(test)
+    assert "Source: sgl-project/sglang pull request 34290" in texts(test)
     table = compared(test)
     assert [*table.columns] == ["Measured", "Predicted", "Likely range", "Measured / predicted"]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
-    assert re.search(r"To say more, add .*its log \(\d+ checks\)", words(test))
-    found = re.search(r"Speedup ([0-9.]+) of predicted: plain step ([0-9.]+) / round ([0-9]+\.[0-9]+)", words(test))
+    assert re.search(r"To say more, add .*its log \(\d+ checks\)", texts(test))
+    found = re.search(r"Speedup ([0-9.]+) of predicted: plain step ([0-9.]+) / round ([0-9]+\.[0-9]+)", texts(test))
     speedup, plain, whole = map(float, found.groups() if found else ())
     assert speedup == pytest.approx(plain / whole, abs=0.02)
     assert not test.error
@@ -69,9 +63,9 @@ def test_a_complaint_without_times_is_a_question_about_the_server_in_the_bar() -
     rows = advise(Scenario.model_validate(SERVED | {"batch_size": 64})).drafts
     row = next(row for row in rows if row.recommended)
     assert test.title[0].value == f"Predicted at batch 64: {row.speedup:.2f}× with K = {row.n_draft}"
-    assert "You picked" not in words(test), "the text names no K"
+    assert "You picked" not in texts(test), "the text names no K"
     assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
-    assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", words(test))
+    assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", texts(test))
     assert [item.value for item in test.warning] == ["The text says b200-sxm, the bar h200-sxm."]
     assert not test.error
 
@@ -81,9 +75,9 @@ def test_a_complaint_s_server_and_length_are_used() -> None:
     asked = {"batch_size": 64, "acceptance": "2.1@3"}
     answer = advise(Scenario.model_validate(SERVED | asked)).recommendation
     assert f"{answer.speedup.value:.2f}×" in test.title[0].value
-    assert "accepted length 2.1@3" in words(test)
+    assert "accepted length 2.1@3" in texts(test)
     assert "2 GPUs, the bar 1" in test.warning[0].value
-    test.button(key="bar_to_text").click().run()
+    press(test, "bar_to_text")
     now = test.session_state["_scenario"]
     assert (now.hardware_id, now.n_gpus, now.tensor_parallel) == ("h100-sxm", 2, 2)
     assert not test.warning
@@ -98,7 +92,7 @@ def test_the_bar_fills_what_the_text_does_not_say() -> None:
 def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
     upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
-    assert "Speculation does not pay at this batch on this hardware" in words(test)
+    assert "Speculation does not pay at this batch on this hardware" in texts(test)
     assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
 
 
@@ -110,9 +104,9 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
     for order in (files, files[::-1]):
         test = page(engine="vllm")
         zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
-        assert "CUDA graphs are switched off" in words(test)
-        assert "In drafted.txt, line 3" in words(test)
-        assert "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
+        assert "CUDA graphs are switched off" in texts(test)
+        assert "In drafted.txt, line 3" in texts(test)
+        assert "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in texts(test)
 
 
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
@@ -126,8 +120,7 @@ def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
 def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
     test = diagnosed(page(**BAR), LAUNCHED.replace("path m", "path deepseek-ai/DeepSeek-V3"))
     assert {"K = 0", "K = 1", "K = 3"} <= set(remedy(test))
-    test.button(key="open_mended").click().run()
-    assert not test.exception
+    press(test, "open_mended")
     assert test.session_state["_scenario"].engine == "sglang"
 
 
@@ -135,10 +128,10 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     table = "concurrency,TPOT ms without,TPOT ms with\n1,9,6.2\n64,20,16\n128,26,33\n"
     test = with_k(diagnosed(page(**BAR), table))
     assert test.title[0].value == "Slower than expected at batch 128"
-    assert "Switch speculation off at batch 128" in words(test)
+    assert "Switch speculation off at batch 128" in texts(test)
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
     before = test.session_state["_scenario"].k_max
-    test.button(key="open_mended").click().run()
+    press(test, "open_mended")
     opened_as = test.session_state["_scenario"]
     assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), "the longest draft stays the bar's"
     loses = with_k(diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n"))
@@ -152,13 +145,12 @@ def test_a_drafter_that_the_model_has_not_leaves_the_measured_decision_and_the_c
     assert test.selectbox(key="missing_drafter").value == "eagle3"
     test = page(drafter_id="mtp", acceptance="2.4@3")
     upload(test, "runs.csv", b"batch,k,drafter,speedup\n1,3,mtp,1.6\n64,3,mtp,0.8\n")
-    assert not test.exception
     assert test.title[0].value == "Measured, not predicted"
-    assert "Keep K = 3 at batch 1 (measured 1.60×). Switch speculation off at batch 64" in words(test)
-    assert "no multi-token-prediction module" in words(test)
+    assert "Keep K = 3 at batch 1 (measured 1.60×). Switch speculation off at batch 64" in texts(test)
+    assert "no multi-token-prediction module" in texts(test)
     test.selectbox(key="stated_drafter").set_value("eagle3")
-    test.button(key="fill_in_more").click().run()
-    assert "no multi-token-prediction module" not in words(test)
+    press(test, "fill_in_more")
+    assert "no multi-token-prediction module" not in texts(test)
 
 
 def test_a_file_of_another_model_turns_a_bar_with_an_own_config_to_that_model() -> None:
@@ -166,16 +158,14 @@ def test_a_file_of_another_model_turns_a_bar_with_an_own_config_to_that_model() 
     upload(test, "config.json", json.dumps(OWN_CONFIG).encode())
     assert test.session_state["model_id"].startswith("own")
     upload(test, "runs.csv", b"model,gpu,tp,batch,k,drafter,speedup\nQwen/Qwen3-30B-A3B,H100 SXM,1,16,3,eagle3,1.4\n")
-    test.button(key="bar_to_file").click().run()
-    assert not test.exception
+    press(test, "bar_to_file")
     assert (test.session_state["model_id"], test.session_state["hardware_id"]) == ("qwen3-30b-a3b", "h100-sxm")
-    assert "Keep K = 3 at batch 16" in words(test)
+    assert "Keep K = 3 at batch 16" in texts(test)
 
 
 def with_k(test: AppTest) -> AppTest:
     test.text_input(key="missing_draft_tokens_k").set_value("3")
-    test.button(key="fill_in").click().run()
-    assert not test.exception
+    press(test, "fill_in")
     return test
 
 
@@ -200,7 +190,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
         with_k(test)
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
-    said = words(test)
+    said = texts(test)
     assert test.title[0].value == "This loss is not foreseen"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
     assert "with accepted length 2.17 of the bar, since the run states none" in said
@@ -212,11 +202,11 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
 
 
 def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
-    said = words(diagnosed(page(**BAR), LAUNCHED))
+    said = texts(diagnosed(page(**BAR), LAUNCHED))
     assert "SGLang admits 48 requests" in said
     assert "batch_size 64 sequences, above 48 sequences" in said
     assert "--max-num-seqs" not in said
-    assert "above 48 sequences" not in words(diagnosed(page(**BAR | {"batch_size": "32"}), LAUNCHED))
+    assert "above 48 sequences" not in texts(diagnosed(page(**BAR | {"batch_size": "32"}), LAUNCHED))
 
 
 def remedy(test: AppTest) -> pd.DataFrame:
@@ -231,10 +221,10 @@ vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 -
 
 def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click_makes_the_bar_s() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
-    assert "Read as DeepSeek-V3 on 8 x NVIDIA" in words(test)
+    assert "Read as DeepSeek-V3 on 8 x NVIDIA" in texts(test)
     assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
-    assert re.search(r"until the cause is found, or try K = \d, predicted", words(test))
-    test.button(key="bar_to_server").click().run()
+    assert re.search(r"until the cause is found, or try K = \d, predicted", texts(test))
+    press(test, "bar_to_server")
     now = test.session_state["_scenario"]
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
     assert "bar_to_server" not in {button.key for button in test.button}
@@ -243,17 +233,17 @@ def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click
 def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
     text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
     test = diagnosed(page(engine="vllm"), text)
-    assert "Measured 0.85×." in words(test)
-    assert re.search(r"To say more, add the batch \(\d+ checks\)", words(test))
+    assert "Measured 0.85×." in texts(test)
+    assert re.search(r"To say more, add the batch \(\d+ checks\)", texts(test))
     test.number_input(key="unsaid_batch_size").set_value(128)
-    test.button(key="predict_unsaid").click().run()
-    assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", words(test))
+    press(test, "predict_unsaid")
+    assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", texts(test))
     assert "unsaid_batch_size" not in {item.key for item in test.number_input}
 
 
 def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
-    test.button(key="forget").click().run()
+    press(test, "forget")
     assert [item.value for item in test.info] == ["Upload removed"]
     diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
     assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]

@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 from advisor.measured import profiler_runs as profile
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from tests.pages.app_page import opened
+from tests.pages.app_page import opened, press, texts
 from tests.pages.test_app import charts, link
-from tests.pages.test_profile import button, texts, until
+from tests.pages.test_profile import until
 from tests.profiling import fake_engine
 from tests.studies.test_engine_designs import write
 from tools.engine_data_set import DESIGNS, design
@@ -66,7 +66,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
     test.text_input(key="engine_batches").set_value("1,4")
     test.text_input(key="engine_context").set_value("16")
     test.text_input(key="engine_drafts").set_value("0,1").run()
-    button(test, "engine_start").click().run()
+    press(test, "engine_start")
     assert not test.error
     run = profile.latest(engine=True)
     assert run is not None
@@ -74,12 +74,12 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
     until(lambda: profile.engine_progress(run)[0] > 0)
     again = opened("measure", **link(SCENARIO))  # a new session
     assert any("Measuring olmoe" in str(item.proto) for item in again.get("progress"))
-    button(again, "engine_cancel").click().run()
+    press(again, "engine_cancel")
     until(over)
     after = opened("measure", **link(SCENARIO))
     assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
     monkeypatch.delenv("FAULT")
-    button(after, "engine_resume").click().run()
+    press(after, "engine_resume")
     until(over)
     done = profile.latest(engine=True)
     assert done is not None
@@ -99,10 +99,9 @@ def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
     (chart,) = charts(test)
     assert "5 of your points lie" in chart.alt
     assert "random, K = 3" in chart.alt
-    button(test, "engine_use").click().run()
-    assert not test.exception
+    press(test, "engine_use")
     assert test.session_state["refit"]
-    assert button(test, "engine_use").label == "In use on every page"
+    assert test.button(key="engine_use").label == "In use on every page"
 
 
 def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +113,7 @@ def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(profile, "start_engine", start)
     test = opened("design", **link(SCENARIO))
-    button(test, "engine_start").click().run()
+    press(test, "engine_start")
     assert "already" in test.error[0].value
     command = f"advisor profile --engine vllm --model {asked[0]}.json {GRID} --output measured"
     assert command in [item.value for item in test.code]

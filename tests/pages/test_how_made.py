@@ -11,7 +11,8 @@ from advisor.show.explain.round import derive
 from advisor.show.explain.steps import value_text
 from advisor.ui.serve import panels as live_page
 from advisor.ui.widgets import SECTIONS
-from tests.pages.test_app import app, texts
+from tests.pages.app_page import texts
+from tests.pages.test_app import app
 
 SCENARIO = Scenario(acceptance="2.4@3")
 

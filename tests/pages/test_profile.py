@@ -28,7 +28,7 @@ from advisor.measured.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
-from tests.pages.app_page import WAIT_S, opened
+from tests.pages.app_page import WAIT_S, opened, press, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,15 +69,6 @@ def page() -> AppTest:
     return opened("lab", "This machine")
 
 
-def texts(test: AppTest) -> str:
-    kinds = (test.title, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.success)
-    return "\n".join(item.value for kind in kinds for item in kind)
-
-
-def button(test: AppTest, key: str) -> Any:
-    return next(item for item in test.button if item.key == key)
-
-
 def until(done: Any) -> None:
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -88,6 +79,14 @@ def until(done: Any) -> None:
 def started() -> profile.ProfilerRun:
     run = profile.start("quick", "cpu")
     until(lambda: profile.progress(run) is not None)
+    return run
+
+
+def ended() -> profile.ProfilerRun:
+    """The latest run, once it is over."""
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    run = profile.latest()
+    assert run is not None
     return run
 
 
@@ -124,7 +123,7 @@ def test_the_page_shows_device_and_price_before_anything_runs() -> None:
     test = page()
     assert test.selectbox(key="profile_device").options == ["cpu: stand-in CPU"]
     assert "About **99 s** for 1 blocks; it stops by itself at 120 s" in texts(test)
-    assert button(test, "profile_start").label == "Measure"
+    assert test.button(key="profile_start").label == "Measure"
     assert profile.latest() is None
 
 
@@ -141,21 +140,19 @@ def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytes
 
 @pytest.mark.usefixtures("stand_in")
 def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> None:
-    button(page(), "profile_start").click().run()
+    press(page(), "profile_start")
     run = profile.latest()
     assert run is not None
     until(lambda: profile.progress(run) is not None)
     again = page()  # a new session: nothing of the old one is left
     assert "Measuring cpu, preset quick" in texts(again)
     assert any("10 s, about 30 s left; block 3 of 5: moe" in str(item.proto) for item in again.get("progress"))
-    button(again, "profile_cancel").click().run()
-    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    press(again, "profile_cancel")
+    ended()
     after = page()
     assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
-    button(after, "profile_resume").click().run()
-    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
-    done = profile.latest()
-    assert done is not None
+    press(after, "profile_resume")
+    done = ended()
     assert (done.name, done.exit_code) == (run.name, 0)
 
 
@@ -179,9 +176,7 @@ def test_sessions_that_look_at_the_same_time_never_take_each_other_for_a_sweep()
 def test_a_killed_run_is_explained() -> None:
     run = started()
     os.kill(run.pid, signal.SIGKILL)
-    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
-    over = profile.latest()
-    assert over is not None
+    over = ended()
     assert over.exit_code == -signal.SIGKILL
     assert "ended by SIGKILL; the system does that when memory runs out. Resume" in profile.ending(over)
 
@@ -263,9 +258,7 @@ def test_a_smoke_sweep_runs_in_its_own_process_from_plan_to_result() -> None:
     assert "cpu" in [profile.label(item) for item in profile.devices()]
     assert profile.plan("smoke", "cpu")["estimate_s"] > 0
     run = profile.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
-    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
-    over = profile.latest()
-    assert over is not None
+    over = ended()
     assert (over.exit_code, profile.ending(over)) == (0, "")
     sweep = read_sweep(run.folder)
     assert sweep.meta.status == "complete"

@@ -14,9 +14,9 @@ from advisor.prediction import AdvisorError
 from advisor.ui.answers import remembered
 from advisor.ui.share import files as report_files
 from tests.measured.test_ingest_traces import npy, synthetic
-from tests.pages.app_page import go_to, opened
+from tests.pages.app_page import go_to, opened, press, texts
 from tests.pages.test_answers import SHIPPED, FakeCache
-from tests.pages.test_uploads import alts, texts, upload
+from tests.pages.test_uploads import alts, upload
 
 RANKS = "Expert parallelism"
 
@@ -43,11 +43,10 @@ def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
     assert "Without a trace" in texts(test)
     test = given(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(3).run()
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert "do not fill 8 ranks evenly" in test.error[0].value
     test.number_input(key="rank_copies_8").set_value(8).run()
-    test.button(key="count_ranks").click().run()
-    assert not test.exception
+    press(test, "count_ranks")
     assert not test.error
     assert "on 8 expert-parallel ranks" in texts(test)
     assert "counted on 12 sequences, 2 layers of your trace" in texts(test)
@@ -60,7 +59,7 @@ def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_anoth
     test = lab(expert_parallel=8, n_gpus=8)
     ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
     test = given(test, "a.npy", npy(ids))
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert "on 8 expert-parallel ranks" in texts(test)
     test.number_input(key="rank_copies_8").set_value(16).run()
     assert "on 8 expert-parallel ranks" not in texts(test)
@@ -94,17 +93,17 @@ def on_ranks(**query: str) -> AppTest:
 def test_loads_are_counted_used_on_every_page_and_undone() -> None:
     test = given(on_ranks(), "loads.csv", table())
     assert "Counts on your table of loads" in texts(test)
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert "drawn from your loads of 2 layers" in texts(test)
     test.selectbox(key="rank_layout").select("balanced").run()
-    test.button(key="use_ranks").click().run()
+    press(test, "use_ranks")
     used: Scenario = test.session_state["_scenario"]
     assert used.redundant_experts == 0
     assert loads_shape(used.expert_loads or "") == (2, 128)
     assert "on 8 expert-parallel ranks" in texts(test)
     go_to(test, "serve")
     assert "Experts on ranks: counted on your loads (2 layers, 128 experts), balanced." in texts(test).replace("*", "")
-    test.button(key="undo_ranks_in_use").click().run()
+    press(test, "undo_ranks_in_use")
     assert test.session_state["_scenario"] == used.on_assumed_ranks()
 
 
@@ -118,28 +117,27 @@ def test_a_table_that_cannot_be_read_leaves_the_one_before() -> None:
 
 def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
     test = on_ranks()
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert test.selectbox(key="rank_layout").options == ["balanced", "balanced, 8 copies"]
     test.selectbox(key="rank_layout").select("balanced, 8 copies").run()
-    test.button(key="use_ranks").click().run()
+    press(test, "use_ranks")
     used = test.session_state["_scenario"]
     assert (used.expert_loads, used.redundant_experts) == (None, 8)
 
 
 def test_undoing_a_used_trace_brings_the_routing_back() -> None:
     test = given(on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
-    test.button(key="count_ranks").click().run()
-    test.button(key="use_ranks").click().run()
+    press(test, "count_ranks", "use_ranks")
     used = test.session_state["_scenario"]
     assert "," in used.routing
     assert loads_shape(used.expert_loads) == (2, 128)
-    test.button(key="undo_ranks_in_use").click().run()
+    press(test, "undo_ranks_in_use")
     assert test.session_state["_scenario"].routing == "uniform"
 
 
 def test_ranks_counted_without_the_scenario_s_loads_are_not_shown_for_them() -> None:
     test = on_ranks()
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert "on 8 expert-parallel ranks" in texts(test)
     test.session_state["expert_loads"] = write_loads(np.ones((2, 128)))
     test.run()
@@ -147,7 +145,7 @@ def test_ranks_counted_without_the_scenario_s_loads_are_not_shown_for_them() -> 
     assert "on 8 expert-parallel ranks" not in texts(test)
 
 
-def test_a_link_carries_loads_and_another_model_leaves_them_aside() -> None:
+def test_a_link_carries_loads_another_model_leaves_them_aside_and_damage_is_said() -> None:
     loads = write_loads(np.ones((2, 128)))
     test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads=loads)
     assert test.session_state["_scenario"].expert_loads == loads
@@ -155,9 +153,6 @@ def test_a_link_carries_loads_and_another_model_leaves_them_aside() -> None:
     test.run()
     assert test.session_state["_scenario"].expert_loads is None
     assert "this model is another" in texts(test)
-
-
-def test_a_link_with_damaged_loads_says_so() -> None:
     test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads="2x128:eJw")
     assert "carries loads of experts that cannot be read" in texts(test)
     assert test.session_state["_scenario"].expert_loads is None
@@ -180,21 +175,18 @@ def counted_in_lab(copies: int) -> AppTest:
     test = opened("lab", RANKS, **WIDE)
     test = given(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(copies).run()
-    test.button(key="count_ranks").click().run()
+    press(test, "count_ranks")
     assert not test.error
     return test
 
 
-def test_it_is_offered_under_expert_parallelism_alone() -> None:
+def test_it_is_offered_under_expert_parallelism_alone_and_drawn_from_the_preset_without_own_counts() -> None:
     asked = opened("share", **(WIDE | {"expert_parallel": "1", "report_ranks": "True"}))
     assert not [item for item in asked.toggle if item.key == "report_ranks"]
     assert BEGIN not in texts(asked)
     assert "Experts on ranks are" not in texts(asked)
-    assert BEGIN not in texts(opened("share", **WIDE))
-
-
-def test_without_counts_of_the_session_it_is_drawn_from_the_preset_and_says_so() -> None:
     test = opened("share", **WIDE)
+    assert BEGIN not in texts(test)
     test.toggle(key="report_ranks").set_value(True).run()
     assert "Experts on ranks are drawn from the routing preset's spread" in texts(test)
     assert "Origin of the counts: preset." in section(test)

@@ -12,7 +12,7 @@ from advisor.physics.hardware import load_hardware
 from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, example_ids, load_example, scenario_json
 from tests.catalog.test_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.pages.app_page import live
+from tests.pages.app_page import live, press
 from tests.pages.test_app import START, answered, app, link
 
 OWN = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4)
@@ -33,14 +33,14 @@ def open_file(test: AppTest, content: bytes) -> AppTest:
 @pytest.mark.parametrize("name", example_ids())
 def test_one_click_makes_an_example_the_scenario(name: str) -> None:
     test = app()
-    test.button(key=f"example_{name}").click().run()
+    press(test, f"example_{name}")
     example = load_example(name)
     assert shown(test) == example.scenario
 
 
 def test_an_example_after_the_user_s_own_settings_leaves_none_of_them() -> None:
     test = app(acceptance="2.4@3", max_tpot_ms="5", weight_dtype="fp8", input_tokens="5", output_tokens="6")
-    test.button(key="example_mixtral").click().run()
+    press(test, "example_mixtral")
     assert shown(test) == load_example("mixtral").scenario
 
 
@@ -78,7 +78,7 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
     test.number_input(key="hw_link").set_value(900.0)
     test.number_input(key="hw_bf16").set_value(2000.0)
     test.number_input(key="hw_fp8").set_value(4000.0)
-    test.button(key="hw_use").click().run()
+    press(test, "hw_use")
     scenario = shown(test)
     assert scenario.hardware_id == "own-pod-of-2027"
     given = json.loads(scenario.hardware_json or "")
@@ -90,7 +90,7 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
 
 def test_the_form_says_what_is_missing_and_the_answer_stays() -> None:
     test = app(acceptance="2.4@3")
-    test.button(key="hw_use").click().run()
+    press(test, "hw_use")
     assert test.error[0].value == "Still needed: Memory, Memory bandwidth, Peak bf16."
     assert shown(test) == Scenario(acceptance="2.4@3")
     assert answered(test)
@@ -101,19 +101,19 @@ def test_an_accelerator_without_a_name_gets_one_and_several_need_a_link() -> Non
     test.number_input(key="hw_memory").set_value(96.0)
     test.number_input(key="hw_bandwidth").set_value(2.0)
     test.number_input(key="hw_bf16").set_value(400.0)
-    test.button(key="hw_use").click().run()
+    press(test, "hw_use")
     assert test.error[0].value == "Still needed: Link (or one GPU in the bar)."
     test.number_input(key="hw_link").set_value(300.0)
-    test.button(key="hw_use").click().run()
+    press(test, "hw_use")
     assert any("2 × My accelerator" in item.value for item in test.markdown)
 
 
 def test_filling_in_from_a_profile_and_using_it_changes_nothing_but_the_origin() -> None:
     test = app(acceptance="2.4@3")
     before = live(test)["speedup"]
-    test.button(key="hw_fill").click().run()
+    press(test, "hw_fill")
     assert test.text_input(key="hw_name").value == load_hardware("h200-sxm").name
-    test.button(key="hw_use").click().run()
+    press(test, "hw_use")
     assert shown(test).hardware_id == "own-nvidia-h200-sxm-141gb"
     assert live(test)["speedup"] == before
 
@@ -122,7 +122,6 @@ def test_filling_in_from_a_profile_and_using_it_changes_nothing_but_the_origin()
 def test_a_broken_accelerator_file_is_one_message_and_the_answer_stays(content: bytes) -> None:
     test = app(acceptance="2.4@3")
     test.file_uploader(key="hw_file").upload("pod.json", content, "application/json").run()
-    assert not test.exception
     assert len(test.error) == 1
     assert shown(test).hardware_id == "h200-sxm"
 

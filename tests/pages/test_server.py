@@ -273,7 +273,9 @@ def test_thirty_users_each_get_their_own_answer_and_the_server_stays_below_a_gib
 UI = Path(__file__).resolve().parents[2] / "advisor" / "ui"
 
 
-def test_what_is_kept_is_empty_until_it_is_put_there_and_after_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_empty_until_put_and_once_forgotten_and_what_cannot_be_had_is_told_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(st, "session_state", {})
     notes: Kept[list[str]] = Kept("_notes", list)
     assert notes.result == []
@@ -283,10 +285,6 @@ def test_what_is_kept_is_empty_until_it_is_put_there_and_after_it_is_forgotten(m
     assert notes.pop() == ["kept"]
     assert notes.result == []
     assert Kept("_none").result is None
-
-
-def test_what_cannot_be_had_is_told_beside_what_was_kept_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "session_state", {})
     given: Kept[int | None] = Kept("_given")
     assert given.take(int, "3")
     assert not given.take(as_refused, "no number")

@@ -21,18 +21,13 @@ from advisor.predict.scenario import write_loads
 from advisor.ui.lab import sweep as sweep_page
 from tests.answers.made_up_sweep import MAKER, grid, parquet
 from tests.own_model import CONFIG_JSON
-from tests.pages.app_page import go_to, opened
+from tests.pages.app_page import go_to, opened, press, texts
 
 BAR = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.4@3", "k_max": "3"}
 
 
 def panel(**query: str) -> AppTest:
     return opened("lab", "Sweep", **(BAR | query))
-
-
-def said(test: AppTest) -> str:
-    kinds = (test.title, test.subheader, test.markdown, test.caption, test.error, test.warning)
-    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
 
 
 def with_files(test: AppTest, *files: tuple[str, bytes]) -> AppTest:
@@ -86,11 +81,11 @@ def test_a_model_of_one_s_own_stands_in_the_plan_by_its_file() -> None:
 def test_the_answers_are_those_of_the_rows_that_are_kept() -> None:
     test = swept()
     frame = test.session_state["_sweep"].sweep.frame
-    assert "From mine.parquet: 6 scenarios" in said(test)
+    assert "From mine.parquet: 6 scenarios" in texts(test)
     pays = where_drafting_pays(frame)
     assert list(table(test, "Pays up to batch")["Pays up to batch"]) == [int(one) for one in pays["pays_up_to"]]
     assert (table(test, "Pays up to batch")["Tier"] == pays["tier"]).all()
-    assert "for all loses" in said(test)
+    assert "for all loses" in texts(test)
     assert [chart.key for chart in test.get("plotly_chart")] == ["sweep_map"]
     quickest = fastest_within(frame, 6.0)
     test.number_input(key=f"sweep_limit_{test.session_state['_sweep'].digest}").set_value(6.0).run()
@@ -98,15 +93,15 @@ def test_the_answers_are_those_of_the_rows_that_are_kept() -> None:
         one.value for one in test.dataframe if {"Batch", "ms per token"} <= set(one.value) and len(one.value) == 1
     )
     assert list(shown["Batch"]) == list(quickest["batch_size"])
-    assert "within 6 ms per token" in said(test)
+    assert "within 6 ms per token" in texts(test)
 
 
 def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
     test = with_files(
         panel(), ("a.parquet", parquet(grid().head(12), MAKER)), ("b.parquet", parquet(grid().tail(12), MAKER))
     )
-    assert "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3" in said(test)
-    assert "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs" in said(test)
+    assert "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3" in texts(test)
+    assert "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs" in texts(test)
 
 
 @pytest.mark.parametrize(
@@ -122,14 +117,14 @@ def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(data: b
     before = test.session_state["_sweep"]
     with_files(test, ("mine.parquet", data))
     assert words in test.error[0].value.replace("\\", "")
-    assert "The sweep below is the one from before." in said(test)
+    assert "The sweep below is the one from before." in texts(test)
     assert test.session_state["_sweep"] is before
 
 
 def test_a_sweep_too_large_for_the_page_is_sent_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_page, "MAX_ROWS", 20)
     test = with_files(panel(), ("large.parquet", parquet(grid(), MAKER)))
-    assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in said(test)
+    assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in texts(test)
 
 
 def test_a_row_is_opened_as_the_scenario_in_the_bar() -> None:
@@ -138,8 +133,7 @@ def test_a_row_is_opened_as_the_scenario_in_the_bar() -> None:
     row = fastest_within(kept.sweep.frame, None).iloc[0]
     test.session_state[f"sweep_fastest_{kept.digest}"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     test.run()
-    test.button(key=f"sweep_fastest_{kept.digest}_open").click().run()
-    assert not test.exception
+    press(test, f"sweep_fastest_{kept.digest}_open")
     scenario = test.session_state["_scenario"]
     found = (scenario.hardware_id, scenario.batch_size, scenario.tensor_parallel, scenario.n_gpus)
     whole = kept.sweep.frame.loc[row["row"]]
@@ -151,14 +145,14 @@ def test_a_row_is_opened_as_the_scenario_in_the_bar() -> None:
 def test_the_map_takes_other_axes_and_fixes_the_rest() -> None:
     test = swept(context_tokens=[1024, 8192])
     digest = test.session_state["_sweep"].digest
-    assert "by Batch and Accelerator, at Context 1,024." in said(test)
+    assert "by Batch and Accelerator, at Context 1,024." in texts(test)
     test.selectbox(key=f"sweep_y_{digest}").set_value("context_tokens").run()
-    assert "by Batch and Context, at Accelerator h100-sxm." in said(test)
+    assert "by Batch and Context, at Accelerator h100-sxm." in texts(test)
     test.selectbox(key=f"sweep_at_hardware_id_{digest}").set_value("b200-sxm").run()
-    assert "by Batch and Context, at Accelerator b200-sxm." in said(test)
+    assert "by Batch and Context, at Accelerator b200-sxm." in texts(test)
     test.selectbox(key=f"sweep_x_{digest}").set_value("context_tokens").run()
     assert not test.exception
-    assert "by Context and" in said(test)
+    assert "by Context and" in texts(test)
 
 
 @pytest.mark.parametrize("own", ["sweep", "model"])
@@ -191,10 +185,10 @@ def test_the_report_holds_the_sweep_as_it_is_shown_when_asked() -> None:
     digest = test.session_state["_sweep"].digest
     test.number_input(key=f"sweep_limit_{digest}").set_value(1.8).run()
     go_to(test, "share").run()
-    assert "A sweep of scenarios" not in said(test)
+    assert "A sweep of scenarios" not in texts(test)
     test.toggle(key="report_sweep").set_value(True).run()
     assert not test.exception
-    part = said(test).split("## A sweep of scenarios")[1].split("\n## ")[0]
+    part = texts(test).split("## A sweep of scenarios")[1].split("\n## ")[0]
     assert "computed by release 1.2.3" in part
     assert "within 1.8 ms per token" in part
     assert not [item for item in opened("share", **BAR, report_sweep="True").toggle if item.key == "report_sweep"]

@@ -6,7 +6,8 @@ import json
 
 from tests.measured.test_ingest_acceptance import scrape
 from tests.measured.test_ingest_traces import npy, synthetic
-from tests.pages.test_uploads import alts, page, pasted, press, scenario, texts, upload, zone
+from tests.pages.app_page import press, texts
+from tests.pages.test_uploads import alts, page, pasted, scenario, upload, zone
 
 
 def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:

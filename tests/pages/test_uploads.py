@@ -17,7 +17,7 @@ from advisor.ui import state
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
-from tests.pages.app_page import go_to, live, opened
+from tests.pages.app_page import go_to, live, opened, press, texts
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/ingest"
 COLUMNS = "Read with these columns"
@@ -49,14 +49,6 @@ def upload(test: AppTest, name: str, data: bytes) -> AppTest:
     return test
 
 
-def press(test: AppTest, *wanted: str) -> AppTest:
-    """Click buttons one after the other, each by its key or its label."""
-    for one in wanted:
-        next(item for item in test.button if one in (item.key, item.label)).click().run()
-        assert not test.exception, [item.value for item in test.exception]
-    return test
-
-
 def pasted(test: AppTest, text: str) -> AppTest:
     """Put text in the box and have it read."""
     test.text_area(key="drop_text").set_value(text)  # in a form: read together with its button
@@ -77,11 +69,6 @@ def read_as(test: AppTest) -> pd.DataFrame:
 def scenario(test: AppTest) -> Scenario:
     """The scenario of the session."""
     return test.session_state["_scenario"]
-
-
-def texts(test: AppTest) -> str:
-    kinds = (test.title, test.markdown, test.caption, test.warning, test.error, test.info, test.text, test.subheader)
-    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
 
 
 def alts(test: AppTest) -> list[str]:
@@ -123,13 +110,14 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     assert "the bar is set to DeepSeek-V3 on B200 SXM" in texts(test)
 
 
+BORROWED = "gpt-oss-20b-eagle3-mt-bench"
+H100 = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
 TPUT = """model,gpu_name,conc,tput_nospec,tput_k3
 qwen3 30b,H100 SXM,1,180,310\nqwen3 30b,H100 SXM,8,1150,1720\nqwen3 30b,H100 SXM,64,5200,5600\n"""
 
 
 def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question() -> None:
-    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
-    test = upload(page(**bar), "mine.csv", TPUT.encode())
+    test = upload(page(**H100), "mine.csv", TPUT.encode())
     assert "fill_in" not in {button.key for button in test.button}
     read = read_as(test)
     meant = dict(zip(read["Column"], read["Meaning"], strict=True))
@@ -139,10 +127,9 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
 
 
 def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_confirmed_first() -> None:
-    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
     for name in ("accept_len", "tau"):
         lengths = zip(TPUT.splitlines(), (f"{name},p99_ttft_ms", "2.4,31", "2.4,32", "2.3,33"), strict=True)
-        test = upload(page(**bar), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode())
+        test = upload(page(**H100), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode())
         assert test.selectbox(key="map_p99_ttft_ms").value == "ignore", "nothing is read from it"
         assert test.selectbox(key=f"map_{name}").value == "accepted_length"
         assert ("confirm the columns" in test.title[0].value) == (name == "tau")
@@ -156,9 +143,8 @@ def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_c
 
 
 def test_why_rows_are_refused_stands_open() -> None:
-    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
     for data, refused in ((TPUT, False), (TPUT.replace("180", "fast").replace("1150", "1150 tok/s"), True)):
-        test = upload(page(**bar), "mine.csv", data.encode())
+        test = upload(page(**H100), "mine.csv", data.encode())
         (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
         assert details.proto.expanded == refused
         assert len(frame(test)) == (2 if refused else 3)
@@ -447,10 +433,9 @@ def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_inste
     assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}
 
 
-BORROWED = "gpt-oss-20b-eagle3-mt-bench"
 WIDE = """batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length
 1,6.1,3.4,3,2.4\n2,6.6,3.9,3,2.4\n4,7.5,4.8,3,2.4\n8,8.9,6.0,3,2.4\n16,11.2,7.9,3,2.4\n32,14,10.8,3,2.4\n"""
-ASKED = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+ASKED = H100 | {"hardware_id": "h200-sxm"}
 
 
 def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead_end() -> None:
@@ -573,7 +558,7 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(monkeypatch:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
-    assert re.search(r"\(\d+ layers, \d+ of \d+, [\d.,]+ B parameters\)", texts(dropped).replace("\\", ""))
+    assert re.search(r"\(\d+ layers, \d+ of \d+, [\d.,]+ B parameters\)", texts(dropped))
     given = page(acceptance=START_ACCEPTANCE)
     given.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     found = [scenario(one) for one in (dropped, given)]
@@ -630,8 +615,7 @@ LONG = """batch_size,draft_tokens_k,output_tok_per_s,accepted_length
 
 
 def two_k(**query: str) -> AppTest:
-    of = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
-    return upload(page(**of | query), "long.csv", LONG.encode())
+    return upload(page(**H100 | query), "long.csv", LONG.encode())
 
 
 def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_gains() -> None:

@@ -6,7 +6,6 @@ Proves the control flow (graphs and their fallback, events, all layers in one ca
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from advisor.profiling import kernels_moe, timing
 from advisor.profiling.device import Device
 from advisor.profiling.plan import Plan, make_plan
 from advisor.profiling.runner import run
+from tests.profiling.test_results import rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -112,11 +112,6 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def plan() -> Plan:
     device = Device("cuda", 0, "stand-in", 8 * 2**30, 2**16, True, 1e11, str(torch.__version__), "9.0", 4)
     return make_plan("smoke", device)
-
-
-def rows_of(out: Path) -> list[dict[str, str]]:
-    with (out / "data.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def test_every_block_runs_through_graphs_and_events(fake_cuda: SimpleNamespace, plan: Plan, tmp_path: Path) -> None:

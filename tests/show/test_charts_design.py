@@ -62,28 +62,31 @@ CHARTS = {
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_each_chart_names_its_axes_and_tells_a_finding_with_numbers_and_data(name: str) -> None:
+def test_each_chart_names_its_axes_tells_a_finding_with_data_and_uses_the_colour_blind_safe_palette(name: str) -> None:
     chart = CHARTS[name]
     layout = chart.figure.layout
     assert layout.xaxis.title.text
     assert layout.yaxis.title.text
     assert any(letter.isdigit() for letter in chart.alt)
     assert len(chart.data)
-
-
-@pytest.mark.parametrize("name", CHARTS)
-def test_lines_and_marks_use_only_the_colour_blind_safe_palette(name: str) -> None:
     used = {trace.line.color for trace in CHARTS[name].figure.data if trace.mode != "markers" and trace.line.color}
     used |= {trace.marker.color for trace in CHARTS[name].figure.data if trace.marker.color}
     assert used <= {BLUE, GREEN, VERMILLION, NEUTRAL}
 
 
-def test_a_strip_draws_what_each_value_costs_and_a_gap_where_nothing_keeps_the_limits() -> None:
+def test_a_strip_draws_and_says_what_each_value_costs_and_cuts_the_range_of_laws_far_outside_their_data() -> None:
     line = next(trace for trace in dial_chart(RATIO).figure.data if trace.mode == "lines+markers")
     assert line.y[:3] == pytest.approx([0.0, 4.7, 3.1])
     assert np.isnan(line.y[3])
     assert list(line.customdata) == ["8 of 512", "8 of 256", "8 of 128", "8 of 64"]
     assert set(dial_chart(RATIO).figure.layout.xaxis.ticktext) <= {"8/512", "8/256", "8/128", "8/64"}
+    alt = dial_chart(RATIO).alt
+    assert "least time is at 1/64;" in alt
+    assert "held at yours, 8 of 256, 4.7% of the time is lost" in alt
+    assert dial_chart(replace(RATIO, loss=np.full(4, np.nan))).alt == "By k/N: nothing keeps every limit."
+    band = next(trace for trace in dial_chart(RATIO).figure.data if trace.fill == "toself")
+    assert max(band.y) == 160.0
+    assert dial_chart(RATIO).data["quality_high"].max() == 1.9
 
 
 @pytest.mark.parametrize(("at", "said"), [(0, "+0%"), (1, "+5%"), (2, "+3%"), (3, "no design")])
@@ -102,28 +105,12 @@ def test_a_loss_that_belongs_to_another_design_names_it_at_the_mark_and_under_th
     assert own.layout.annotations[0].text.strip() == "<b>+0%</b>"
 
 
-def test_losses_below_a_percent_keep_their_decimal() -> None:
+def test_losses_below_a_percent_keep_their_decimal_and_values_read_as_the_field_writes_them() -> None:
     assert [loss_text(x) for x in (0.0, 0.004, 0.012)] == ["+0%", "+0.4%", "+1%"]
-
-
-def test_values_read_as_the_field_writes_them() -> None:
     assert [dial_value(dial, 1) for dial in (RATIO, SHARED, WIDTH)] == ["8 of 256", "1 : 8", "2,048"]
 
 
-def test_the_finding_of_a_strip_names_the_best_value_and_the_users() -> None:
-    alt = dial_chart(RATIO).alt
-    assert "least time is at 1/64;" in alt
-    assert "held at yours, 8 of 256, 4.7% of the time is lost" in alt
-    assert dial_chart(replace(RATIO, loss=np.full(4, np.nan))).alt == "By k/N: nothing keeps every limit."
-
-
-def test_the_range_of_laws_is_cut_where_they_are_far_outside_their_data() -> None:
-    band = next(trace for trace in dial_chart(RATIO).figure.data if trace.fill == "toself")
-    assert max(band.y) == 160.0
-    assert dial_chart(RATIO).data["quality_high"].max() == 1.9
-
-
-def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest_and_differ_in_shape() -> None:
+def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest_and_equal_quality_at_the_floor() -> None:
     figure = pareto().figure
     marks = {trace.text[0]: trace for trace in figure.data if trace.mode == "markers+text"}
     assert set(marks) == {"<b>one law alone</b>", "<b>today</b>", "<b>best</b>"}
@@ -132,6 +119,7 @@ def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest_and_differ_
     whiskers = [tuple(trace.y) for trace in figure.data if trace.mode == "lines" and len(set(trace.x)) == 1]
     assert (80.0, 99.0) in whiskers
     assert "one law alone 1.18× at 80% to 99% of today's quality" in pareto().alt
+    assert [shape.y0 for shape in pareto().figure.layout.shapes] == [99.0]
 
 
 @pytest.mark.parametrize("quality", [(0.43, 0.6), (1.9, 2.2)])
@@ -149,11 +137,7 @@ def test_the_quality_chart_calls_the_baseline_by_its_mark_s_name() -> None:
     assert "today" not in str(chart.figure) + chart.alt
 
 
-def test_the_line_of_equal_quality_stands_at_the_floor() -> None:
-    assert [shape.y0 for shape in pareto().figure.layout.shapes] == [99.0]
-
-
-def test_the_rule_draws_both_designs_apart_by_dash_and_symbol_and_tints_what_is_as_good() -> None:
+def test_the_rule_draws_both_designs_apart_tints_what_is_as_good_and_says_where_each_share_changes() -> None:
     figure = rule_chart(RULE, "active", 8).figure
     solid, dotted = (trace for trace in figure.data if trace.mode == "lines")
     assert (solid.line.dash, dotted.line.dash) == ("solid", "dot")
@@ -161,9 +145,6 @@ def test_the_rule_draws_both_designs_apart_by_dash_and_symbol_and_tints_what_is_
     assert (min(tint.y), max(tint.y)) == pytest.approx((1.25, 7.8))
     named = [trace.name for trace in figure.data if trace.showlegend]
     assert named == ["within 1% of least time", "least time", "largest speedup"]
-
-
-def test_the_finding_of_the_rule_says_where_each_share_changes() -> None:
     alt = rule_chart(RULE, "active", 8).alt
     assert "Least time: 1.2% from batch 1, 7.8% from batch 64." in alt
     assert "Largest speedup, a ratio: 1.0% from batch 1, 7.8% from batch 8." in alt

@@ -21,7 +21,7 @@ from advisor.show.report.paper import showable
 from advisor.show.words.diagnosis import view_of
 from advisor.text import MAX_NAME, printable
 from tests.command_line import QWEN as QWEN_OPTIONS
-from tests.command_line import run
+from tests.command_line import Run
 from tests.show.report_fixtures import DATE, PAYLOADS, QWEN, Page, own_model, report_on
 from tests.show.test_report_document import SCHEMA
 
@@ -72,19 +72,15 @@ def test_markdown_outside_code_holds_no_live_markup_of_the_payload(payload: str)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_no_control_or_direction_character_reaches_a_readable_format(payload: str) -> None:
-    for form in ("md", "csv"):
-        text = render(attacked(payload), form).decode()
-        assert not set(text) & (set(map(chr, range(32))) - {"\n"} | {"\u202e", "\x7f"})
-
-
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_csv_and_json_stay_well_formed(payload: str) -> None:
+def test_csv_and_json_stay_well_formed_and_no_control_or_direction_character_is_readable(payload: str) -> None:
     report = attacked(payload)
     rows = list(csv.reader(io.StringIO(render(report, "csv").decode())))
     assert len({len(row) for row in rows}) == 1
     assert not [cell for row in rows for cell in row if re.match(r"[=+@\t]|-\D", cell)]
     assert json.loads(render(report, "json"))["scenario"]["model_id"] == payload
+    for form in ("md", "csv"):
+        text = render(attacked(payload), form).decode()
+        assert not set(text) & (set(map(chr, range(32))) - {"\n"} | {"\u202e", "\x7f"})
 
 
 @pytest.mark.parametrize(
@@ -105,11 +101,8 @@ def test_markdown_escapes(text: str, escaped: str) -> None:
     assert escape(text) == escaped
 
 
-def test_characters_without_a_font_are_named() -> None:
+def test_characters_without_a_font_are_named_and_long_text_is_cut() -> None:
     assert showable("模 a é λ") == "U+6A21 a é λ"
-
-
-def test_printable_cuts_long_text_and_keeps_ordinary_text() -> None:
     assert printable("Qwen3 30B – λ") == "Qwen3 30B – λ"
     assert printable("a" * 1000, 20) == "a" * 16 + " ..."
     assert printable("a\x1b[31m\u202eb\nc") == "a[31mb c"
@@ -149,12 +142,10 @@ def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> Non
     assert {one["kind"] for one in section["findings"]} == {"measurement"}
 
 
-def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(run: Run, tmp_path: Path) -> None:
     output = tmp_path / "out.json"
     options = (*QWEN_OPTIONS, "--no-checks", "--output", output)
-    status, _, _ = run(capsys, "report", *options, "--diagnose", FIXTURES / "misconfigured.txt")
+    status, _, _ = run("report", *options, "--diagnose", FIXTURES / "misconfigured.txt")
     assert status == 0
     document = json.loads(output.read_text(encoding="utf-8"))
     assert [one["title"][:23] for one in document["diagnosis"]["findings"]] == ["SGLang admits 48 reques"]

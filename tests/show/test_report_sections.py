@@ -34,7 +34,7 @@ from advisor.text import json_values, printable
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
 from tests.answers.test_design_regions import GRID
 from tests.command_line import QWEN as OPTIONS
-from tests.command_line import run
+from tests.command_line import Run
 from tests.show.report_fixtures import DATE, QWEN, report_on
 from tests.show.test_report_document import SCHEMA, documented
 
@@ -64,27 +64,23 @@ def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does(
     assert f"{why['reason']}: DeepSeek-V3 ({why['detail']})" in render(report_load(), "md").decode()
 
 
-def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_ranks_models_of_a_least_size_and_takes_a_price_and_a_power_log(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "r.json"
     asked = ("report", *OPTIONS, "--output", file, "--no-checks", "--min-total-params", "2e11")
-    status, _, error = run(capsys, *asked)
+    status, _, error = run(*asked)
     assert status == 2
     assert "needs --models" in error
-    status, _, _ = run(capsys, *asked, "--tp", 8, "--models")
+    status, _, _ = run(*asked, "--tp", 8, "--models")
     assert status == 0
     found = json.loads(file.read_text("utf-8"))["other_models"]
     assert "at least 200 B parameters" in found["verdict"]
     assert found["models"]
     assert all(one["total_params"] >= 2e11 for one in found["models"])
-
-
-def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "r.json"
     asked = ("report", *OPTIONS, "--output", file, "--usd-per-hour", "2", "--power-log", POWER)
-    status, _, error = run(capsys, *asked)
+    status, _, error = run(*asked)
     assert status == 2
     assert "2 GPUs worked in it (0, 1) and the scenario's instance has 1" in error
-    status, _, _ = run(capsys, *asked, "--tp", 2)
+    status, _, _ = run(*asked, "--tp", 2)
     assert status == 0
     spend = json.loads(file.read_text("utf-8"))["spend"]
     assert spend["price_usd_per_gpu_hour"] == 2.0
@@ -92,7 +88,7 @@ def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytes
     assert spend["plain"]["power_w_per_gpu"]["tier"] == "roofline"
 
 
-def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(run: Run) -> None:
     large = QWEN.model_copy(update={"batch_size": 4096, "context_tokens": 32768})
     report = build_report(advise(large), DATE)
     assert report.spend is None
@@ -101,7 +97,7 @@ def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(capsys: pytes
     assert ".." not in render(report, "md").decode().split("## Engine configuration")[1].split("\n## ")[0]
     assert document_of(report)["spend"] is None
     for form in (("-v",), ("--json",)):
-        _, out, _ = run(capsys, "advise", *OPTIONS, "--batch", 4096, "--context", 32768, *form)
+        _, out, _ = run("advise", *OPTIONS, "--batch", 4096, "--context", 32768, *form)
         assert "USD per million" not in out
         assert ('"spend": null' if "--json" in form else "Cost and energy unknown") in out
 
@@ -119,10 +115,6 @@ def found() -> RanksAnswer:
 @lru_cache(maxsize=1)
 def report() -> Report:
     return build_report(advice(), DATE, ranks=found())
-
-
-def with_answer(answer: RanksAnswer) -> Report:
-    return build_report(advice(), DATE, ranks=answer)
 
 
 def part_of(some: Report) -> str:
@@ -168,12 +160,13 @@ def test_a_trace_is_named_as_the_origin_and_its_routing_as_this_section_s_own() 
     assert traffic.routing is not None
     setup = load_setup(WIDE.model_copy(update={"routing": traffic.routing}))
     answer = ranks_answer(setup, traffic, PLACING)
-    part = part_of(with_answer(answer)).replace("\\", "")
+    counted = build_report(advice(), DATE, ranks=answer)
+    part = part_of(counted).replace("\\", "")
     assert "Origin of the counts: trace. Choices of experts are counted on a routing trace." in part
     assert f"takes the trace's routing, {traffic.routing}, and not the auto of the rest" in part
     assert "is drawn from 10 sequences, each several times" in part.split("Note before use:")[1]
     assert "takes the trace's routing" not in part_of(report())
-    values = document_of(with_answer(answer))["expert_ranks"]
+    values = document_of(counted)["expert_ranks"]
     assert (values["origin"], values["routing"]) == ("trace", traffic.routing)
 
 
@@ -250,16 +243,13 @@ def test_json_carries_the_figures_with_bands_and_keeps_its_schema() -> None:
     ]
 
 
-def test_a_sweep_of_one_axis_or_with_nothing_that_fits_has_no_map_to_draw() -> None:
+def test_a_sweep_has_no_map_of_one_axis_and_says_where_nothing_fits_or_it_is_wider_than_a_page() -> None:
     one = frame_of(*(row("m", "h100-sxm", batch, k, fits=False) for batch in (1, 8) for k in (0, 1)))
     made = build_report(advise(QWEN), DATE, swept=view_of(sweep(one), None, {}))
     section = document_of(made)["sweep"]
     assert (section["map"], section["fastest"][0]["hardware_id"], section["one_k"]) == (None, None, [])
     for form in ("md", "html", "pdf", "json"):
         assert render(made, form)
-
-
-def test_a_map_with_nothing_that_fits_or_wider_than_a_page_says_so() -> None:
     nothing = build_report(advise(QWEN), DATE, swept=view_of(sweep(grid().assign(fits=False)), None, {}))
     assert "Nothing in this sweep fits in memory." in render(nothing, "md").decode()
     wide = frame_of(*(row("m", hardware, batch, 1) for batch in range(1, 13) for hardware in ("h100-sxm", "b200-sxm")))
@@ -267,16 +257,16 @@ def test_a_map_with_nothing_that_fits_or_wider_than_a_page_says_so() -> None:
     assert "It is wider than a page; the JSON report has every cell." in text
 
 
-def test_the_command_reads_a_folder_or_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reads_a_folder_or_files(tmp_path: Path, run: Run) -> None:
     folder, file = tmp_path / "out", tmp_path / "r.json"
     folder.mkdir()
     (folder / "part-000000.parquet").write_bytes(parquet(grid(), MAKER))
     for given in (folder, folder / "part-000000.parquet"):
         arguments = ("report", *OPTIONS, "--output", file, "--no-checks", "--sweep", given)
-        assert run(capsys, *arguments)[0] == 0
+        assert run(*arguments)[0] == 0
         assert json.loads(file.read_text("utf-8"))["sweep"]["constants"] == MAKER["constants"]
     (folder / "part-000000.parquet").write_bytes(b"no parquet")
-    status, _, err = run(capsys, *arguments)
+    status, _, err = run(*arguments)
     assert status == 2
     assert "part-000000.parquet is no readable Parquet file" in err
 
@@ -303,7 +293,7 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("key", SECTIONS)
-def test_a_section_is_there_when_asked_for_in_every_format_and_the_same_each_time(key: str) -> None:
+def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_each_time(key: str) -> None:
     title, made, words = SECTIONS[key]
     value = json.loads(render(made(), "json"))
     jsonschema.validate(value, SCHEMA)
@@ -316,6 +306,8 @@ def test_a_section_is_there_when_asked_for_in_every_format_and_the_same_each_tim
     again = build_report(advise(made().scenario), DATE, **answers)
     for form in ("md", "html", "json"):
         assert render(again, form) == render(made(), form)  # type: ignore[arg-type]
+    assert document_of(report_on())[key] is None
+    assert SECTIONS[key][0] not in render(report_on(), "md").decode()
 
 
 RECORDS = {
@@ -337,9 +329,3 @@ def test_every_field_of_a_section_is_documented(key: str) -> None:
         for part in place.split():
             found = found[part]
         assert documented(name) == set(found[0] if isinstance(found, list) else found), name
-
-
-@pytest.mark.parametrize("key", SECTIONS)
-def test_a_section_is_not_there_when_not_asked_for(key: str) -> None:
-    assert document_of(report_on())[key] is None
-    assert SECTIONS[key][0] not in render(report_on(), "md").decode()

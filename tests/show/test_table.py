@@ -20,7 +20,7 @@ SPEED = Prediction(value=0.00512345678, low=0.004, high=0.0061, tier=Tier.FITTED
 TABLE = Table(COLUMNS, [{"name": "a", "gpus": 8, "tpot_s": SPEED, "note": None}])
 
 
-def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band() -> None:
+def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band_empty_where_unknown() -> None:
     assert TABLE.header == ("model", "ms/token", "note")
     assert TABLE.cells == [("a", "5.1", "")]
     assert TABLE.align == "lrr"
@@ -28,9 +28,6 @@ def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band(
         {"name": "a", "gpus": 8, "tpot_s": 0.00512346, "tpot_s_low": 0.004, "tpot_s_high": 0.0061}
     ]
     assert TABLE.csv() == "name,gpus,tpot_s,tpot_s_low,tpot_s_high\na,8,0.00512346,0.004,0.0061\n"
-
-
-def test_a_figure_that_is_not_known_keeps_its_columns_empty() -> None:
     unknown = Column[dict]("J/token", itemgetter("joules"), key="joules", band=True)
     assert Table((unknown,), [{"joules": None}]).csv() == "joules,joules_low,joules_high\n,,\n"
 

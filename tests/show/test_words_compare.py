@@ -40,22 +40,13 @@ def test_only_what_differs_is_listed_before_the_answers() -> None:
         assert answers["Tokens/s per GPU"][column] == f"{answer.tokens_per_s_per_gpu:,.0f}"
 
 
-def test_names_come_from_what_differs_and_are_never_alike() -> None:
+def test_names_come_from_what_differs_and_are_never_alike_nor_are_accelerators_of_one_name() -> None:
     assert short_names([BASE, LARGE]) == ("batch 16", "batch 256")
     assert short_names([BASE, WIDE]) == ("h200-sxm, GPUs 1", "h100-sxm, GPUs 4")
     alike = [LARGE, BASE.model_copy(update={"model_id": "mixtral-8x7b", "hardware_id": "l40s"}), BASE]
     names = short_names([*alike, alike[1].model_copy(update={"batch_size": 3})])
     assert len(set(names)) == 4
     assert len(set(short_names([BASE, BASE]))) == 1
-
-
-def test_a_limit_reads_as_in_reports_and_one_that_is_not_set_has_no_unit() -> None:
-    limited = BASE.model_copy(update={"max_tpot_ms": 9.0})
-    assert short_names([BASE, limited]) == ("limit not set", "limit 9 ms")
-    assert setting_lines(load_setup(limited))["Limit"] == "9 ms per output token"
-
-
-def test_two_accelerators_of_one_name_are_told_apart() -> None:
     mine = [
         Scenario(acceptance="2@3", hardware_id="own-pod", hardware_json=json.dumps(POD | {"memory_bytes": size}))
         for size in (1e11, 2e11)
@@ -64,6 +55,12 @@ def test_two_accelerators_of_one_name_are_told_apart() -> None:
     first, second = short_names(mine)
     assert first != second
     assert first.startswith("own-pod (own, ")
+
+
+def test_a_limit_reads_as_in_reports_and_one_that_is_not_set_has_no_unit() -> None:
+    limited = BASE.model_copy(update={"max_tpot_ms": 9.0})
+    assert short_names([BASE, limited]) == ("limit not set", "limit 9 ms")
+    assert setting_lines(load_setup(limited))["Limit"] == "9 ms per output token"
 
 
 def test_the_finding_names_who_wins_each_of_the_three() -> None:

@@ -27,21 +27,15 @@ def from_bar(text: str, **values: str) -> Diagnosis:
     return diagnose([UserFile("paste", text.encode())], values, otherwise=BAR, source="the bar")
 
 
-def test_accelerators_from_the_bar_stand_in_the_verdict() -> None:
+def test_the_verdict_names_what_is_from_the_bar_and_only_what_the_run_does_not_state() -> None:
     found = from_bar(BLOCK_ONLY, draft_tokens_k="0")
     assert found.sentence.endswith("Read as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar.")
     assert found.comparisons[0][1].place in found.sentence
-
-
-def test_only_what_the_run_does_not_state_is_said_to_be_from_the_bar() -> None:
     found = from_bar(ONE_LINE)
     assert found.comparisons[0][1].place.startswith("1 x ")
     assert found.sentence.endswith(
         "Read as Qwen3-30B-A3B on 1 x NVIDIA B200 SXM (HGX/DGX), the accelerator from the bar."
     )
-
-
-def test_the_bar_s_number_of_accelerators_is_not_mixed_with_the_one_of_a_launch_line() -> None:
     two = from_bar(ONE_LINE.replace("--tensor-parallel-size 1", "--tensor-parallel-size 2"))
     assert two.comparisons[0][1].place.startswith("2 x ")
 

@@ -277,13 +277,16 @@ def layer_frame(time=measured):
     return rows.assign(latency_s=time(rows["batch_size"], rows["context_tokens"]))
 
 
-def test_a_thinned_table_gives_back_what_was_measured_between_its_contexts():
+def test_a_thinned_table_gives_back_what_lay_between_its_contexts_and_goes_on_in_proportion_at_most():
     table = module_table(layer_frame(), MODULES_IDENTITY, 16)
     module = served(table, True, table.log_sd, "", False)
     batch, context = np.array([1.0, 3.0, 48.0, 700.0]), 12_000.0
     assert module.time_s(batch, context) == pytest.approx(measured(batch, context), rel=0.06)
     assert table.log_sd < 0.04
     assert table.measured_to == (1024,) * len(table.contexts)
+    last, beyond = module.time_s([1024.0, 2048.0], 131072.0)
+    assert beyond == pytest.approx(2.0 * last, rel=0.01)
+    assert module.time_s(0.125, 128.0) == module.time_s(1.0, 128.0)
 
 
 def test_a_noisy_table_has_a_wider_band():
@@ -316,14 +319,6 @@ def test_holes_grow_with_the_context_as_the_measured_batches_do():
     holes[:2, 1] += [0.3, -0.3]  # noise of small batches must not be carried to large ones
     holes[4:, 2] = NAN
     assert filled(holes, batches, contexts)[-1] == pytest.approx(true[-1], rel=0.01)
-
-
-def test_a_table_is_carried_beyond_its_last_batch_no_faster_than_in_proportion():
-    table = module_table(layer_frame(), MODULES_IDENTITY, 16)
-    module = served(table, True, table.log_sd, "", False)
-    last, beyond = module.time_s([1024.0, 2048.0], 131072.0)
-    assert beyond == pytest.approx(2.0 * last, rel=0.01)
-    assert module.time_s(0.125, 128.0) == module.time_s(1.0, 128.0)
 
 
 @pytest.mark.parametrize("device", SHIPPED)
