@@ -630,6 +630,26 @@ def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_
     assert "Yours: Keep K = 3 up to batch 8 and K = 1 at batch 32 to 64" in texts(test)
 
 
+def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar() -> None:
+    test = upload(
+        page(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3"),
+        "long.csv",
+        LONG.encode(),
+    )
+    test.session_state["model_id"], test.session_state["hardware_id"] = "qwen3-30b-a3b", "h100-sxm"
+    test.run()
+    test = press(test, "Read as Qwen3-30B-A3B on H100 SXM5")
+    assert not test.exception
+    assert "No row is of" not in texts(test)
+    assert read_as(test).set_index("Meaning")["Column"]["Model"] == "Qwen3-30B-A3B · 8 of 128 (bar)"
+    of = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+    agreeing = (
+        LONG.replace("890,2.6", "1059,2.6").replace("1655", "3040").replace("1980", "4600").replace("1702", "2205")
+    )
+    said = texts(upload(page(**of), "agreeing.csv", agreeing.encode()))
+    assert re.search(r"Read as Qwen3-30B-A3B on [^,]*, from the bar", said)
+
+
 def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_engine() -> None:
     for query, decides in (
         ({}, True),

@@ -345,6 +345,13 @@ def fill_from_bar(scenario: Scenario) -> None:
         FROM_BAR.put({**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}})
 
 
+def fill_as_bar(scenario: Scenario) -> None:
+    """Take what was taken from the bar when the files came from the bar as it stands now."""
+    now = {name: value for name in FROM_BAR.result if (value := of_scenario(name, scenario)) is not None}
+    if fill_in({}, now, "fields"):
+        FROM_BAR.put({**FROM_BAR.result, **now})
+
+
 def likely_columns() -> set[str]:
     """Required columns of ours that an unused column of a file may well be: asked first."""
     lone = [file for file in FILES.result if not file.chosen]

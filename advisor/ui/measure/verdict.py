@@ -22,6 +22,7 @@ from advisor.answers.own_gap import (
     verdict_text,
     verdict_title,
 )
+from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
@@ -54,9 +55,11 @@ from advisor.ui.measure.drop import (
 )
 from advisor.ui.measure.session import (
     FILES,
+    FROM_BAR,
     MAPPED_FORMATS,
     REFIT,
     acceptances,
+    fill_as_bar,
     hold_lengths,
     lacks,
     likely_columns,
@@ -252,7 +255,10 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         heading(other if doctor is None else doctor.title)
         diagnosis.draw(doctor, scenario)
         st.caption(plain(why))
-        if (theirs := scenario_of(read.frame, scenario)) is not None:
+        if FROM_BAR.result.keys() & _OF_BAR:
+            said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
+            st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
+        elif (theirs := scenario_of(read.frame, scenario)) is not None:
             use = functools.partial(show_other, theirs)
             st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
         _refitted(scenario)
@@ -271,7 +277,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
+        st.markdown(
+            (f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}{_by_bar(scenario)}")
+        )
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
     if len(asked) > 1:
@@ -286,6 +294,20 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
             diagnosis.draw(doctor, scenario, filled=False)
     _steps(advice, rows, read)
+
+
+_OF_BAR = frozenset({"model_id", "hardware_id"})
+
+
+def _set_up(model_id: str, hardware_id: str) -> str:
+    return f"{model_name(model_id)} on {hardware_called(hardware_id)}"
+
+
+def _by_bar(scenario: Scenario) -> str:
+    """Sentence on what the rows are read as where the files name no model or accelerator. Empty where they do."""
+    if not FROM_BAR.result.keys() & _OF_BAR:
+        return ""
+    return f" Read as {_set_up(scenario.model_id, scenario.hardware_id)}, from the bar: the file does not say."
 
 
 def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:

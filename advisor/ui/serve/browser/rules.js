@@ -187,7 +187,7 @@ function smoothed(table, price) {
 function besides(now, k) {
   const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
-  const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied within the noise; the smaller stands.";
+  const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
   return now.yours ? "" : lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
 }
