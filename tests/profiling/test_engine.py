@@ -138,7 +138,7 @@ def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
 
 def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
     seen: list[runner.Progress] = []
-    slow = plan(repeats=1, steps=600)
+    slow = plan(repeats=1, steps=1200)
     first = measure(slow, engine, on_progress=seen.append, should_stop=lambda: bool(seen))
     assert first.status in ("partial", "failed")
     done = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
