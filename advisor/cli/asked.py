@@ -221,9 +221,9 @@ class ScenarioCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
-            lacks = [one for one in self.params if one.required and typed.get(one.name or "") is None]
-            named = {"model_id": typed.get(_MODEL) or None}
-            _refuse_missing(ctx, named | typed, [f"{one.name} ({one.opts[0]})" for one in lacks])
+            named = {"model_id": typed.get(_MODEL) or None} | typed
+            open_ = (one for one in self.params if one.required and typed.get(one.name or "") is None)
+            _refuse_missing(ctx, named, [f"{one.name} ({one.opts[0]})" for one in open_])
             raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
@@ -251,10 +251,8 @@ def refuse_repeated(ctx: click.Context, args: Sequence[str]) -> None:
         raise
     for option in order:
         if isinstance(option, click.Option) and not (option.multiple or option.is_flag) and order.count(option) > 1:
-            compared = option in SCENARIO_OPTIONS
-            raise click.UsageError(
-                _twice(option.opts[0], args) if compared else f"{option.opts[0]} is given more than once; give one"
-            )
+            once = f"{option.opts[0]} is given more than once; give one"
+            raise click.UsageError(_twice(option.opts[0], args) if option in SCENARIO_OPTIONS else once)
 
 
 def _twice(option: str, args: Sequence[str]) -> str:
@@ -298,9 +296,8 @@ def scenario_asked(ctx: click.Context) -> Scenario:
         _refuse_missing(ctx, values)
         made = scenario_from(values, assumed=assumed)
     else:
-        values = {name: value for name, value in values.items() if name in typed}
         base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-        made = scenario_from(values, base, assumed)
+        made = scenario_from({name: value for name, value in values.items() if name in typed}, base, assumed)
     if assumed:
         print_labelled("assumed", ["; ".join(assumed)], err=True)
     return made
@@ -322,8 +319,7 @@ def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
 
 def place_gpus(ctx: click.Context) -> None:
     """Put `8xH200` as one instance over eight of them, where no placement is typed."""
-    gpus = ctx.params.get("n_gpus")
-    if not isinstance(gpus, GpusOf):
+    if not isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
         return
     spell_out_gpus(ctx)
     if not {"tensor_parallel", "expert_parallel"} & typed_names(ctx):

@@ -136,7 +136,8 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
 
 
 @pytest.mark.parametrize(
-    ("loss", "said"), [(0.05, "faster centrally, but loses more on average (5.0%, not 2.0%)."), (0.02, "tied; the smaller")]
+    ("loss", "said"),
+    [(0.05, "faster centrally, but loses more on average (5.0%, not 2.0%)."), (0.02, "tied; the smaller")],
 )
 def test_a_k_that_is_not_the_fastest_says_why(rules: Any, loss: float, said: str) -> None:
     rows = [

@@ -164,8 +164,7 @@ def verdict_text(
     losing: Sequence[Comparison] = (),
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    faults = [one for one in findings if not one.rule.expected]
-    if faults:
+    if faults := [one for one in findings if not one.rule.expected]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
         return f"Measure again before anything is tuned: no row of it can be used ({refused[0]})."
@@ -178,8 +177,7 @@ def verdict_text(
     if (worst := unforeseen(compared)) is not None:
         said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst, compared)]
         return " ".join(filter(None, said))
-    row = shown_row(compared)
-    if row is None:
+    if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
     row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
     if verdict == "as_predicted":

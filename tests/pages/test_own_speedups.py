@@ -1,0 +1,111 @@
+"""Own speedups of several K on the page: batches in headers, K by batch, what Serve drafts by them."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.app_page import go_to, live, press, texts
+from tests.pages.test_uploads import COLUMNS, H100, page, read_as, scenario, upload
+
+BY_BATCH = b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,121,798,2290\neagle k=3,158,890,1980\n"
+
+
+def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_it_was_read() -> None:
+    test = upload(page(), "wide.csv", BY_BATCH)
+    assert not test.error
+    table = read_as(test).set_index("Meaning")["Column"]
+    assert table["Batch"] == "bs=1, bs=8, bs=64"
+    assert table["Draft length K"] == "baseline (no spec), eagle k=1 and eagle k=3"
+    assert table["Plain: tokens/s, all requests together"] == "baseline (no spec): output_tok_per_s"
+    assert not [item for item in test.button if item.key == "fill_in"]
+
+
+def test_columns_that_tell_nothing_leave_the_template_and_words_of_the_page() -> None:
+    test = upload(page(), "odd.csv", b"who,wanted,what\nhe,fast,92\nshe,slow,121\n")
+    assert "Template (CSV)" in [item.label for item in test.get("download_button")]
+    assert not [label for label in test.selectbox(key="map_wanted").options if "(batch_size)" in label]
+    press(test, COLUMNS)
+    (said,) = {item.value for item in test.error}
+    assert "say above which hold the batch, K, and a rate, a time or a speedup" in said
+    assert "--map" not in said
+
+
+LONG = """batch_size,draft_tokens_k,output_tok_per_s,accepted_length
+1,0,92,\n8,0,612,\n32,0,1490,\n64,0,2210,\n1,1,121,1.8\n8,1,798,1.8\n32,1,1702,1.8\n64,1,2290,1.8
+1,3,158,2.6\n8,3,890,2.6\n32,3,1655,2.6\n64,3,1980,2.6\n"""
+"""A reader's benchmark: Qwen3-30B-A3B with EAGLE-3 on one H100 SXM, vLLM. The longer K loses at batch 64."""
+
+
+def two_k(**query: str) -> AppTest:
+    return upload(page(**H100 | query), "long.csv", LONG.encode())
+
+
+def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_gains() -> None:
+    test = press(two_k(), "Open K = 1 at batch 64 on Serve")
+    assert (scenario(test).acceptance, scenario(test).batch_size) == ("1.8@1,2.6@3", 64)
+    go_to(test, "serve").run()
+    found = live(test)
+    assert found["yours"] == [[1, 24, 3], [25, 128, 1]]
+    assert '"num_speculative_tokens":1' in found["command"]["text"]
+    row = found["speedup"][found["batches"].index(64)]
+    assert max(row) == max(row[:4]), "no K beyond the measured ones is carried to a larger speedup"
+    assert "Yours: Keep K = 3 up to batch 8 and K = 1 at batch 32 to 64" in texts(test)
+
+
+def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar() -> None:
+    test = upload(
+        page(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3"),
+        "long.csv",
+        LONG.encode(),
+    )
+    test.session_state["model_id"], test.session_state["hardware_id"] = "qwen3-30b-a3b", "h100-sxm"
+    test.run()
+    test = press(test, "Read as Qwen3-30B-A3B on H100 SXM5")
+    assert not test.exception
+    assert "No row is of" not in texts(test)
+    assert read_as(test).set_index("Meaning")["Column"]["Model"] == "Qwen3-30B-A3B · 8 of 128 (bar)"
+    agreeing = (
+        LONG.replace("890,2.6", "1059,2.6").replace("1655", "3040").replace("1980", "4600").replace("1702", "2205")
+    )
+    said = texts(upload(page(**H100), "agreeing.csv", agreeing.encode()))
+    assert re.search(r"Read as Qwen3-30B-A3B on [^,]*, from the bar", said)
+
+
+def test_own_speedups_say_nothing_of_a_length_that_was_typed_a_limit_or_another_engine() -> None:
+    for query, decides in (
+        ({}, True),
+        ({"acceptance": "2.6@3"}, True),
+        ({"acceptance": "3.2@3"}, False),
+        ({"max_tpot_ms": "30"}, False),
+    ):
+        found = live(go_to(two_k(**query), "serve").run())
+        assert bool(found["yours"]) == decides, query
+        assert len(found["own"]) == 8
+    for name, other in (("engine", "sglang"), ("drafter_id", "none")):
+        test = two_k()
+        test.session_state[name] = other
+        assert live(go_to(test, "serve").run())["yours"] == [], other
+        assert not test.exception
+
+
+def test_the_verdict_of_two_k_names_each_by_batch_and_one_prediction_a_batch() -> None:
+    test = two_k()
+    said = texts(test)
+    assert "Keep K = 3 up to batch 8 (measured 1.45× to 1.72×) and K = 1 at batch 32 to 64" in said
+    assert "Draft K = 1 at batch 64 until the cause is found: measured 1.04×." in said
+    assert "Switch speculation off" not in said
+    assert "Tokens/s fall by 10% with K = 3 at batch 64, which is not predicted: measured 0.90×" in said
+    table = next(item.value for item in test.dataframe if "Predicted best" in item.value.columns)
+    assert table["Batch"].tolist() == [1, 8, 32, 64]
+    assert table["Measured"].tolist()[-1] == "1.04× at K = 1, 0.90× at K = 3"
+
+
+def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
+    test = two_k()
+    assert next(one.label for one in test.button if one.key == "refit_upload") == "Refit to these 8 speedups of 12 rows"
+    said = texts(press(test, "refit_upload"))
+    assert "8 speedups of 12 rows, on h100-sxm with vllm" in said
+    assert re.search(r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said)
+    assert re.search(r"check batch, unit and length of batch 64 at K = 3, \d+% off", said)
