@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from statistics import median
 from typing import Literal
 
 from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words, to_add
@@ -150,10 +152,7 @@ _OPENING: dict[Kind, str] = {
 FEW_ACCEPTED = "Few drafts are accepted"
 _OF_DRAFTS = {"drafter_hardly_accepted", "k_too_long"}
 """Rules of the settings that speak of the drafter and its K: the engine does as it was told."""
-_SLOWER = {
-    True: ", and the run is slower than the model explains",
-    False: ", and no time is longer than the model explains",
-}
+_SLOWER = (", and no time is longer than the model explains", ", and the run is slower than the model explains")
 
 
 def verdict_text(
@@ -199,9 +198,11 @@ def _until_text(one: Comparison, compared: Sequence[Comparison]) -> str:
     if (one.gain or 1.0) >= 1.0:
         return ""
     at, k = f"at batch {one.batch_size:,.4g} until the cause is found", one.recommended.n_draft
-    here = {each.n_draft: each.gain for each in compared if each.gain and each.batch_size == one.batch_size}
-    if (gain := max(here.values())) >= 1.0:
-        return f"Draft K = {next(n for n in here if here[n] == gain)} {at}: measured {gain:.2f}x."
+    server = attrgetter("batch_size", "place", "scenario.model_id")
+    same = [x for x in compared if server(x) == server(one)]
+    here = {n: median(x.gain for x in same if x.n_draft == n and x.gain) for n in {x.n_draft for x in same if x.gain}}
+    if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
+        return f"Draft K = {best} {at}: measured {here[best]:.2f}x."
     shorter = f", or try {_chosen(one)}" if 0 < k < one.n_draft and k not in here and not plain_text(one) else ""
     return f"Switch speculation off {at}{shorter}."
 
@@ -324,9 +325,8 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     slower = slower_than_explained(compared)
     if kind == "physics" and losing and not slower:
         return f"{loss_text(losing[0])} Besides: {titles}."
-    opening = (FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]) + (
-        _SLOWER.get(slower, "") if kind == "physics" and slower is not None else ""
-    )
+    opening = FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]
+    opening += _SLOWER[slower] if kind == "physics" and slower is not None else ""
     worst = unforeseen(compared)
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
     row = shown_row(compared)

@@ -96,7 +96,7 @@ def with_prices(best: pd.DataFrame) -> pd.DataFrame:
     """The rows with `usd` per million output tokens, NaN unless accelerators differ and each has a price."""
     prices = {}
     for name in best["hardware_id"].unique():
-        price = None if str(name).startswith("own-") else price_of(load_hardware(name))
+        price = price_of(load_hardware(name)) if name in hardware_ids() else None
         prices[name] = np.nan if price is None else price.usd_per_hour
     known = len(prices) > 1 and not np.isnan(list(prices.values())).any()
     per_hour = best["hardware_id"].map(prices) if known else np.nan

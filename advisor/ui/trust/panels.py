@@ -227,7 +227,7 @@ def draw_claims() -> None:
     claims = seeds_table(read_claims(), states).drop(columns="where")
     rows = claims.assign(source=[named.get(one, one) for one in claims["source"]]).to_numpy().tolist()
     heads = ("Source", "Claim", "Published", "Ours", "Likely range", "State")
-    show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=2)
+    show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=3)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
         "not. docs/sources.md says what is assumed."
