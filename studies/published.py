@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ MAX_PLAIN_FACTOR = 1.5
 one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
 _UNCAPTURED = "beyond captured graphs"
 """What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
+_SPLIT_CACHE = re.compile(r"decode context parallel [2-9]")
+"""What the notes of a row say where its ranks hold parts of every context, which is not modelled."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,11 @@ class PublishedPoint(Point):
         """Whether constants of rounds may be fitted on the row. All rows are judged.
 
         Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
-        what was accepted, nor where a step ran without its graph.
+        what was accepted, where a step ran without its graph, nor where ranks split every context between them.
         """
-        unknown = self.row.get("task") == "random" and self.question.borrowed
-        eager = _UNCAPTURED in str(self.row.get("notes"))
-        return not (unknown or eager or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
+        unknown, notes = self.row.get("task") == "random" and self.question.borrowed, str(self.row.get("notes"))
+        other = _UNCAPTURED in notes or _SPLIT_CACHE.search(notes) is not None
+        return not (unknown or other or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
 
 
 P = TypeVar("P", bound=Point)

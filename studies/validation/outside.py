@@ -37,7 +37,8 @@ def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
     )
     return (
         "## Round cost on rows without a stated accelerator\n\nNever fitted. Measured: accepted length over speedup, "
-        f"in plain steps. Assumed: {ASSUMED_HARDWARE}; as many GPUs (1, 2, 4 or 8) as bring the predicted plain step "
+        f"in plain steps. Assumed: {ASSUMED_HARDWARE}, which SpecBundle's dashboard names; as many GPUs (1, 2, 4 or 8) "
+        "as bring the predicted plain step "
         "nearest to the plain throughput that the rows state (eight for MiMo, which counts its batch per node); 1024 "
         "tokens of context; MiMo's three dense MTP layers costed as an EAGLE head. By its date SpecBundle belongs to "
         "the class `sglang-synchronous`, fitted on other sources (table above); the prior serves today's SGLang. Mean "

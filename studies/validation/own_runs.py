@@ -238,13 +238,18 @@ def best_k_regrets(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFra
 def best_k_gates(regrets: pd.DataFrame) -> list[GateLine]:
     """The two bars over all clean grids. The mean is that of the worst set with enough grids to tell."""
     n, laboratories = len(regrets), int(regrets["laboratory"].nunique())
-    means = {name: float(group[OURS].mean()) for name, group in _large(regrets).items()}
-    mean = max(means.values(), default=None)
-    note = f"of {max(means, key=lambda name: means[name])}, the worst set: {percent(mean, 2)}" if means else ""
+    mean, name = largest_mean(regrets)
+    note = f"of {name}, the worst set: {percent(mean, 2)}" if name else ""
     return [
         GateLine("best K regret, mean", mean, MEAN_BAR, n, laboratories, note=note),
         GateLine("best K regret, worst grid", float(regrets[OURS].max()), WORST_BAR, n, laboratories),
     ]
+
+
+def largest_mean(regrets: pd.DataFrame) -> tuple[float | None, str]:
+    """Mean regret of the worst set with enough grids to tell, and its name. None and "" where none has."""
+    means = {name: float(group[OURS].mean()) for name, group in _large(regrets).items()}
+    return max(((mean, name) for name, mean in means.items()), default=(None, ""))
 
 
 def best_k_section(regrets: pd.DataFrame) -> str:

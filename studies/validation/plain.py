@@ -344,6 +344,20 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
+    """Published rows with prompts of `least_prompt` tokens and more on several GPUs: seconds of a token end to end.
+
+    Columns row_id, source, measured_s and predicted_s, both by Little's law: the requests over the output rate.
+    """
+    stated = frame[["output_tok_per_s", "output_tokens"]].notna().all(axis=1)
+    long = frame[stated & (frame["input_tokens"] >= least_prompt) & (frame["gpu_count"] > 1)]
+    names = ("row_id", "source_title", "concurrency", "output_tok_per_s")
+    rows = [(*(row[name] for name in names), _predicted_s(row)) for row in long.to_dict("records")]
+    found = pd.DataFrame(rows, columns=["row_id", "source", "requests", "rate", "predicted_s"])
+    found["measured_s"] = found.pop("requests") / found.pop("rate")
+    return found[found["predicted_s"].notna()].reset_index(drop=True)
+
+
 def _predicted_s(row: Mapping[str, Any]) -> float | None:
     """Time per output token of the row's scenario. None where there is no scenario or its batch does not fit. [s]"""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):

@@ -25,6 +25,7 @@ from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
 from studies.published import COLLECTION_FILES, PublishedPoint, points_of, read_numbers
+from studies.validation.bars import bars_of_rounds
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     ALSO_ASSUMED,
@@ -69,12 +70,9 @@ REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells"
 REASONS = {
     "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
-    "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "
-    "the first rows need more than the borrowed 2.49 tokens per round even if verification cost nothing",
+    "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length of other text",
     "ROCm/ATOM recipe for DeepSeek-R1": "no measured kernels on this accelerator; accepted length borrowed, "
     "prompts random",
-    "LMSYS blog: multi-token prediction in SGLang": "baseline without overlap scheduling (1.35 against the one "
-    "with it)",
     "vLLM pull request 16937": "accepted length of the same drafter on other models, not of this one",
     "vLLM blog: P-EAGLE, figures 4-6": "bar heights read from pixels (up to 8 %), accepted length from a "
     "separate table",
@@ -103,6 +101,7 @@ def report(decode: Decode | None) -> str:
     sections = [
         _head(rows, refused),
         _gates(rows, external, regrets, decode),
+        bars_of_rounds(rows, regrets, decode),
         gates_section(),
         bars,
         measured_section(),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,7 +69,7 @@ def held_out_section(rows: pd.DataFrame) -> str:
         ("... of these, data-centre parts", rows[mature & centre]),
         ("... and workstation parts", rows[mature & ~centre]),
     ]
-    body += [_cells(*_mean(name, chosen)) for name, chosen in means]
+    body += [_cells(name, *mean_figures(chosen)) for name, chosen in means]
     return (
         "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the laboratory; width is "
         "the median of its rows, plain step the mean error of the plain times that they print. The form of a round was "
@@ -102,8 +101,8 @@ def steps_to_repair(rows: pd.DataFrame) -> str:
 
 def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
     """The bars, line by line, met or missed."""
-    _, _, error, _, slope, inside, width, _ = _mean("", rows)
-    _, _, error_dc, _, slope_dc, inside_dc, width_dc, _ = _mean("", rows[centre])
+    _, error, _, slope, inside, width, _ = mean_figures(rows)
+    _, error_dc, _, slope_dc, inside_dc, width_dc, _ = mean_figures(rows[centre])
     (low, high), (bar_dc, bar), (wide_dc, wide), bend = COVERAGE_BAR, ERROR_BARS, WIDTH_BARS, SLOPE_BAR
     classes = {name: float(_inside(group).mean()) for name, group in rows.groupby("engine_class")}
     worst = min(classes, key=lambda name: classes[name])
@@ -121,17 +120,17 @@ def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
         for what, figure in (("coverage, data centre", inside_dc), ("coverage, all", inside))
     ]
     what = f"laboratories within {percent(STRAIGHT, 0)} a doubling, of those with {LEAST_BATCHES} batches and more"
-    straight, n = _straight(rows)
+    straight, n = straight_laboratories(rows)
     body.append((what, f"{straight} of {n}", ">= 9 of 10", _met(straight >= 0.9 * n)))
     off = np.log(rows["plain_over_measured"]).abs() > np.log(MAX_PLAIN_FACTOR)
-    straight, n = _straight(rows[~off])
+    straight, n = straight_laboratories(rows[~off])
     what = f"... without rows whose plain step is off by {MAX_PLAIN_FACTOR:g} times and more"
     body.append((what, f"{straight} of {n}", "", "for comparison"))
     body.append((f"coverage, worst class ({worst})", percent(classes[worst]), ">= 60 %", _met(classes[worst] >= 0.6)))
     return markdown_table(("asked, immature engines apart", "figure", "bar", "status"), body)
 
 
-def _straight(rows: pd.DataFrame) -> tuple[int, int]:
+def straight_laboratories(rows: pd.DataFrame) -> tuple[int, int]:
     """Laboratories within STRAIGHT a doubling of batch, and those that have a slope. [-]"""
     slopes = [slope for _, group in rows.groupby("source") if not np.isnan(slope := _figures(group)[3])]
     return sum(abs(slope) <= STRAIGHT for slope in slopes), len(slopes)
@@ -220,10 +219,11 @@ def _figures(group: pd.DataFrame) -> _Figures:
     )
 
 
-def _mean(name: str, rows: pd.DataFrame) -> tuple[Any, ...]:
+def mean_figures(rows: pd.DataFrame) -> _Figures:
+    """Rows, then the means over laboratories of what `_figures` says of each; of widths the median."""
     table = np.array([_figures(group) for _, group in rows.groupby("source")], float)
-    means = [float(np.nanmean(table[:, i])) for i in (1, 2, 3, 4, 6)]
-    return (name, int(table[:, 0].sum()), *means[:4], float(np.median(table[:, 5])), means[4])
+    error, bias, slope, inside, plain = (float(np.nanmean(table[:, i])) for i in (1, 2, 3, 4, 6))
+    return int(table[:, 0].sum()), error, bias, slope, inside, float(np.median(table[:, 5])), plain
 
 
 def _cells(name: str, n: int, *figures: float) -> tuple[str | int, ...]:
