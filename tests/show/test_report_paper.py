@@ -8,6 +8,7 @@ import pytest
 
 from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
+from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
 from advisor.show.report.layout import curve_finding
 from advisor.show.report.paper import draw_components, draw_speedup, drawn_components
@@ -48,6 +49,15 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     assert drawn(axes, "batch 64").get_xdata()[0] == 64
     assert axes.get_ylim()[0] < 1.0 < axes.get_ylim()[1]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Batch size (sequences)", "Speedup over plain decoding (x)")
+
+
+def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured_and_are_never_cut_off() -> None:
+    runs = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
+    axes = draw_speedup(hand_curve(), 2, 64, LARGE, runs).axes[0]
+    assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
+    low, high = axes.get_ylim()
+    assert low < 0.3 < 9.0 < high
+    assert "published" not in speedup().get_legend_handles_labels()[1]
 
 
 def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -> None:

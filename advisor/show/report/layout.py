@@ -44,7 +44,7 @@ from advisor.show.report.blocks import (
     table_block,
     typeset_block,
 )
-from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
+from advisor.show.report.build import APP_ADDRESS, LIMITS, Report, check_blocks, engine_blocks
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -313,7 +313,7 @@ def _identity(report: Report) -> tuple[Block, ...]:
         Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}.")
     ]
     if report.share_query:
-        blocks.append(Code(f"?{report.share_query}", "Append to the app's address to open this scenario"))
+        blocks.append(_link(report))
     else:
         blocks.append(
             Paragraph(
@@ -388,7 +388,8 @@ def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
 
 
 def _link(report: Report) -> Block:
-    return Paragraph(f"In the app: append ?{report.share_query} to its address.")
+    here = APP_ADDRESS.split("/")[2]
+    return Code(f"{APP_ADDRESS}?{report.share_query}", f"Opens in the app; write your server's address for {here}")
 
 
 def _command(report: Report) -> tuple[Block, ...]:
