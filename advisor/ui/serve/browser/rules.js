@@ -189,7 +189,9 @@ function besides(now, k) {
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  return now.yours ? "" : lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
+  const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
+  const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower,` : "";
+  return now.yours ? "" : lead + (k === own.k ? "" : `The strip runs K = ${k} here${costs} to switch less often.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -197,7 +199,7 @@ function scheduled(ranges, batch) {
   return (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
 }
 
-/** answers.summary.accepted_length_flips, and the batch at which the schedule changes: [{what, above, value, k}]. */
+/** answers.summary.accepted_length_flips, and the batch at which the schedule changes to a K other than that of the headline: [{what, above, value, k}]. */
 function flips(m, batch, length, ranges) {
   const found = [], values = drawn(m, batch);
   const chosen = (at) => {
@@ -224,8 +226,8 @@ function flips(m, batch, length, ranges) {
       }
     }
   }
-  const next = ranges.findIndex((one) => batch <= one.last) + 1;
-  if (next > 0 && next < ranges.length)
+  const own = outcome(m, batch, length).k, next = ranges.findIndex((one) => batch < one.first && one.k !== own);
+  if (next > 0)
     found.push({ what: "batch", above: true, value: ranges[next].first - 1, k: ranges[next].k });
   return found;
 }
