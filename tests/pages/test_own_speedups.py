@@ -15,7 +15,7 @@ BY_BATCH = b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,12
 def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_it_was_read() -> None:
     test = upload(page(), "wide.csv", BY_BATCH)
     assert not test.error
-    table = read_as(test).set_index("Meaning")["Column"]
+    table = read_as(test).set_index("Meaning")["Read from"]
     assert table["Batch"] == "bs=1, bs=8, bs=64"
     assert table["Draft length K"] == "baseline (no spec), eagle k=1 and eagle k=3"
     assert table["Plain: tokens/s, all requests together"] == "baseline (no spec): output_tok_per_s"
@@ -65,7 +65,7 @@ def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar(
     test = press(test, "Read as Qwen3-30B-A3B on H100 SXM5")
     assert not test.exception
     assert "No row is of" not in texts(test)
-    assert read_as(test).set_index("Meaning")["Column"]["Model"] == "Qwen3-30B-A3B · 8 of 128 (bar)"
+    assert read_as(test).set_index("Meaning")["Read from"]["Model"] == "Qwen3-30B-A3B · 8 of 128 (bar)"
     agreeing = (
         LONG.replace("890,2.6", "1059,2.6").replace("1655", "3040").replace("1980", "4600").replace("1702", "2205")
     )

@@ -32,7 +32,10 @@ _DRAFTS = (
     r"(?:(?:the )?(?:MTP(?:[- ]?\d)?|EAGLE(?:[- ]?\d)?|NEXTN|n-?gram|DFlash|DSpark|spec(?:ulative)?[- ]dec(?:od\w+)?"
     r"|spec(?:ulation|ulative)?|draft(?:s|ing|er)?))"
 )
-_END = r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per|instead|rather|not|down|up|compared)\b|K\s*=|\d))"
+_END = (
+    r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per|instead|rather|not|down|up|compared)\b"
+    r"|K\s*=|\d))"
+)
 """What follows a mark: another noun would be what was left out or added, as in `without prefix caching`."""
 _PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before|K\s*=\s*0\b){_END}"
 _OWN_K = r"\(?K\s*=\s*[1-9]\d*\b\)?"
