@@ -197,7 +197,8 @@ def _grouped_query(
         return mixer
     if fields.find("indexer_n_heads"):
         return _with_token_index(fields, hidden, mixer)
-    return _with_block_index(fields, hidden, mixer) if block_sparse else mixer
+    block = fields.block("sparse_attention_config") if block_sparse else None
+    return mixer if block is None else _with_block_index(block, hidden, mixer)
 
 
 def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
@@ -216,10 +217,8 @@ def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
     )
 
 
-def _with_block_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
-    """MiniMax-M3: an index key per token picks blocks of tokens to attend to."""
-    block = fields.block("sparse_attention_config")
-    assert block is not None
+def _with_block_index(block: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """MiniMax-M3: an index key per token picks blocks of tokens to attend to, as its `block` of keys says."""
     index_dim, index_heads = block.count("sparse_index_dim"), block.count("sparse_num_index_heads", maximum=MAX_HEADS)
     chosen = block.count("sparse_topk_blocks") + (block.optional_count("sparse_local_block") or 0)
     index = hidden * index_dim * (index_heads + 1)
