@@ -350,13 +350,14 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    link = (_link(report),) if _has_room(report, command) else ()
+    link = Paragraph(f"In the app: append ?{report.share_query} to its address.")
+    run = (*command, link) if _has_room(report, command) else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
-        *((Section("What to run" if command else "The app", (*command, *link)),) if (*command, *link) else ()),
+        *((Section("What to run" if command else "The app", run),) if run else ()),
     )
     return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
 
@@ -385,10 +386,6 @@ def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
     """Whether the link, where there is one, fits below what is run."""
     written = sum(len(block.text) for block in command if isinstance(block, Code))
     return bool(report.share_query) and len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
-
-
-def _link(report: Report) -> Block:
-    return Paragraph(f"In the app: append ?{report.share_query} to its address.")
 
 
 def _command(report: Report) -> tuple[Block, ...]:

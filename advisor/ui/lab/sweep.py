@@ -52,7 +52,9 @@ def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     """Everything under the uploader."""
     frame = kept.sweep.frame
     st.caption(plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(kept.sweep.notes)}"))
-    _files(kept)
+    with st.container(horizontal=True, gap="small"):
+        download("CSV", functools.partial(frame_csv, frame), f"sweep-{kept.digest}.csv", "sweep_csv")
+        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
     if (frame["n_draft"] < 0).all():
         st.warning(plain(f"Nothing in this sweep can be predicted. {' '.join(reasons_texts(frame))}"))
         return
@@ -86,13 +88,6 @@ def _pays_in(digest: str, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001
 def _fastest_in(digest: str, limit: float | None, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001 - the key
     """The second question, asked once with each limit."""
     return fastest_within(_frame, limit)
-
-
-def _files(kept: KeptSweep) -> None:
-    frame, name = kept.sweep.frame, f"sweep-{kept.digest}"
-    with st.container(horizontal=True, gap="small"):
-        download("CSV", functools.partial(frame_csv, frame), f"{name}.csv", "sweep_csv")
-        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
 
 
 def _fastest(kept: KeptSweep, scenario: Scenario) -> float | None:
