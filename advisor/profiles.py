@@ -133,7 +133,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_made(path: Path, parse: Callable[[Any], Read], remedy: str = "run `make validation`") -> Read:
-    """What `parse` makes of a shipped file of YAML or JSON. Raises AdvisorError, which names the remedy, if damaged."""
+    """Read a shipped file of YAML or JSON by `parse`. Raises AdvisorError with the remedy for a damaged one."""
     try:
         text = path.read_text(encoding="utf-8")
         return parse(json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_LOADER))

@@ -69,7 +69,7 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
 
 
 def compress_ratios(fields: Fields, n_layers: int) -> list[int]:
-    """Tokens per cache entry of each layer (DeepSeek-V4; an MTP layer may follow), or an empty list."""
+    """Tokens per cache entry of each layer, or an empty list (DeepSeek-V4, where an MTP layer may follow)."""
     if not fields.find("compress_ratios"):
         return []
     ratios = fields.integers("compress_ratios", maximum=1_000_000)
