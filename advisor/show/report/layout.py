@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.answers.advice import Advice, component_times, gain_text
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -407,5 +407,5 @@ def _command(report: Report) -> tuple[Block, ...]:
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in one_option_a_line(command).split(" \\\n  ")]
+    options = [one.replace(" ", "\0") for one in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")
