@@ -203,7 +203,7 @@ def advise(scenario: Scenario) -> Advice:
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
-    runs = _runs_beside(setup, curve)
+    runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
     which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
     factor, counting = factor_of_runs(runs, curve), f"counting {which}" if runs else ""
@@ -230,7 +230,7 @@ Record = tuple[float, str]
 """Factor of published runs on a chance of a gain, and which runs it counts, in words."""
 
 
-def _runs_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
+def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
     """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand nearer."""
     if setup.adjustment is not None:
         return []

@@ -30,7 +30,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 from advisor.profiles import PROFILES, read_made
-from advisor.text import counted
+from advisor.text import counted, listed
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.advice import BandPart
@@ -108,9 +108,13 @@ def published_text(advice: Advice) -> str:
         told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
+    batch = advice.scenario.batch_size
+    alike = (run for run in runs if np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
+    near = [f"{run.speedup:.2f}x" for run in alike if run.batch_size == batch]
+    here = f", {listed(near)} at batch {batch:,}" if near and len(near) < len(runs) else ""
     return (
         f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
-        f"{' to '.join(loads)}; {where}."
+        f"{' to '.join(loads)}{here}; {where}."
     )
 
 

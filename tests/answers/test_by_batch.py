@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.best_k import KRange, costs_of, idle_speedup, k_at, last_batch, recommended_draft
+from advisor.answers.best_k import (
+    KRange,
+    costs_of,
+    idle_speedup,
+    interpolate_batches,
+    k_at,
+    last_batch,
+    recommended_draft,
+)
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
@@ -20,6 +28,7 @@ from advisor.answers.by_batch import (
     context_values,
     contexts_from_text,
     curves_at,
+    given_ranges,
     k_by_context,
     ranges_of,
     ranges_to_serve,
@@ -162,12 +171,21 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
     values = values_of(curve)
     (only,) = static_ranges(values, 3, 128)
     assert (only.batch_start, only.batch_end, only.n_draft) == (1, 128, 3)
-    assert only.speedup == pytest.approx(curve.speedup[curve.batches <= 128, 3].mean())
+    at = interpolate_batches(values.batches, values.speedup, np.arange(1, 129))
+    assert only.speedup == pytest.approx(at[:, 3].mean()), "over batch sizes, as of every range"
     loss = draft_odds(curve.draws).loss[:, 3]
     assert only.regret == pytest.approx(float(loss[curve.batches <= 128].max()))
     assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
         static_ranges(values, 9, 64)
+    drafts = np.repeat([3, 0, 2], [4, 60, 64])
+    first, none, last = given_ranges(values, drafts)
+    assert [(one.batch_start, one.batch_end, one.n_draft) for one in (first, none, last)] == [
+        (1, 4, 3),
+        (5, 64, 0),
+        (65, 128, 2),
+    ]
+    assert (none.speedup, last.speedup) == (1.0, pytest.approx(at[64:, 2].mean()))
 
 
 def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:

@@ -544,9 +544,19 @@ LAUNCH = b"""vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --specu
 
 def test_two_numbers_beside_a_launch_line_are_asked_for_no_run_without_drafts() -> None:
     for told, asked in (
-        (b"1,900 tokens/s without, 1,450 with, batch 64", "whether rates are of one request"),
+        (b"1,900 tokens/s without, 1,450 with, batch 64", "the time per output token of one request"),
         (b"TPOT 18 ms without, 24 ms with, batch 64", "the generated tokens per second"),
     ):
         more = diagnose([UserFile("pasted", LAUNCH + told)], {"hardware_id": "h200-sxm"}).more
         assert "a run without drafts" not in more
         assert asked in more
+
+
+def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
+    """Neither how requests arrived, nor their prompts, nor the engine's release stands in one sentence."""
+    told = UserFile("pasted", b"batch 32: 2,210 tokens/s without, 1,980 tokens/s with K=3 on one H200")
+    known = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter": "eagle3", "engine": "vllm"}
+    unjudged = {"arrivals_set_the_batch", "time_is_mostly_prefill", "release_does_not_overlap"}
+    assert not unjudged & {rule.id for _, rule in diagnose([told], known).clean}
+    more = {"batch_kind": "max_concurrency", "input_tokens": "512", "output_tokens": "512", "engine_version": "0.24.0"}
+    assert unjudged <= {rule.id for _, rule in diagnose([told], known | more).clean}

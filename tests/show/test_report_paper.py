@@ -9,6 +9,7 @@ import pytest
 
 from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
+from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
 from advisor.show.report.blocks import FigureKey
 from advisor.show.report.layout import curve_finding
@@ -58,6 +59,15 @@ def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_th
     assert all(0.0 < margin < 0.1 * (top - bottom) for margin in (min(drawn_s) - bottom, top - max(drawn_s)))
     strip = drawn(axes, "slowdown")
     assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((bottom, 1.0))
+
+
+def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured_and_are_never_cut_off() -> None:
+    runs = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
+    axes = draw_speedup(hand_curve(), 2, 64, LARGE, runs).axes[0]
+    assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
+    low, high = axes.get_ylim()
+    assert low < 0.3 < 9.0 < high
+    assert "published" not in speedup().get_legend_handles_labels()[1]
 
 
 def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -> None:

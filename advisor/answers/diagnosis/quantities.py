@@ -175,9 +175,10 @@ def _prefill_in_token_time(run: Run) -> Value:
 
 @_quantity("requests sent in a second", "request_rate", "1/s")
 def _open_loop_rate(run: Run) -> Value:
-    # 0 for a client that keeps a number of requests in flight.
-    rate = run.number("request_rate")
-    return 0.0 if rate is None or (run.number("batch_size") is not None and not is_mean_batch(run.facts)) else rate
+    # 0 for a client that keeps a number of requests in flight; unknown where nobody says how requests came.
+    if run.has("batch_kind") and run.number("batch_size") is not None and not is_mean_batch(run.facts):
+        return 0.0
+    return run.number("request_rate")
 
 
 @_quantity("random prompts with a trained drafter", "dataset drafter")
@@ -372,11 +373,12 @@ def _known_speedup(compared: Comparison) -> Value:
     return None if row is None else row.predicted if row.measured is None else row.measured
 
 
-_compared(
-    "round_over_todays",
-    "predicted round on this release over that on today's",
-    lambda compared: compared.build_share if compared.known_class else None,
-)
+@_quantity("predicted round on this release over that on today's", "prediction engine_version")
+def _round_over_todays(run: Run) -> Value:
+    compared = run.comparison
+    return compared.build_share if compared and compared.known_class and run.has("engine_version") else None
+
+
 _compared(
     "plain_over_predicted",
     "plain step, measured over predicted",
@@ -392,8 +394,14 @@ _compared(
 )
 _compared(
     "prefill_share",
-    "predicted share of the time per token that goes to prompts",
+    "predicted share of the time per token that goes to prompts, 0 where none are stated",
     lambda compared: compared.prefill_share,
+)
+_compared(
+    "stated_prefill_share",
+    "predicted share of the time per token that goes to prompts",
+    lambda compared: None if compared.first_token_s is None else compared.prefill_share,
+    "input_tokens output_tokens",
 )
 _compared(
     "predicted_speedup",

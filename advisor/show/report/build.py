@@ -186,6 +186,8 @@ LIMITS = (
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
     "take a tenth of the time or more.",
 )
+APP_ADDRESS = "http://127.0.0.1:8501/"
+"""Where `advisor app` serves unless told otherwise."""
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
 _PACKAGES = ("numpy", "pydantic", "matplotlib", "typst", "aiconfigurator-core")

@@ -44,7 +44,7 @@ from advisor.show.report.blocks import (
     table_block,
     typeset_block,
 )
-from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
+from advisor.show.report.build import APP_ADDRESS, LIMITS, Report, check_blocks, engine_blocks
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -313,7 +313,7 @@ def _identity(report: Report) -> tuple[Block, ...]:
         Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}.")
     ]
     if report.share_query:
-        blocks.append(Code(f"?{report.share_query}", "Append to the app's address to open this scenario"))
+        blocks.append(_link(report))
     else:
         blocks.append(
             Paragraph(
@@ -350,8 +350,7 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    link = Paragraph(f"In the app: append ?{report.share_query} to its address.")
-    run = (*command, link) if _has_room(report, command) else command
+    run = (*command, _link(report)) if _has_room(report, command) else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
@@ -386,6 +385,11 @@ def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
     """Whether the link, where there is one, fits below what is run."""
     written = sum(len(block.text) for block in command if isinstance(block, Code))
     return bool(report.share_query) and len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
+
+
+def _link(report: Report) -> Block:
+    here = APP_ADDRESS.split("/")[2]
+    return Code(f"{APP_ADDRESS}?{report.share_query}", f"Opens in the app; write your server's address for {here}")
 
 
 def _command(report: Report) -> tuple[Block, ...]:

@@ -6,6 +6,8 @@ And what the points change: refit, before and after, what was learnt; use it eve
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -63,6 +65,7 @@ from advisor.ui.measure.session import (
     hold_lengths,
     lacks,
     likely_columns,
+    of_scenario,
     own_length,
     problem,
     refit_upload,
@@ -75,8 +78,8 @@ from advisor.ui.measure.session import (
 )
 from advisor.ui.measure.traces import PASTED, Heading, use_rates
 from advisor.ui.own_data import SWEEP, in_use, is_own_length, text_of, use_length, use_refit
-from advisor.ui.session import attempt
-from advisor.ui.state import plain, show_other
+from advisor.ui.session import Kept, attempt
+from advisor.ui.state import PAGE, plain, show_other
 from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 
@@ -302,6 +305,20 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
 
 
 _OF_BAR = frozenset({"model_id", "hardware_id"})
+_BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
+"""What the bar said of columns that were taken from it when Measure was drawn last."""
+
+
+def follow_bar(scenario: Scenario) -> None:
+    """Read files anew that name no model or accelerator, where the bar was changed while they were on screen.
+
+    A bar that was changed on another page is of another question; a refit is of the rows as they were read.
+    """
+    before, now = _BAR.result, {name: of_scenario(name, scenario) for name in FROM_BAR.result}
+    _BAR.put(now)
+    changed = PAGE.result == "measure" and before.keys() == now.keys() and before != now
+    if changed and REFIT.result is None and now.keys() & _OF_BAR:
+        fill_as_bar(scenario)
 
 
 def _set_up(model_id: str, hardware_id: str) -> str:
@@ -335,7 +352,7 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    show_table(matrix(("Meaning", "Column"), read_as(read), "ll"))
+    show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=210)
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
