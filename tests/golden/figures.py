@@ -17,7 +17,7 @@ from advisor.show.report.paper import draw_components, draw_speedup
 from tests.answers.test_design_regions import drawn_map
 from tests.pages.ui_fixtures import hand_curve
 from tests.show.test_charts_maps import EXPLORED, wide_map, with_an_edge
-from tests.show.test_report_paper import TIMES
+from tests.show.test_report_paper import RUNS, TIMES
 
 FILE = Path(__file__).parents[1] / "show" / "figures.json"
 
@@ -28,7 +28,7 @@ def figures() -> dict[str, Any]:
         "sweep": _on_screen(sweep_chart(wide_map())),
         "regions": _on_screen(design_regions_chart(with_an_edge(drawn_map())[0]), "z", "text", "customdata"),
         "explored": _on_screen(explored_chart(EXPLORED, "Speedup")),
-        "speedup on paper": _on_paper(draw_speedup(hand_curve(), 2, 64, 300)),
+        "speedup on paper": _on_paper(draw_speedup(hand_curve(), 2, 64, 300, RUNS)),
         "components on paper": _on_paper(draw_components(TIMES, 3)),
     }
 

@@ -61,9 +61,11 @@ def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_th
     assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((bottom, 1.0))
 
 
+RUNS = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
+
+
 def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured_and_are_never_cut_off() -> None:
-    runs = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
-    axes = draw_speedup(hand_curve(), 2, 64, LARGE, runs).axes[0]
+    axes = draw_speedup(hand_curve(), 2, 64, LARGE, RUNS).axes[0]
     assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
     low, high = axes.get_ylim()
     assert low < 0.3 < 9.0 < high
