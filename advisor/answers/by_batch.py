@@ -81,8 +81,8 @@ class BatchHistogram:
         """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a wrong piece."""
         pairs = []
         for piece in text.split(","):
-            batch, _, weight = piece.partition(":")
             try:
+                batch, weight = piece.split(":")
                 pairs.append((int(batch), float(weight)))
             except ValueError as error:
                 raise AdvisorError(

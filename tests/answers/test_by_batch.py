@@ -145,8 +145,8 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
     short = EAGLE.model_copy(update={"context_tokens": 128})
     found = schedule_for(short, histogram=BatchHistogram.from_text("1500:1"))
-    assert found.curve.batches[-1] == 1500
-    assert found.ranges[-1].batch_end == 1500
+    assert found.curve.batches[-1] == found.ranges[-1].batch_end == 1500
+    assert 37 in schedule_for(EAGLE.model_copy(update={"batch_size": 37})).curve.batches
 
 
 def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
@@ -158,6 +158,12 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
     assert schedule_for(tight, histogram=BatchHistogram.from_text(f"{fits}:1")).gain is not None
     with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
+
+
+def test_where_nothing_fits_a_histogram_is_of_the_whole_curve() -> None:
+    large = EAGLE.model_copy(update={"model_id": "deepseek-v3"})
+    assert load_setup(large).memory.largest_batch == 0
+    assert schedule_for(large, histogram=BatchHistogram.from_text("4:1")).gain is not None
 
 
 def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
@@ -272,6 +278,7 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.misses[row, at]
     assert np.isfinite(found.loss).all()
     assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
+    assert found.loss[row, at - 1] > 0.01, "where it keeps the limit, it still loses in speed"
     assert found.matters
     said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
     assert found.text == f"Context changes the answer: {said}."
@@ -310,7 +317,7 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch:
     assert found.misses.tolist() == [[False] * 3, [True, False, False]]
 
 
-@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096])])
+@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096]), (7000, [4096, 8192])])
 def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(end: int, last: list[int]) -> None:
     setup = load_setup(EAGLE)
     values = schedule_values(setup, curve_for(setup, np.array([1, 16, end]), [0, 1]))

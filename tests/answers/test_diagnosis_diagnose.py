@@ -275,13 +275,12 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     assert better.speedup > 1.0 > row.predicted
     assert found.sentence.startswith("This loss is what the model predicts for K = 7 at batch 256: measured 0.71x")
     assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
-    instead = f"Draft K = {better.n_draft}, predicted {better.speedup:.2f}x ({better.low:.2f}x to {better.high:.2f}x)"
+    k, gain, low, high = better.n_draft, better.speedup, better.speedup_low, better.speedup_high
+    instead = f"Draft K = {k}, predicted {gain:.2f}x ({low:.2f}x to {high:.2f}x)"
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
-    assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
+    assert f'"num_speculative_tokens": {k}' in found.findings[0].fix
     written = diagnosis_document(found)["comparisons"][0]["recommended"]
-    assert written == {"carried": True} | {
-        name: getattr(better, name) for name in ("n_draft", "speedup", "low", "high")
-    }
+    assert written == {"carried": True, "n_draft": k, "speedup": gain, "low": low, "high": high}
 
 
 def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> None:

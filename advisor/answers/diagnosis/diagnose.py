@@ -372,10 +372,10 @@ def _instead(one: Comparison) -> str:
 
 def _chosen(one: Comparison) -> str:
     choice = one.recommended
-    carried = f", its accepted length carried from that of K = {one.n_draft}" if choice.carried else ""
+    carried = f", its accepted length carried from that of K = {one.n_draft}" if one.carried else ""
     return (
-        f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} ({amount(choice.low, 'x')} to "
-        f"{amount(choice.high, 'x')}){carried}"
+        f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} ({amount(choice.speedup_low, 'x')} to "
+        f"{amount(choice.speedup_high, 'x')}){carried}"
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.answers.advice import Advice, component_times, gain_text
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -350,13 +350,13 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    link = (_link(report),) if _has_room(report, command) else ()
+    run = (*command, _link(report)) if _has_room(report, command) else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
-        *((Section("What to run" if command else "The app", (*command, *link)),) if (*command, *link) else ()),
+        *((Section("What to run" if command else "The app", run),) if run else ()),
     )
     return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
 
@@ -413,5 +413,5 @@ def _command(report: Report) -> tuple[Block, ...]:
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in one_option_a_line(command).split(" \\\n  ")]
+    options = [one.replace(" ", "\0") for one in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

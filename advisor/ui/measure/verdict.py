@@ -243,7 +243,7 @@ def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
-    """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
+    """Verdict, buttons, charts; or why there are none."""
     advice, unpredicted = attempt(advice_for, scenario)
     if advice is None:
         decision = decision_text(read.frame)
@@ -253,19 +253,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         return
     rows, why = rows_to_compare(advice, read.frame)
     if why:
-        doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
-        other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
-        heading(other if doctor is None else doctor.title)
-        diagnosis.draw(doctor, scenario)
-        st.caption(plain(why))
-        if FROM_BAR.result.keys() & _OF_BAR:
-            said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
-            st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
-        elif (theirs := scenario_of(read.frame, scenario)) is not None:
-            use = functools.partial(show_other, theirs)
-            st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
-        _refitted(scenario)
-        _read_as(read, scenario)
+        _of_another_scenario(read, scenario, why, heading)
         return
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
@@ -297,6 +285,23 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
             diagnosis.draw(doctor, scenario, filled=False)
     _steps(advice, rows, read)
+
+
+def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: Heading) -> None:
+    """Why the rows are not of the scenario, and the button that makes it theirs."""
+    doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
+    other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
+    heading(other if doctor is None else doctor.title)
+    diagnosis.draw(doctor, scenario)
+    st.caption(plain(why))
+    if FROM_BAR.result.keys() & _OF_BAR:
+        said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
+        st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
+    elif (theirs := scenario_of(read.frame, scenario)) is not None:
+        use = functools.partial(show_other, theirs)
+        st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
+    _refitted(scenario)
+    _read_as(read, scenario)
 
 
 _OF_BAR = frozenset({"model_id", "hardware_id"})
