@@ -5,7 +5,7 @@ import streamlit as st
 from advisor.ui import HERE, HIDDEN, OLD_PATHS, PAGES
 from advisor.ui.bar import draw_bar
 from advisor.ui.server import in_turn, settle, use
-from advisor.ui.state import follow
+from advisor.ui.state import PAGE, follow
 
 st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
 st.logo(str(HERE / "logo.svg"), size="small")
@@ -39,4 +39,5 @@ with in_turn():
         page.run()
 if page != pages["serve"]:
     page.run()
+PAGE.put(page.url_path)
 settle(page.url_path)

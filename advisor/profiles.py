@@ -10,9 +10,11 @@ import difflib
 import errno
 import io
 import itertools
+import json
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -124,9 +126,20 @@ def shown_path(path: Path, longest: int = 200) -> str:
 PROFILES = data_root() / "profiles"
 MEASUREMENTS = data_root() / "measurements"
 Profile = TypeVar("Profile", bound=Frozen)
+Read = TypeVar("Read")
 _ALIKE = 0.5
 """Least likeness of an id that is offered in place of an unknown one (`difflib`). [-]"""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_made(path: Path, parse: Callable[[Any], Read], remedy: str = "run `make validation`") -> Read:
+    """Read a shipped file of YAML or JSON by `parse`. Raises AdvisorError with the remedy for a damaged one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return parse(json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_LOADER))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        reason = explain(error) if isinstance(error, ValidationError) else error
+        raise AdvisorError(f"{_short(path)} cannot be read ({reason}); {remedy}") from error
 
 
 def profile_ids(kind: str) -> list[str]:

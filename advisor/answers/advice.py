@@ -76,8 +76,6 @@ _HARDLY = 1.1
 """Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""
 _NEAR_CERTAIN = 0.995
 """From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [-]"""
-_LEAST_LOSS = 0.001
-"""Choice of this project: an expected loss below this is said to be under it. [-]"""
 
 
 @dataclass(frozen=True)
@@ -113,13 +111,6 @@ class Recommendation:
         """Figure that stands beside the time per output token."""
         wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
         return f"per user{wait}"
-
-    @property
-    def odds(self) -> str:
-        """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
-        gain = f", chance of a gain {chance_text(self.chance_of_gain)}" if self.n_draft else ""
-        lost = f"{self.regret:.1%}" if self.regret >= _LEAST_LOSS else f"under {_LEAST_LOSS:.1%}"
-        return f"chance that K = {self.n_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
 
 
 @dataclass(frozen=True)
@@ -212,7 +203,7 @@ def advise(scenario: Scenario) -> Advice:
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     drafting = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, drafting])
-    runs = _runs_beside(setup, curve)
+    runs = published_beside(setup, curve)
     slower = sum(run.speedup <= 1.0 for run in runs)
     which = f"{counted(len(runs), 'published run')}{f', {slower} slower' if slower else ''}"
     factor, counting = factor_of_runs(runs, curve), f"counting {which}" if runs else ""
@@ -239,7 +230,7 @@ Record = tuple[float, str]
 """Factor of published runs on a chance of a gain, and which runs it counts, in words."""
 
 
-def _runs_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
+def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
     """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand nearer."""
     if setup.adjustment is not None:
         return []

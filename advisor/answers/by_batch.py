@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.best_k import IntArray, KRange, k_at, k_running_at, last_batch, recommended_draft, within_limit
+from advisor.answers.best_k import (
+    IntArray,
+    KRange,
+    interpolate_batches,
+    interpolate_losses,
+    k_at,
+    k_running_at,
+    last_batch,
+    recommended_draft,
+    within_limit,
+)
 from advisor.answers.schedule import (
     SWITCH_COST,
     KValues,
@@ -70,8 +81,8 @@ class BatchHistogram:
         """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a wrong piece."""
         pairs = []
         for piece in text.split(","):
-            batch, _, weight = piece.partition(":")
             try:
+                batch, weight = piece.split(":")
                 pairs.append((int(batch), float(weight)))
             except ValueError as error:
                 raise AdvisorError(
@@ -176,11 +187,22 @@ def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...
 
     Raises AdvisorError for a K that has no values.
     """
-    if n_draft not in values.drafts:
-        raise AdvisorError(f"static K={n_draft} must lie in 0..{int(values.drafts[-1])}; raise k_max for longer drafts")
-    column, within = int(np.flatnonzero(values.drafts == n_draft)[0]), values.batches <= last
-    regret = float(values.loss[within, column].max())
-    return (KRange(1, last, n_draft, float(values.speedup[within, column].mean()), regret),)
+    return given_ranges(values, np.full(last, n_draft))
+
+
+def given_ranges(values: KValues, drafts: IntArray) -> tuple[KRange, ...]:
+    """Ranges of K that were given for batches 1 to n, [n]. Raises AdvisorError for a K that has no values."""
+    if (unknown := drafts[~np.isin(drafts, values.drafts)]).size:
+        most = int(values.drafts[-1])
+        raise AdvisorError(f"static K={unknown[0]} must lie in 0..{most}; raise k_max for longer drafts")
+    at = np.arange(1, drafts.size + 1)
+    column = at - 1, np.searchsorted(values.drafts, drafts)
+    speedup = interpolate_batches(values.batches, values.speedup, at)[column]
+    loss = interpolate_losses(values.batches, values.loss, at)[column]
+    edges = [0, *(1 + np.flatnonzero(np.diff(drafts))).tolist(), drafts.size]
+    return tuple(
+        KRange(a + 1, b, int(drafts[a]), float(speedup[a:b].mean()), float(loss[a:b].max())) for a, b in pairwise(edges)
+    )
 
 
 def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int) -> tuple[KRange, ...]:

@@ -152,8 +152,6 @@ class LayoutCost:
 
     name: str
     redundant: int
-    found: Counted | None
-    """Counted loads of the ranks. None: the slowest rank is assumed."""
     touched: Array
     """Experts read in a layer by the rank that reads most, by K; it need not be the slowest. [-]"""
     pairs_ratio: Array
@@ -179,8 +177,8 @@ class RanksAnswer:
     """Assumed, in order, then balanced by number of copies."""
     moved: tuple[MovedBytes, ...]
     """Bytes moved with the experts in order."""
-    touched_overall: Array
-    """Distinct experts of a step by K: counted, [nK]. [-]"""
+    counts: Counted
+    """Loads of the ranks with the experts in order, by tokens that a sequence has in a step."""
 
     @property
     def assumed(self) -> LayoutCost:
@@ -233,7 +231,7 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: LayoutOptions | None =
     arms = [_assumed(setup), *(_arm(setup, n, one) for n, one in zip(copies, counts, strict=True))]
     curve = arms[1].curve
     travels = moved(setup, counts[0], curve.drafts, curve.accepted_length)
-    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0].touched_overall[curve.drafts])
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0])
 
 
 def _assumed(setup: Setup) -> LayoutCost:
@@ -242,7 +240,7 @@ def _assumed(setup: Setup) -> LayoutCost:
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
     return LayoutCost(
-        "assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, recommended_draft(setup, curve, 0)
+        "assumed", 0, slowest, slowest / (touched_overall / ranks), curve, 0.0, recommended_draft(setup, curve, 0)
     )
 
 
@@ -258,7 +256,6 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     return LayoutCost(
         "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
         redundant,
-        counts,
         counts.touched[curve.drafts],
         (counts.pairs / counts.mean_pairs)[curve.drafts],
         curve,

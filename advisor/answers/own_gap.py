@@ -10,10 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from advisor.answers.advice import Advice
-from advisor.answers.by_batch import schedule_values, static_ranges
+from advisor.answers.best_k import k_running_at
+from advisor.answers.by_batch import given_ranges, schedule_values
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
 from advisor.predict.curve import Curve
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import Array
 from advisor.text import counted, listed
 
@@ -293,18 +295,22 @@ def decision_text(frame: pd.DataFrame) -> str:
 
 
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
-    """The answer whose engine is given the K that `own_schedule` has at its batch."""
-    here = [k for first, last, k in own_schedule(points) if first <= advice.scenario.batch_size <= last]
+    """The answer whose engine is given the K that `own_schedule` has by batch; no drafter where it drafts nothing."""
+    own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
+    here = [k for first, last, k in own if first <= batch <= last]
     if not here:
         return advice
-    values, end = schedule_values(advice.setup, advice.curve), advice.k_by_batch[-1].batch_end
-    return replace(advice, to_serve=static_ranges(values, here[0], end))
+    drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1)) if here[0] else np.zeros(end, np.int64)
+    for first, last, k in own if here[0] else ():
+        drafts[first - 1 : last] = k
+    return replace(advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts))
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
     """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
 
-    Between measured batches each K is read along straight lines of the logarithms; for a doubling the last is held.
+    Between measured batches each K is read along straight lines of the logarithms. For a doubling the last is held; a
+    last K = 0 to the end: a model that did not foresee the loss is not followed beyond it.
     """
     at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
     batches = np.arange(np.ceil(at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)
@@ -314,6 +320,7 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
     first = np.flatnonzero(np.diff(best, prepend=-1))
     last = np.append(first, best.size)[1:] - 1
+    batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
     return tuple(zip(*(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])), strict=True))
 
 

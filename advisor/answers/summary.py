@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise, zip_longest
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
-from advisor.profiles import PROFILES
-from advisor.text import counted
+from advisor.profiles import PROFILES, read_made
+from advisor.text import counted, listed
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.advice import BandPart
@@ -108,9 +108,13 @@ def published_text(advice: Advice) -> str:
         told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
+    batch = advice.scenario.batch_size
+    alike = (run for run in runs if np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
+    near = [f"{run.speedup:.2f}x" for run in alike if run.batch_size == batch]
+    here = f", {listed(near)} at batch {batch:,}" if near and len(near) < len(runs) else ""
     return (
         f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
-        f"{' to '.join(loads)}; {where}."
+        f"{' to '.join(loads)}{here}; {where}."
     )
 
 
@@ -556,18 +560,16 @@ class OwnRuns:
 @lru_cache(maxsize=1)
 def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
     """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or damaged."""
-    try:
-        nan, content = float("nan"), json.loads(path.read_text(encoding="utf-8"))
-        kinds = {
-            # A slope without three batches is no number.
-            kind: OwnRuns(**{"kind": kind} | {name: nan if value is None else value for name, value in figures.items()})
-            for kind, figures in content["kinds"].items()
-        }
-        return str(content["data_and_fits"]), kinds
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AdvisorError(
-            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
-        ) from error
+
+    def runs(kind: str, figures: dict[str, Any]) -> OwnRuns:
+        # A slope without three batches is no number.
+        numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in figures.items()}
+        return OwnRuns(kind=kind, **numbers)
+
+    return read_made(
+        path,
+        lambda found: (str(found["data_and_fits"]), {kind: runs(kind, row) for kind, row in found["kinds"].items()}),
+    )
 
 
 def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +43,8 @@ def with_measured_shape(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> KernelCosts:
     """Costs with measured rows of this model's routed layer, if any. Raises AdvisorError for a damaged file."""
-    measured = _rows(costs.routed, hardware, architecture, placement)
-    if measured is None:
+    shape = MoeShape.of(architecture)
+    if shape is None or (measured := _rows(costs.routed, hardware, shape, placement)) is None:
         return costs
     table, layer = measured
     tokens = list(layer.tokens)
@@ -55,7 +54,14 @@ def with_measured_shape(
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
     reason = costs.routed.reason or "measured this shape"
     because = f"{engine} {version}, {dtype}, {reason}, at {len(tokens)} token counts"
-    knots = monotone_knots(layer, _form(costs.routed, architecture, placement))
+    bare = dataclasses.replace(costs.routed, curve=(), measured=None)
+
+    def form(tokens: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Additive seconds of one routed layer under independent uniform routing."""
+        touched = laws.uniform_experts(np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens)
+        return routed_time(bare, placement, shape, tokens, touched, architecture.dtypes.routed)
+
+    knots = monotone_knots(layer, form)
     layer = dataclasses.replace(layer, knots=knots, at_tokens=layer.tokens)
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
     sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
@@ -63,10 +69,9 @@ def with_measured_shape(
 
 
 def _rows(
-    cost: MoeCost, hardware: Hardware, architecture: Architecture, placement: Placement
+    cost: MoeCost, hardware: Hardware, model_shape: MoeShape, placement: Placement
 ) -> tuple[MeasuredTable, MeasuredLayer] | None:
-    model_shape = MoeShape.of(architecture)
-    shape = None if model_shape is None else expert_shape(model_shape, placement)
+    shape = expert_shape(model_shape, placement)
     if shape is None or not cost.fit_id or hardware.kernel_table_device is None:
         return None
     for table in load_measured(hardware.kernel_table_device):
@@ -95,18 +100,6 @@ def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], N
     fine = np.append(between, log_tokens[-1])
     joined, at = np.exp(np.interp(fine, log_tokens, np.log(times))), np.exp(fine)
     return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
-
-
-def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Callable[[NDArray[np.float64]], Any]:
-    """Additive seconds of one routed layer by tokens under independent uniform routing."""
-    shape, bare = MoeShape.of(architecture), dataclasses.replace(cost, curve=(), measured=None)
-    assert shape is not None
-
-    def seconds(tokens: NDArray[np.float64]) -> NDArray[np.float64]:
-        touched = laws.uniform_experts(np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens)
-        return routed_time(bare, placement, shape, tokens, touched, architecture.dtypes.routed)
-
-    return seconds
 
 
 def _far_from_form(layer: MeasuredLayer) -> str:

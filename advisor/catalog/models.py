@@ -68,12 +68,12 @@ def _shipped(model_id: str) -> Architecture:
 def _of_name(named: ModelName) -> Architecture:
     """The architecture that a name means, in the format it says. What was concluded is a warning."""
     architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
-    release = named.checkpoint or named.weight_format
-    if release is not None:
+    if named.checkpoint is not None:
+        architecture = published_architecture(named.model_id, named.checkpoint)
+    elif named.weight_format is not None:
         try:
-            architecture = published_architecture(named.model_id, release)
+            architecture = published_architecture(named.model_id, named.weight_format)
         except AdvisorError:
-            assert named.weight_format is not None
             architecture = with_dtype(architecture, named.weight_format)
             notes.append(f"every matrix taken to be in {named.weight_format}, no release in it being known")
     warnings = tuple(f"by its name: {note}" for note in notes)

@@ -318,6 +318,11 @@ def diagnose(
         return
     view = view_of(found)
     _print(view, show_all)
+    _print_next(view, paths, options)
+
+
+def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, str | None]) -> None:
+    """The command that follows: the same with what the files leave open, or every K of the remedy's run."""
     if view.unsaid:
         out.print_next({"with your own values": ["diagnose", *retyped(), *lacking_words(dict.fromkeys(view.unsaid))]})
     elif view.remedy is not None and view.remedy.n_draft is None and not view.remedy.own_length:

@@ -110,17 +110,13 @@ def design(
     --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
     """
     show = out.progress("searching")
-    typed, places, gb = question.pop("batches"), question.pop("accelerators"), question.pop("max_memory_gb")
+    typed, places = question.pop("batches"), question.pop("accelerators")
     targets, is_map = question.pop("targets"), question.pop("as_map") or places is not None
     _refuse_mixed(targets, typed, config_file, is_map=is_map)
     scenario, start = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
     batches = None if typed is None else starts.parse_batches(typed)
-    question["grid"] = _grid({name: question.pop(name) for name in _GRID})
-    question["price_usd_per_hour"] = question.pop("usd_per_hour")
-    question |= {"max_memory_bytes": None if gb is None else gb * 1e9, "on_progress": show}
-    best: int | None = None
-    space: DesignSpace | None = None
-    keeps = False
+    question = _question(question) | {"on_progress": show}
+    best, space, keeps = None, None, False
     if targets:
         one = maps.one_design(scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question)
         space, best = one.cells.spaces[0], None if one.best is None else one.best.index
@@ -237,6 +233,14 @@ def _grid(typed: Mapping[str, Any]) -> DesignGrid:
         for option, (name, _) in _GRID.items():
             said = said.replace(name, f"--{option.replace('_', '-')}")
         raise AdvisorError(said) from error
+
+
+def _question(options: dict[str, Any]) -> dict[str, Any]:
+    """The rest of the options by the names of `design_space`: grid, price and memory in its terms."""
+    grid, gb = _grid({name: options.pop(name) for name in _GRID}), options.pop("max_memory_gb")
+    price = options.pop("usd_per_hour")
+    memory = None if gb is None else gb * 1e9
+    return options | {"grid": grid, "price_usd_per_hour": price, "max_memory_bytes": memory}
 
 
 def _law(item: Candidate, *, at: int) -> str:

@@ -49,7 +49,7 @@ from advisor.profiles import data_root
 from advisor.profiling.command import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
-from advisor.show.report.build import applicable_errors, build_report
+from advisor.show.report.build import APP_ADDRESS, applicable_errors, build_report
 from advisor.show.report.formats import FORMATS, Format, render
 from advisor.show.words.diagnosis import DiagnosisView, view_of
 
@@ -105,7 +105,7 @@ def report(
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
     if len(query := scenario.to_query()) <= MAX_LINK_CHARACTERS:
-        click.echo(f"Link, for whoever runs `advisor app`:\n  http://127.0.0.1:8501/?{query}")
+        click.echo(f"Link, for whoever runs `advisor app`:\n  {APP_ADDRESS}?{query}")
 
 
 def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,9 +99,7 @@ class RowQuestion:
 
 
 def question_of(
-    row: Mapping[str, Any],
-    assume: Mapping[str, str] | None = None,
-    other_models: bool = False,
+    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
 ) -> RowQuestion:
     """Scenario, K and verified tokens of one row.
 

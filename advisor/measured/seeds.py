@@ -10,7 +10,6 @@ A claim is reproduced where all of its figures hold, in part where some do, and 
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import yaml
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
-from advisor.prediction import AdvisorError, Frozen, explain
-from advisor.profiles import MEASUREMENTS, PROFILES
+from advisor.prediction import AdvisorError, Frozen
+from advisor.profiles import MEASUREMENTS, PROFILES, read_made
 
 CLAIMS = PROFILES / "validation" / "seeds.yaml"
 FOUND = PROFILES / "validation" / "seeds.json"
@@ -138,10 +136,7 @@ class JudgedClaim(Frozen):
 @lru_cache(maxsize=1)
 def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
     """Every claim. Raises AdvisorError for a damaged file and for an id that stands twice."""
-    try:
-        claims = tuple(Claim.model_validate(entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise AdvisorError(f"profiles/validation/{path.name}: {explain(error)}") from error
+    claims = read_made(path, lambda listed: tuple(map(Claim.model_validate, listed)), "correct it")
     twice = {claim.id for claim in claims if sum(other.id == claim.id for other in claims) > 1}
     if twice:
         raise AdvisorError(f"profiles/validation/{path.name}: {', '.join(sorted(twice))} stands twice")
@@ -150,14 +145,11 @@ def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
 
 def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
     """Read what each claim was judged when last written. Raises AdvisorError when that cannot be read."""
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()}
-    except (OSError, ValueError, AttributeError) as error:
-        reason = explain(error) if isinstance(error, ValidationError) else error
-        raise AdvisorError(
-            f"profiles/validation/{path.name} cannot be read ({reason}); run `make seeds WRITE=1`"
-        ) from error
+    return read_made(
+        path,
+        lambda stored: {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()},
+        "run `make seeds WRITE=1`",
+    )
 
 
 def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:

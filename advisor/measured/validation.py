@@ -13,11 +13,9 @@ References
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,7 @@ from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
-from advisor.profiles import PROFILES
+from advisor.profiles import PROFILES, read_made
 
 NAMES = (
     *("bias_s", "k1_s", "k2_s", "k3_s", "draft_bias_s", "draft_k_s", "reject_bias_s", "reject_k_s"),
@@ -395,15 +393,11 @@ COLUMNS = (
 
 
 @lru_cache(maxsize=1)
-def read_judged(path: Path = JUDGED) -> tuple[str, pd.DataFrame]:
+def read_judged() -> tuple[str, pd.DataFrame]:
     """(hash of data and fits, rows with COLUMNS). Raises AdvisorError when the file is missing or damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return str(content["data_and_fits"]), pd.DataFrame(content["rows"], columns=list(COLUMNS))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AdvisorError(
-            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
-        ) from error
+    return read_made(
+        JUDGED, lambda found: (str(found["data_and_fits"]), pd.DataFrame(found["rows"], columns=list(COLUMNS)))
+    )
 
 
 CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)

@@ -288,7 +288,7 @@ class Steps:
 
 
 def counted(
-    slowness: Slowness, traffic: Traffic, plans: Sequence[Planned], sources: Sources, steps: Steps, seed: int = 0
+    slowness: Slowness, traffic: Traffic, plans: Sequence[Planned], sources: Sources, steps: Steps
 ) -> list[Counted]:
     """Count the same steps under each layout, planned on one half of the traffic and judged on the other."""
     draws, n_layers = steps.n_draws(traffic)
@@ -298,11 +298,11 @@ def counted(
         layouts = [planned(loads) for planned in plans]
         shapes = shapes or layouts
         for draw in range(draws):
-            rng = np.random.default_rng((seed, fold, draw))
+            rng = np.random.default_rng((0, fold, draw))
             some = _some_layers(layouts[0].rank_loads(loads), n_layers, (draw + 0.5) / draws)
             ids = traffic.choices(judged, steps.batch, steps.tokens, some, rng)
             for row, layout in zip(rows, layouts, strict=True):
-                copies = np.random.default_rng((seed, fold, draw, 2))
+                copies = np.random.default_rng((0, fold, draw, 2))
                 counts = rank_counts(ids, layout.of_layers(some), copies, sources)
                 row.append(_step(slowness(layout, counts, steps.batch), counts))
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]

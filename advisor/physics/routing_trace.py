@@ -90,16 +90,13 @@ class TraceFit:
         return max(abs(row.predicted / row.counted - 1.0) for row in self.unions)
 
 
-def fit_sequences(
-    sequences: Sequence[NDArray[np.integer]], n_experts: int, rng: np.random.Generator | None = None
-) -> TraceFit:
+def fit_sequences(sequences: Sequence[NDArray[np.integer]], n_experts: int) -> TraceFit:
     """Fit load_cv, affinity and stickiness to traces of several requests.
 
     Parameters
     ----------
     sequences : expert ids, one array [tokens, layers, k] per sequence, all with the same layers and k.
     n_experts : N. [-]
-    rng : draws the half-samples behind the intervals and the batches that are counted; default: a fixed seed.
 
     Raises
     ------
@@ -112,7 +109,7 @@ def fit_sequences(
     unrelated tokens, J, uses different sequences only (unbiased); o_inf is the mean of lags 4 to 7. CV is poorly
     determined when small; judge a fit by the U it predicts.
     """
-    rng = rng or np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # of the half-samples behind the intervals, and of the batches that are counted
     long, warnings = _long_enough(sequences)
     layers, left_out = _routing_layers(long, n_experts)
     if left_out:

@@ -130,18 +130,22 @@ def _waits(setup: Setup, batch: Array) -> Array:
     return np.asarray(laws.prompt_waits(chance, groups))
 
 
-def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None = None) -> Prompt | None:
-    """One prompt of the scenario beside each batch [nB]. None where `has_lengths` says no.
-
-    `layers_s` is the time of all layers but attention over both of `step_rows`, where it is not this setup's own: a
-    search has many designs, [nB, designs]. [s]
-    """
-    scenario, architecture = setup.scenario, setup.architecture
+def prompt_cost(setup: Setup, batch: Array) -> Prompt | None:
+    """One prompt of the scenario beside each batch [nB]. None where `has_lengths` says no."""
     if not has_lengths(setup):
         return None
-    length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
     rows, tokens = step_rows(setup, batch), step_tokens(setup, batch)
-    with_s, without_s = layers_s or tuple(_layers_s(setup, *counts) for counts in zip(rows, tokens, strict=True))
+    return prompt_beside(setup, batch, *(_layers_s(setup, *counts) for counts in zip(rows, tokens, strict=True)))
+
+
+def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -> Prompt:
+    """One prompt of a scenario with lengths beside each batch [nB].
+
+    `with_s` and `without_s` are times of all layers but attention over both of `step_rows`; of a search's many designs
+    [nB, designs]. [s]
+    """
+    scenario, architecture = setup.scenario, setup.architecture
+    length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
     plain = _plain(setup, batch)
     joined = _decodes_meanwhile(setup)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))

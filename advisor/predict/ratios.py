@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from advisor.catalog.models import stored_format
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError
-from advisor.profiles import PROFILES
+from advisor.profiles import PROFILES, read_made
 
 ChoiceKind = Literal["engine", "weights", "tensor parallel", "expert parallel", "accelerator", "batch"]
 """What two points of a pair differ in."""
@@ -79,15 +76,13 @@ class RatioRecord:
 
 
 @lru_cache(maxsize=1)
-def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
+def read_ratios() -> tuple[RatioRecord, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["records"]
-        return tuple(RatioRecord(**(entry | {"among": tuple(entry.get("among", ()))})) for entry in entries)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AdvisorError(
-            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
-        ) from error
+
+    def record(entry: dict[str, Any]) -> RatioRecord:
+        return RatioRecord(**(entry | {"among": tuple(entry.get("among", ()))}))
+
+    return read_made(RATIOS, lambda found: tuple(map(record, found["records"])))
 
 
 def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:

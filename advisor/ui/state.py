@@ -70,6 +70,8 @@ _NOTES: Kept[list[str]] = Kept("_link_notes", list)
 _NOTED: Kept[dict[str, Any] | None] = Kept("_noted_values")
 """The widgets' values for which the notes were taken; None: those of the next run."""
 _VALUES: Kept[dict[str, Any] | None] = Kept("_values")
+PAGE: Kept[str] = Kept("_page", str)
+"""Path of the page that was drawn last."""
 TO_SERVE: Kept[bool] = Kept("_to_serve", bool)
 """Whether a click on another page opened a scenario that Serve is to show."""
 

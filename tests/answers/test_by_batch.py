@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.best_k import KRange, costs_of, idle_speedup, k_at, last_batch, recommended_draft
+from advisor.answers.best_k import (
+    KRange,
+    costs_of,
+    idle_speedup,
+    interpolate_batches,
+    k_at,
+    last_batch,
+    recommended_draft,
+)
 from advisor.answers.by_batch import (
     MAX_HISTOGRAM_ROWS,
     BatchHistogram,
@@ -20,6 +28,7 @@ from advisor.answers.by_batch import (
     context_values,
     contexts_from_text,
     curves_at,
+    given_ranges,
     k_by_context,
     ranges_of,
     ranges_to_serve,
@@ -136,8 +145,8 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
     short = EAGLE.model_copy(update={"context_tokens": 128})
     found = schedule_for(short, histogram=BatchHistogram.from_text("1500:1"))
-    assert found.curve.batches[-1] == 1500
-    assert found.ranges[-1].batch_end == 1500
+    assert found.curve.batches[-1] == found.ranges[-1].batch_end == 1500
+    assert 37 in schedule_for(EAGLE.model_copy(update={"batch_size": 37})).curve.batches
 
 
 def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
@@ -151,17 +160,32 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
 
+def test_where_nothing_fits_a_histogram_is_of_the_whole_curve() -> None:
+    large = EAGLE.model_copy(update={"model_id": "deepseek-v3"})
+    assert load_setup(large).memory.largest_batch == 0
+    assert schedule_for(large, histogram=BatchHistogram.from_text("4:1")).gain is not None
+
+
 def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
     curve = speedup_curve(EAGLE)
     values = values_of(curve)
     (only,) = static_ranges(values, 3, 128)
     assert (only.batch_start, only.batch_end, only.n_draft) == (1, 128, 3)
-    assert only.speedup == pytest.approx(curve.speedup[curve.batches <= 128, 3].mean())
+    at = interpolate_batches(values.batches, values.speedup, np.arange(1, 129))
+    assert only.speedup == pytest.approx(at[:, 3].mean()), "over batch sizes, as of every range"
     loss = draft_odds(curve.draws).loss[:, 3]
     assert only.regret == pytest.approx(float(loss[curve.batches <= 128].max()))
     assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
         static_ranges(values, 9, 64)
+    drafts = np.repeat([3, 0, 2], [4, 60, 64])
+    first, none, last = given_ranges(values, drafts)
+    assert [(one.batch_start, one.batch_end, one.n_draft) for one in (first, none, last)] == [
+        (1, 4, 3),
+        (5, 64, 0),
+        (65, 128, 2),
+    ]
+    assert (none.speedup, last.speedup) == (1.0, pytest.approx(at[64:, 2].mean()))
 
 
 def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
@@ -254,6 +278,7 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.misses[row, at]
     assert np.isfinite(found.loss).all()
     assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
+    assert found.loss[row, at - 1] > 0.01, "where it keeps the limit, it still loses in speed"
     assert found.matters
     said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
     assert found.text == f"Context changes the answer: {said}."
@@ -292,7 +317,7 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch:
     assert found.misses.tolist() == [[False] * 3, [True, False, False]]
 
 
-@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096])])
+@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096]), (7000, [4096, 8192])])
 def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(end: int, last: list[int]) -> None:
     setup = load_setup(EAGLE)
     values = schedule_values(setup, curve_for(setup, np.array([1, 16, end]), [0, 1]))

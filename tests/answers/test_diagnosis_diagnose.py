@@ -238,7 +238,7 @@ def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(
     rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
     sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)])
     assert "Speculation does not pay at this batch" in sentence
-    assert ("The band reaches to 1.21x, so that a gain is not ruled out." in sentence) == said
+    assert ("The band reaches to 1.21x: a gain is not ruled out." in sentence) == said
 
 
 def test_a_finding_names_no_source_twice() -> None:
@@ -275,13 +275,12 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     assert better.speedup > 1.0 > row.predicted
     assert found.sentence.startswith("This loss is what the model predicts for K = 7 at batch 256: measured 0.71x")
     assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
-    instead = f"Draft K = {better.n_draft}, predicted {better.speedup:.2f}x ({better.low:.2f}x to {better.high:.2f}x)"
+    k, gain, low, high = better.n_draft, better.speedup, better.speedup_low, better.speedup_high
+    instead = f"Draft K = {k}, predicted {gain:.2f}x ({low:.2f}x to {high:.2f}x)"
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
-    assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
+    assert f'"num_speculative_tokens": {k}' in found.findings[0].fix
     written = diagnosis_document(found)["comparisons"][0]["recommended"]
-    assert written == {"carried": True} | {
-        name: getattr(better, name) for name in ("n_draft", "speedup", "low", "high")
-    }
+    assert written == {"carried": True, "n_draft": k, "speedup": gain, "low": low, "high": high}
 
 
 def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> None:
@@ -545,9 +544,40 @@ LAUNCH = b"""vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --specu
 
 def test_two_numbers_beside_a_launch_line_are_asked_for_no_run_without_drafts() -> None:
     for told, asked in (
-        (b"1,900 tokens/s without, 1,450 with, batch 64", "whether rates are of one request"),
+        (b"1,900 tokens/s without, 1,450 with, batch 64", "the time per output token of one request"),
         (b"TPOT 18 ms without, 24 ms with, batch 64", "the generated tokens per second"),
     ):
         more = diagnose([UserFile("pasted", LAUNCH + told)], {"hardware_id": "h200-sxm"}).more
         assert "a run without drafts" not in more
         assert asked in more
+
+
+def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
+    """Neither how requests arrived, nor their prompts, nor the engine's release stands in one sentence."""
+    told = UserFile("pasted", b"batch 32: 2,210 tokens/s without, 1,980 tokens/s with K=3 on one H200")
+    known = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter": "eagle3", "engine": "vllm"}
+    unjudged = {"arrivals_set_the_batch", "time_is_mostly_prefill", "release_does_not_overlap"}
+    assert not unjudged & {rule.id for _, rule in diagnose([told], known).clean}
+    more = {"batch_kind": "max_concurrency", "input_tokens": "512", "output_tokens": "512", "engine_version": "0.24.0"}
+    assert unjudged <= {rule.id for _, rule in diagnose([told], known | more).clean}
+
+
+@pytest.mark.parametrize(
+    ("engine", "batch", "line", "suspected"),
+    [
+        ("sglang", 64, b"", True),
+        ("sglang", 48, b"", False),
+        ("vllm", 64, b"", False),
+        (
+            "sglang",
+            64,
+            b"python -m sglang.launch_server --speculative-algorithm EAGLE --max-running-requests 64\n",
+            False,
+        ),
+    ],
+)
+def test_a_limit_that_no_line_raises_is_suspected_first(engine: str, batch: int, line: bytes, suspected: bool) -> None:
+    told = line + f"1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency {batch}".encode()
+    known = {"hardware_id": "h200-sxm", "gpu_count": "8", "model_id": "deepseek-v3", "engine": engine}
+    sentence = diagnose([UserFile("pasted", told)], known).sentence
+    assert ("SGLang admits 48 requests unless --max-running-requests says 64" in sentence) == suspected

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.answers.advice import advise
+from advisor.answers.best_k import k_running_at
 from advisor.answers.own_gap import (
     OwnVerdict,
     as_measured,
@@ -24,6 +25,7 @@ from advisor.answers.own_gap import (
 )
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
 
 SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
 ADVICE = advise(SCENARIO)
@@ -221,13 +223,17 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
     alone = two_k()[two_k()["draft_tokens_k"] == 3]
-    assert own_schedule(alone)[-1] == (45, 128, 0), "beyond where K = 3 alone meets 1"
+    assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), "beyond where K = 3 alone meets 1, and no model is followed"
     assert own_schedule(two_k().assign(decides=False)) == own_schedule(None) == ()
-    assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, 5, 0),)
+    assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, MAX_BATCH, 0),)
 
 
-@pytest.mark.parametrize(("batch", "k"), [(8, 3), (64, 1), (128, 1)])
-def test_an_engine_is_given_the_k_that_was_measured_to_gain_most(batch: int, k: int) -> None:
+@pytest.mark.parametrize("batch", [8, 64])
+def test_an_engine_is_given_the_k_that_was_measured_to_gain_most_at_every_batch(batch: int) -> None:
     answer = advise(SCENARIO.model_copy(update={"batch_size": batch}))
-    assert {one.n_draft for one in as_measured(answer, two_k()).to_serve} == {k}
+    served = as_measured(answer, two_k()).to_serve
+    assert k_running_at(served, [1, 24, 25, 128]).tolist() == [3, 3, 1, 1]
+    assert k_running_at(served, [129, 256]).tolist() == k_running_at(answer.k_by_batch, [129, 256]).tolist()
+    alone = as_measured(answer, two_k()[two_k()["draft_tokens_k"] == 3]).to_serve
+    assert k_running_at(alone, [8, 44, 45, 512]).tolist() == ([3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0])
     assert as_measured(answer, None) is answer

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise, gain_chance
+from advisor.answers.best_k import k_at
 from advisor.answers.summary import _STEP, accepted_length_flips
 from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.scenario import Scenario
@@ -131,8 +132,17 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
     assert [(one["first"], one["k"]) for one in found[0]] == [
         (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch
     ]
-    assert found[1].endswith(f"Schedule: {said}; switching saves little." if said else "")
-    assert bool(found[1]) is bool(said)
+    assert (f"The strip runs {said} here" in found[1]) if said else (found[1] == "")
+
+
+def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> None:
+    """At 24 the headline has K = 2 and the schedule 3: its change to 2 is none of the headline."""
+    advice = advise(CASES["gpt-oss"])
+    found = asked(rules, advice, "[outcome(m, 24, al).k, flips(m, 24, al, schedule(m, al))]")
+    own, later = found[0], [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]]
+    batches = [one for one in found[1] if one["what"] == "batch"]
+    assert own != int(k_at(advice.k_by_batch, 24))
+    assert [(one["value"], one["k"]) for one in batches] == [(later[0].batch_start - 1, later[0].n_draft)]
 
 
 @pytest.mark.parametrize(
@@ -312,9 +322,12 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     scenario = Scenario(acceptance="2.4@3")
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
     data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True}))
-    found = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
+    found = rules.evaluate("d => against(unpack(d), d.accepted.now, 32, 3)", data)
     assert [part for part in found if part[0]] == ([[said, ", on random tokens"]] if said else [])
     assert all("runs below the range: " in before for _, before in found[:1])
+    here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
+    below = f"; {len(speedup)} below the range" if said else ""
+    assert here == [["", " · ◆ published here: "], [said or "1.70× and 1.70×", f", on random tokens{below}"]]
 
 
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:

@@ -60,7 +60,6 @@ def told(advice: Advice) -> dict[str, Any]:
     fit = fit_of(advice)
     found: dict[str, Any] = {
         "verdict": own.verdict,
-        "odds": own.odds,
         "equals": own.equals,
         "per_user": own.per_user,
         "values": answer_values(advice),

@@ -172,9 +172,8 @@ def test_short_form_asks_for_required_context_first_and_completing_checks_again(
     result = rows.result
     asked = [item.name for item in result.missing]
     assert asked[:4] == ["hardware_id", "model_id", "engine", "draft_tokens_k"]
-    assert not result.ready
     done = complete(rows, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3}).result
-    assert done.ready
+    assert not [item for item in done.missing if item.required]
     assert done.frame["engine"].tolist() == ["vllm"]
     refused = complete(rows, {"draft_tokens_k": 1})
     assert refused.result.rows_kept == 0
@@ -306,7 +305,7 @@ def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_t
     for data in (BARE.encode(), json.dumps({"runs": records}).encode()):
         result = read_upload("t", data).result
         (asked,) = open_questions(result.rejects)
-        assert (result.rows_kept, result.ready) == (0, False)
+        assert result.rows_kept == 0
         assert asked.text.startswith("in which unit is TPOT")
         found = read_upload("t", data, {"times": unit}).result
         assert open_questions(found.rejects) == ()

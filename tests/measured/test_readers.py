@@ -70,8 +70,7 @@ def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_
     result = rows.result
     assert missing(result) == {"hardware_id": None, "engine": "vllm", "draft_tokens_k": None}
     done = completed(rows, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
-    assert done.ready
-    assert not result.ready
+    assert not [item for item in done.missing if item.required]
 
 
 def forward_case(name: str, **rank: object) -> dict[str, object]:

@@ -113,7 +113,7 @@ def test_twice_the_active_experts_is_twice_the_k_of_as_many_experts_and_weighs_t
 
 
 def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_the_grid_too() -> None:
-    test = page(design_mine="k4 N96")
+    test = page(design_mine="k4 N96 w768")
     assert [dial(test, name).value for name in DIALS] == ["4 of 96", "0 : 4", "768"]
     mine = costed(ANSWER.space, Experts(96, 4, 0.0, 768))
     today = costed(ANSWER.space, baseline_experts(ANSWER.space))
@@ -123,7 +123,12 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"), [("k9 q3", "is no part of a shape"), ("k900", "exceeds"), ("12L k4", "12")]
+    ("typed", "message"),
+    [
+        ("k9 q3", "'q3' is no part of a design; type experts alone, like N128 k8 s0 w768 or 8 of 256"),
+        ("k900", "exceeds"),
+        ("12L k4", "12"),
+    ],
 )
 def test_a_typed_design_that_cannot_be_is_one_message_and_the_dials_stay(typed: str, message: str) -> None:
     test = page(design_mine=typed)
@@ -135,6 +140,9 @@ def test_a_typed_design_that_cannot_be_is_one_message_and_the_dials_stay(typed: 
 def test_experts_are_read_in_any_order_and_what_is_left_out_is_the_own() -> None:
     own = Experts(128, 8, 1.0, 768)
     assert parse_experts("w512 N64", own) == Experts(64, 8, 1.0, 512)
+    assert parse_experts("4 of 256", own) == parse_experts("4/256", own)
+    assert parse_experts("4 of 256", own) == Experts(256, 4, 1.0, 384), "of the same total size"
+    assert parse_experts("k4, s0", own) == Experts(128, 4, 0.0, 768)
     assert parse_experts(own.text, Experts(2, 1, 0.0, 16)) == own
 
 

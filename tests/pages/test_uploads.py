@@ -62,7 +62,7 @@ def frame(test: AppTest) -> pd.DataFrame:
 
 def read_as(test: AppTest) -> pd.DataFrame:
     """What was read as what."""
-    found = next(item.value for item in test.dataframe if "Column" in item.value)
+    found = next(item.value for item in test.dataframe if "Read from" in item.value)
     return found.replace(r"\\", "", regex=True)
 
 
@@ -120,7 +120,7 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
     test = upload(page(**H100), "mine.csv", TPUT.encode())
     assert "fill_in" not in {button.key for button in test.button}
     read = read_as(test)
-    meant = dict(zip(read["Column"], read["Meaning"], strict=True))
+    meant = dict(zip(read["Read from"], read["Meaning"], strict=True))
     assert [meant[name] for name in ("model", "gpu_name", "conc")] == ["Model", "Accelerator", "Batch"]
     assert frame(test)["speedup"].round(3).tolist() == [1.722, 1.496, 1.077]
     assert frame(test)[["tpot_s", "output_tok_per_s", "step_time_s"]].isna().all(axis=None)
@@ -516,7 +516,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
     assert "use_own_length" in {button.key for button in test.button}
     assert "fill_in" not in {button.key for button in test.button}, "nothing is asked"
     read = read_as(test)
-    assert dict(zip(read["Column"], read["Meaning"], strict=True))["B200 SXM · 180 GiB (bar)"] == "Accelerator"
+    assert dict(zip(read["Read from"], read["Meaning"], strict=True))["B200 SXM · 180 GiB (bar)"] == "Accelerator"
     press(test, "use_own_length")
     assert scenario(test).acceptance == "2.2@3"
     assert "Your accepted length explains it" not in texts(test)

@@ -16,6 +16,7 @@ from advisor.predict.prefill import (
     Prompt,
     prefill_per_token_s,
     prefill_shares_s,
+    prompt_beside,
     prompt_cost,
     step_tokens,
 )
@@ -35,8 +36,8 @@ DENSE = Scenario(
 BATCH = np.array([1.0, 16.0, 64.0])
 
 
-def cost(setup: Setup, batch: np.ndarray = BATCH, *layers_s: tuple[np.ndarray, np.ndarray]) -> Prompt:
-    found = prompt_cost(setup, batch, *layers_s)
+def cost(setup: Setup, batch: np.ndarray = BATCH) -> Prompt:
+    found = prompt_cost(setup, batch)
     assert found is not None
     return found
 
@@ -88,7 +89,7 @@ def test_shares_of_a_token_are_all_prompts_and_its_own_and_nothing_without_lengt
 def test_a_chunk_of_its_own_pays_host_launches_and_logits_and_one_that_rides_along_finds_them_paid(engine: str) -> None:
     setup = load_setup(DENSE.model_copy(update={"engine": engine}))
     parts = curve_for(setup, BATCH, [0]).plain_components
-    found = cost(setup, BATCH, (np.full(3, 2.0), np.full(3, 0.5)))
+    found = prompt_beside(setup, BATCH, np.full(3, 2.0), np.full(3, 0.5))
     logits = parts["lm_head"] if engine == "vllm" else parts["lm_head"][0]
     outside = parts["host"] + parts["launch"] + logits
     rides = engine == "vllm"

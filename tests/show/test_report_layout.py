@@ -13,7 +13,7 @@ from advisor.answers.advice import advise
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
-from advisor.show.report.build import Report, applicable_errors, build_report
+from advisor.show.report.build import APP_ADDRESS, Report, applicable_errors, build_report
 from advisor.show.report.formats import render
 from advisor.show.report.layout import brief_sections
 from tests.show.test_report_formats import PAYLOADS, attacked
@@ -84,13 +84,13 @@ def test_its_words_stand_alone(engine: str) -> None:
     """The engine is named at the head, the command is cut nowhere but in lists, and no number breaks over a line."""
     _, text = text_of(render(report_on(SCENARIOS[f"gpt-oss-120b on {engine}"]), "pdf", brief=True))
     assert load_engine(engine).name in text.split("Draft length")[0]
-    assert "?" not in text.replace("append ?", "")
+    assert "?" not in text.replace(f"{APP_ADDRESS}?", "")
     assert "interpolated" not in text
     assert "context 2,048" in text
     launch = re.sub(r"\s", "", text.split("launch line")[1])
     assert ("lists shortened" in text) == (engine == "vllm"), "SGLang's line is whole"
     assert "With K by batch the speedup is highest at batch" in " ".join(text.split()), "as the page Serve marks it"
-    assert "In the app: append ?" in " ".join(text.split())
+    assert f"{APP_ADDRESS}?" in text.split("Opens in the app")[1]
     assert "gpt-oss-120b" in text.split("Draft length")[0]
     assert "DRAFT-MODEL" in launch
     assert ("2048]" in launch) == (engine == "vllm")

@@ -1,5 +1,6 @@
 """Drawings of a report: the numbers of the curve and of the components, and the sentence under them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -8,10 +9,13 @@ import pytest
 
 from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
+from advisor.measured.published import PublishedRun
 from advisor.physics.components import BY_KEY
+from advisor.show.report.blocks import FigureKey
 from advisor.show.report.layout import curve_finding
-from advisor.show.report.paper import draw_components, draw_speedup, drawn_components
+from advisor.show.report.paper import draw_components, draw_speedup, drawing, drawn_components
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
+from tests.show.report_fixtures import report_on
 
 LARGE = 10**6
 
@@ -36,18 +40,36 @@ def span(axes: mpl.axes.Axes, label: str) -> tuple[float, float]:
 def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -> None:
     axes, curve = speedup(), hand_curve()
     line = drawn(axes, "K = 2")
-    assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
-    ticks = {label.get_text(): place for label, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)}
-    assert ticks == {f"{2**power:,}": 2**power for power in range(10)}
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
     edges = drawn(axes, "likely range").get_paths()[0].vertices
     for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
         assert {low, high} <= set(edges[edges[:, 0] == x, 1])
     assert drawn(axes, "batch 64").get_xdata()[0] == 64
-    assert axes.get_ylim()[0] < 1.0 < axes.get_ylim()[1]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Batch size (sequences)", "Speedup over plain decoding (x)")
+    tripled = replace(curve, batches=3 * curve.batches)
+    assert draw_speedup(tripled, 2, 64, LARGE).axes[0].get_xlim() == (3, 3 * curve.batches[-1])
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_the_bottom(scale: float) -> None:
+    curve = hand_curve(scale=scale)
+    axes = draw_speedup(curve, 2, 64, LARGE).axes[0]
+    (bottom, top), drawn_s = axes.get_ylim(), [*curve.low[:, 2], *curve.high[:, 2], 1.0]
+    assert all(0.0 < margin < 0.1 * (top - bottom) for margin in (min(drawn_s) - bottom, top - max(drawn_s)))
+    strip = drawn(axes, "slowdown")
+    assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((bottom, 1.0))
+
+
+RUNS = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
+
+
+def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured_and_are_never_cut_off() -> None:
+    axes = draw_speedup(hand_curve(), 2, 64, LARGE, RUNS).axes[0]
+    assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
+    low, high = axes.get_ylim()
+    assert low < 0.3 < 9.0 < high
+    assert "published" not in speedup().get_legend_handles_labels()[1]
 
 
 def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -> None:
@@ -56,7 +78,7 @@ def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -
     assert span(speedup(), "outside the data") == (first, last)
     assert span(speedup(largest_batch=4), "does not fit") == (4, last)
     assert span(speedup(largest_batch=0), "does not fit") == (1, last)
-    _, labels = speedup(extrapolated_from=LARGE).get_legend_handles_labels()
+    _, labels = speedup(largest_batch=int(last), extrapolated_from=LARGE).get_legend_handles_labels()
     assert not {"outside the data", "does not fit"} & set(labels)
 
 
@@ -76,6 +98,12 @@ def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_payi
     assert ending in text
 
 
+@pytest.mark.parametrize(("key", "title"), [("speedup", "Speedup over"), ("components", "Milliseconds")])
+def test_a_drawing_is_the_chart_of_its_key(key: FigureKey, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    assert title in drawing(report_on(), key)
+
+
 TIMES = tuple(
     ComponentTime(name, BY_KEY[name].label, PLAIN_S.get(name, 0.0) * 1e3, seconds * 1e3)
     for name, seconds in ROUND_S.items()
@@ -89,8 +117,8 @@ def test_components_keep_the_whole_time_and_those_too_small_to_see_are_summed() 
     assert (parts[0].label, parts[-1].label) == ("Routed experts", "Rest")
     assert "Router" not in [part.label for part in parts]
     assert parts[-1].plain_ms == pytest.approx(PLAIN_S["router"] * 1e3)
+    shares = [ComponentTime("a", "A", 1.0, 1.0), *(ComponentTime(x, x, x, 0.0) for x in (0.0049, 0.0052))]
+    assert [part.label for part in drawn_components(shares)] == ["A", 0.0052, "Rest"]
     axes = draw_components(TIMES, 3).axes[0]
     assert [bar.get_width() for bar in drawn(axes, "round, K = 3")] == [part.round_ms for part in parts[::-1]]
     assert [bar.get_width() for bar in drawn(axes, "plain step")] == [part.plain_ms for part in parts[::-1]]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [part.label for part in parts[::-1]]
-    assert axes.get_xlabel() == "Milliseconds"

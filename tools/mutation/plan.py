@@ -134,9 +134,11 @@ TARGETS = (
             "tests/show/test_report_paper.py",
             "tests/show/test_report_document.py::test_every_table_cell",
             "tests/show/test_report_document.py::test_the_pdf_is_tagged",
+            "tests/show/test_report_formats.py::test_pdf_shows_the_payload_as_text",
+            "tests/show/test_figures.py",
         ),
     ),
-    Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
+    Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_figures.py")),
 )
 
 

@@ -92,18 +92,9 @@ def design_space(
     if asked.training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
     gap, note = measured_gap(given, setup, asked, baseline.served)
+    notes = (*notes, note) if note else notes
     return DesignSpace(
-        setup,
-        asked,
-        grid,
-        stacks,
-        baseline,
-        rails,
-        (*notes, note) if note else notes,
-        drafts,
-        **columns,
-        measured_gap=gap,
-        measured_note=note,
+        setup, asked, grid, stacks, baseline, rails, notes, drafts, **columns, measured_gap=gap, measured_note=note
     )
 
 

@@ -42,7 +42,7 @@ from advisor.physics.quality import (
 from advisor.physics.step import MoeShape, StepTime, n_layers, weights_time
 from advisor.physics.touched_experts import touched_experts
 from advisor.predict.curve import curve_for, step_as_run, verified_time
-from advisor.predict.prefill import has_lengths, prompt_cost, step_rows, step_tokens
+from advisor.predict.prefill import has_lengths, prompt_beside, step_rows, step_tokens
 from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import Array, Floats
 
@@ -84,15 +84,15 @@ def make_body(setup: Setup, architecture: Architecture) -> Body:
     head = 0.0
     if per_pass is not None:
         cache += cache_bytes_per_gpu(per_pass, tp, context, kv)
-        if not _drafts_with_experts(moved):
+        if _own_layer_drafter(moved) is None:
             head = weight_bytes_per_gpu(per_pass, setup.placement)
     return Body(moved, head, cache)
 
 
-def _drafts_with_experts(setup: Setup) -> bool:
-    """MTP passes run one of the design's own routed layers."""
+def _own_layer_drafter(setup: Setup) -> Architecture | None:
+    """The pass of an MTP drafter that runs one of the design's own routed layers, else None."""
     per_pass = setup.draft_architecture
-    return setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
+    return per_pass if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None else None
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     plain_graphs, graphs = (graphs_of_steps(setup, column, tokens) for tokens in (one, q))
     plain = step_as_run(setup, column, one, context, touched.steps[0], plain_graphs, shape)
     verify = step_as_run(setup, column, q, context, touched.steps[1:], graphs, shape)
-    own_experts = _drafts_with_experts(setup)
+    own_experts = _own_layer_drafter(setup) is not None
     draft = draft_time(
         setup.drafting,
         batch_size=column,
@@ -188,9 +188,7 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
 
     (with_chunk, without), (all_with, all_without) = step_rows(setup, column), step_tokens(setup, column)
     decoding_s = layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
-    prompt = prompt_cost(setup, column, (layers_s(with_chunk, all_with, touched.chunk), decoding_s))
-    assert prompt is not None
-    return prompt.per_token_s()
+    return prompt_beside(setup, column, layers_s(with_chunk, all_with, touched.chunk), decoding_s).per_token_s()
 
 
 @dataclass(frozen=True)
@@ -265,9 +263,7 @@ def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None
     setup = body.setup
     shape = moe_shape(body.architecture, mix, width)
     resident = weight_bytes_each_gpu(body.architecture, shape, setup.placement) + body.drafter_bytes
-    if _drafts_with_experts(setup):
-        per_pass = setup.draft_architecture
-        assert per_pass is not None
+    if (per_pass := _own_layer_drafter(setup)) is not None:
         layer = moe_shape(body.architecture, mix, width, count=1)
         resident = resident + weight_bytes_each_gpu(per_pass, layer, setup.placement)
     usable = USABLE_SHARE * setup.hardware.memory_bytes.value

@@ -115,9 +115,12 @@ class TypedShape:
         )
 
 
-def parse_shape(text: str) -> TypedShape:
-    """A shape from `61L h7168 N256 k8 s1 w2048`, in any order and case. Raises AdvisorError naming the piece."""
-    shown = text.strip()[:_MAX_TEXT]
+def parse_shape(text: str, shown: str = "") -> TypedShape:
+    """A shape from `61L h7168 N256 k8 s1 w2048`, in any order and case. Raises AdvisorError naming the piece.
+
+    shown : what the user typed of it, for errors; default all.
+    """
+    shown = shown or text.strip()[:_MAX_TEXT]
     found: dict[str, int] = {}
     for piece in text[:_MAX_TEXT].replace(",", " ").split():
         match = _PIECE.fullmatch(piece)
@@ -138,16 +141,21 @@ def parse_shape(text: str) -> TypedShape:
 
 
 def parse_experts(text: str, own: Experts) -> Experts:
-    """Routed layer from `N320 k8 s0 w2048`, in any order, parts left out as in `own`. Raises AdvisorError."""
-    fixed = {"layers": 1, "hidden_size": 1, "heads": 1, "kv_heads": 1}
-    given = {"N": own.n_experts, "k": own.n_active, "s": 0, "w": own.expert_width}
-    typed = {
-        match["letter"].upper() for piece in text.split() if (match := _PIECE.fullmatch(piece)) and match["letter"]
-    }
-    rest = " ".join(f"{letter}{value}" for letter, value in given.items() if letter.upper() not in typed)
-    shape = parse_shape(f"{text} {rest} 1L h1 a1 g1")
-    if any(getattr(shape, name) != value for name, value in fixed.items()):
-        raise AdvisorError(f"{text[:_MAX_TEXT]!r}: give experts alone, like {own.text}")
+    """Routed layer from `N320 k8 s0 w2048` or `8 of 320, s0`, in any order. Raises AdvisorError.
+
+    Parts left out are those of `own`; a width left out beside another N is the one that keeps the total size.
+    """
+    shown = text.strip()[:_MAX_TEXT]
+    pieces = re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", shown, flags=re.IGNORECASE).replace(",", " ").split()
+    if wrong := next((one for one in pieces if not re.fullmatch(r"[NKSWnksw]\d+", one)), None):
+        raise AdvisorError(f"{wrong!r} is no part of a design; type experts alone, like {own.text} or 8 of 256")
+    typed = {piece[0].upper(): piece for piece in pieces}
+    n = int(typed.get("N", f"N{own.n_experts}")[1:][:12])
+    width = own.n_experts * own.expert_width / max(n, 1)
+    width = own.expert_width if n == own.n_experts else RANK_WIDTH_MULTIPLE * max(1, round(width / RANK_WIDTH_MULTIPLE))
+    given = {"N": own.n_experts, "K": own.n_active, "S": 0, "W": width}
+    rest = " ".join(f"{letter}{value}" for letter, value in given.items() if letter not in typed)
+    shape = parse_shape(f"{' '.join(pieces)} {rest} 1L h1 a1 g1", shown)
     shared = float(shape.n_shared) if "S" in typed else own.n_shared
     return Experts(shape.n_experts, shape.n_active, shared, shape.expert_width)
 

@@ -131,11 +131,11 @@ class Rule(Frozen):
             raise ValueError(f"rule {self.id} is for all engines; give a fix for `any`")
         return self
 
-    def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
-        """Advice on what to do on an engine."""
+    def fix_for(self, engine: str, recommended_k: int | None = None, batch: float | None = None) -> str:
+        """Advice on what to do on an engine, for the K that is recommended and the batch that was run."""
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        return text.replace("{recommended_k}", str(recommended_k))
+        return text.replace("{recommended_k}", str(recommended_k)).replace("{batch_size}", f"{batch or 0:.0f}")
 
 
 class RuleSet(Frozen):
@@ -212,19 +212,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class PhysicsChoice:
-    """The K recommended at a run's batch, up to the run's own, and what it is predicted to give."""
-
-    n_draft: int
-    speedup: float
-    low: float
-    high: float
-    """80 % band of the speedup. [-]"""
-    carried: bool
-    """Its accepted length is carried from that of the run's K, neither measured nor given."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Quantities predicted for a run, beside those of them that were measured."""
 
@@ -251,9 +238,10 @@ class Comparison:
     length_from: str
     """Whose that is, in words."""
     assumed: tuple[str, ...]
-    recommended: PhysicsChoice
     by_k: tuple[DraftRow, ...]
     """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without drafts."""
+    carried: bool
+    """The recommended K's accepted length is carried from that of the run's K, neither measured nor given."""
     best_gain: float
     """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [-]"""
     build_share: float
@@ -264,6 +252,11 @@ class Comparison:
     least_round_s: float
     least_plain_s: float
     """Shortest conceivable passes: the weights they touch, read once. [s]"""
+
+    @property
+    def recommended(self) -> DraftRow:
+        """The K recommended at the run's batch, up to the run's own."""
+        return next(row for row in self.by_k if row.recommended)
 
     def row(self, name: str) -> Compared | None:
         """One compared quantity. None where it is not predicted."""
@@ -317,8 +310,7 @@ def compare(
     other_models : whether a run may take what its drafter reaches on other models where nobody published its own.
     Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
-    stated = _number(facts, "draft_tokens_k")
-    if stated is None:
+    if (stated := _number(facts, "draft_tokens_k")) is None:
         raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=...")
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
@@ -329,12 +321,7 @@ def compare(
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
-    hardware = setup.hardware
-    today_class = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
-    today = curve_for(with_costs(setup, **class_costs(today_class)), [batch], [n_draft], verified)
-    rows_of_k = draft_rows(setup, every, 0)
-    row = next(row for row in rows_of_k if row.recommended)
-    carried = bool(row.n_draft and setup.acceptance.extrapolated[row.n_draft])
+    by_k = draft_rows(setup, every, 0)
     return Comparison(
         n_draft=n_draft,
         scenario=setup.scenario.model_copy(update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}),
@@ -350,15 +337,23 @@ def compare(
         accepted_length=float(curve.accepted_length[-1]),
         length_from=_whose_length(facts, unsaid, question.acceptance_source),
         assumed=question.assumed,
-        recommended=PhysicsChoice(row.n_draft, row.speedup, row.speedup_low, row.speedup_high, carried),
-        by_k=rows_of_k,
+        by_k=by_k,
+        carried=any(row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft] for row in by_k),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
-        build_share=float(curve.round_s[0, -1] / today.round_s[0, -1]),
+        build_share=_build_share(question, setup, curve),
         prefill_share=_prefill_share(curve),
         first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
+
+
+def _build_share(question: RowQuestion, setup: Setup, curve: Curve) -> float:
+    """Last round of a curve over that of the engine's build of today. [-]"""
+    engine, hardware = question.scenario.engine, setup.hardware
+    costed = with_costs(setup, **class_costs(class_today(engine, hardware.vendor, hardware.generation)))
+    today = curve_for(costed, curve.batches, curve.drafts[-1:], question.verify_tokens)
+    return float(curve.round_s[0, -1] / today.round_s[0, -1])
 
 
 def _question(

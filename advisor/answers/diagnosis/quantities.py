@@ -175,9 +175,10 @@ def _prefill_in_token_time(run: Run) -> Value:
 
 @_quantity("requests sent in a second", "request_rate", "1/s")
 def _open_loop_rate(run: Run) -> Value:
-    # 0 for a client that keeps a number of requests in flight.
-    rate = run.number("request_rate")
-    return 0.0 if rate is None or (run.number("batch_size") is not None and not is_mean_batch(run.facts)) else rate
+    # 0 for a client that keeps a number of requests in flight; unknown where nobody says how requests came.
+    if run.has("batch_kind") and run.number("batch_size") is not None and not is_mean_batch(run.facts):
+        return 0.0
+    return run.number("request_rate")
 
 
 @_quantity("random prompts with a trained drafter", "dataset drafter")
@@ -211,9 +212,24 @@ def _admitted(run: Run) -> Value:
 @_quantity("requests that the server admits because no flag says otherwise", "launch_line")
 def _admitted_by_default(run: Run) -> Value:
     # SGLang's; none where a flag says otherwise, or the line is not known.
-    if run.number("max_running_requests") is not None or not run.value("launch_line") or not run.drafts:
+    return _unless_told(run) if run.value("launch_line") else None
+
+
+def _unless_told(run: Run) -> float | None:
+    if run.number("max_running_requests") is not None or not run.drafts:
         return None
     return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
+
+
+def limit_suspected(run: Run) -> str:
+    """Sentence on the requests that SGLang admits of a larger batch, where no launch line tells. Else empty."""
+    batch, admitted = run.number("batch_size") or 0.0, _unless_told(run)
+    if run.text("engine") != "sglang" or run.value("launch_line") or admitted is None or batch <= admitted:
+        return ""
+    return (
+        f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless --max-running-requests says "
+        f"{batch:,.0f}; its launch line decides."
+    )
 
 
 @_quantity(
@@ -372,11 +388,12 @@ def _known_speedup(compared: Comparison) -> Value:
     return None if row is None else row.predicted if row.measured is None else row.measured
 
 
-_compared(
-    "round_over_todays",
-    "predicted round on this release over that on today's",
-    lambda compared: compared.build_share if compared.known_class else None,
-)
+@_quantity("predicted round on this release over that on today's", "prediction engine_version")
+def _round_over_todays(run: Run) -> Value:
+    compared = run.comparison
+    return compared.build_share if compared and compared.known_class and run.has("engine_version") else None
+
+
 _compared(
     "plain_over_predicted",
     "plain step, measured over predicted",
@@ -392,8 +409,14 @@ _compared(
 )
 _compared(
     "prefill_share",
-    "predicted share of the time per token that goes to prompts",
+    "predicted share of the time per token that goes to prompts, 0 where none are stated",
     lambda compared: compared.prefill_share,
+)
+_compared(
+    "stated_prefill_share",
+    "predicted share of the time per token that goes to prompts",
+    lambda compared: None if compared.first_token_s is None else compared.prefill_share,
+    "input_tokens output_tokens",
 )
 _compared(
     "predicted_speedup",

@@ -106,14 +106,19 @@ def one_slot_a_line(text: str) -> str:
     return "{\n" + ",\n".join(entries) + "\n}"
 
 
-def one_option_a_line(command: str) -> str:
-    """A shell command with each option on its own line. A shell reads the same words."""
-    lines: list[list[str]] = [[]]
+def option_texts(command: str) -> list[str]:
+    """Pieces of a shell command, the program first, then each option with its values. A shell reads the same words."""
+    pieces: list[list[str]] = [[]]
     for word in shlex.split(command):
         if word.startswith("--"):
-            lines.append([])
-        lines[-1].append(word)
-    return " \\\n  ".join(shlex.join(words) for words in lines)
+            pieces.append([])
+        pieces[-1].append(word)
+    return [shlex.join(words) for words in pieces]
+
+
+def one_option_a_line(command: str) -> str:
+    """A shell command with each option on its own line. A shell reads the same words."""
+    return " \\\n  ".join(option_texts(command))
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:

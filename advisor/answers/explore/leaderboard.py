@@ -144,19 +144,24 @@ def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Place
 
 
 def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> PlacedModel:
-    best, least = None, math.inf
-    for option, entrant in sorted(options, key=lambda each: each[0].bound):
+    first, *others = sorted(options, key=lambda each: each[0].bound)
+    least, best = _evaluated(*first, question)
+    for option, entrant in others:
         if option.bound >= least:
             break
-        grid, rows = np.unique(option.batches, return_inverse=True)
-        curve = curve_for(option.placed, grid)
-        columns, _ = recommended_drafts(option.placed, curve)
-        placed = PlacedModel(entrant, option.placed, option.copies, curve, rows, columns[rows])
-        merit = float(score(question, placed.gpus, placed.token_s, placed.tpot_s))
+        merit, placed = _evaluated(option, entrant, question)
         if merit < least:
-            best, least = placed, merit
-    assert best is not None, "the first option is always evaluated"
+            least, best = merit, placed
     return best
+
+
+def _evaluated(option: _Option, entrant: Entrant, question: RankQuestion) -> tuple[float, PlacedModel]:
+    """The score of an option at its recommended K, with the curve it is read from."""
+    grid, rows = np.unique(option.batches, return_inverse=True)
+    curve = curve_for(option.placed, grid)
+    columns, _ = recommended_drafts(option.placed, curve)
+    placed = PlacedModel(entrant, option.placed, option.copies, curve, rows, columns[rows])
+    return float(score(question, placed.gpus, placed.token_s, placed.tpot_s)), placed
 
 
 def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | ExcludedModel:

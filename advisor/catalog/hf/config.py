@@ -276,10 +276,9 @@ def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
     for _ in range(3):  # Qwen-Omni nests text_config in thinker_config
         _refuse_model_type(fields)
         key = fields.find(*NESTED_KEYS)
-        if key is None or fields.find(*_HIDDEN_KEYS):
+        inner = None if key is None or fields.find(*_HIDDEN_KEYS) else fields.block(key)
+        if inner is None:
             break
-        inner = fields.block(key)
-        assert inner is not None
         if fields.find("vision_config", "audio_config", "vision_tower"):
             warnings.append("text tower only: the vision or audio encoder is not counted")
         merged = dict(inner.values)

@@ -63,12 +63,19 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     if fields.find("hybrid_layer_pattern"):
         flags = fields.integers("hybrid_layer_pattern", maximum=1, length=n_layers)
         return ["sliding" if flag else "full" for flag in flags]
-    if fields.find("compress_ratios"):
-        ratios = fields.integers("compress_ratios", maximum=1_000_000)
-        if len(ratios) < n_layers:
-            fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
+    if ratios := compress_ratios(fields, n_layers):
         return ["sliding" if r == 0 else ("csa" if r <= 16 else "hca") for r in ratios[:n_layers]]
     return None
+
+
+def compress_ratios(fields: Fields, n_layers: int) -> list[int]:
+    """Tokens per cache entry of each layer, or an empty list (DeepSeek-V4, where an MTP layer may follow)."""
+    if not fields.find("compress_ratios"):
+        return []
+    ratios = fields.integers("compress_ratios", maximum=1_000_000)
+    if len(ratios) < n_layers:
+        fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
+    return ratios
 
 
 def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:

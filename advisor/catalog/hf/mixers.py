@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.catalog.hf.dialects import Dialect, LayerKind
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_HEADS, Fields
-from advisor.catalog.hf.layers import is_compressed
+from advisor.catalog.hf.layers import compress_ratios, is_compressed
 from advisor.physics.architecture import Mixer
 
 _DEFAULT_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
@@ -14,7 +14,7 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     """Mixers grouped over equal layers, in order of first appearance. Raises AdvisorError."""
     shared_index = _shared_index_layers(fields, len(kinds))
     sparse_layers = _block_sparse_layers(fields, len(kinds))
-    ratios = _ratios(fields, len(kinds))
+    ratios = compress_ratios(fields, len(kinds))
     sharing = _cache_sharing_layers(fields, kinds)
     heads_by_layer: list[int] = []
     if fields.get("num_attention_heads_per_layer") is not None:  # Laguna
@@ -58,16 +58,6 @@ def _without_cache(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
 def _compressor(hidden: int, entry: int, overlap: int, ratio: int) -> int:
     """Parameters that make one entry of `ratio` positions: projections, position weights and a norm."""
     return 2 * hidden * overlap * entry + ratio * overlap * entry + entry
-
-
-def _ratios(fields: Fields, n_layers: int) -> list[int]:
-    """Tokens per cache entry of each layer (DeepSeek-V4; an MTP layer may follow), or an empty list."""
-    if fields.find("compress_ratios") is None:
-        return []
-    ratios = fields.integers("compress_ratios", maximum=1_000_000)
-    if len(ratios) < n_layers:
-        fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
-    return ratios
 
 
 def _one_mixer(
@@ -197,7 +187,8 @@ def _grouped_query(
         return mixer
     if fields.find("indexer_n_heads"):
         return _with_token_index(fields, hidden, mixer)
-    return _with_block_index(fields, hidden, mixer) if block_sparse else mixer
+    block = fields.block("sparse_attention_config") if block_sparse else None
+    return mixer if block is None else _with_block_index(block, hidden, mixer)
 
 
 def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
@@ -216,10 +207,8 @@ def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
     )
 
 
-def _with_block_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
-    """MiniMax-M3: an index key per token picks blocks of tokens to attend to."""
-    block = fields.block("sparse_attention_config")
-    assert block is not None
+def _with_block_index(block: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """MiniMax-M3: an index key per token picks blocks of tokens to attend to, as its `block` of keys says."""
     index_dim, index_heads = block.count("sparse_index_dim"), block.count("sparse_num_index_heads", maximum=MAX_HEADS)
     chosen = block.count("sparse_topk_blocks") + (block.optional_count("sparse_local_block") or 0)
     index = hidden * index_dim * (index_heads + 1)

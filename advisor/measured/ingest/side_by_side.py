@@ -40,7 +40,7 @@ METRICS = {
     "step_time_s": PairMetric("Step or whole-round time, s", "step_time_s"),
     "output_tok_per_s": PairMetric("Tokens/s, all requests together", "output_tok_per_s"),
     "output_tok_per_s_per_user": PairMetric("Tokens/s of one request", "tpot_s", per_second=True),
-    ANY_RATE: PairMetric("Tokens/s, not said of what: speedups alone"),
+    ANY_RATE: PairMetric("Tokens/s, of one or of all"),
     "request_latency_s": PairMetric("Whole request, s"),
 }
 """Metrics that are offered where a file leaves its own open."""

@@ -227,18 +227,13 @@ def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]
             first = row[0].strip()
             if first in ("Metric", "Endpoint"):
                 header = [cell.strip().lower() for cell in row]
-            elif header[:1] == ["metric"]:
-                _add_metric(metrics, row)
+            elif header[:1] == ["metric"] and (match := _UNIT.match(first)) and len(row) > 1:
+                metrics[header_key(match["name"])] = Metric(row[1], match["unit"] or "")
             elif header[:1] == ["endpoint"] and {"gpu_name", "gpu_uuid"} <= set(header) and len(row) >= len(header):
                 gpus.add((row[header.index("gpu_name")].strip(), row[header.index("gpu_uuid")].strip()))
     except csv.Error as error:
         raise AdvisorError(f"{sample.name} is not a readable CSV ({error}); send it unedited") from error
     return metrics, gpus
-
-
-def _add_metric(metrics: dict[str, Metric], row: list[str]) -> None:
-    if (match := _UNIT.match(row[0].strip())) and len(row) > 1:
-        metrics[header_key(match["name"])] = Metric(row[1], match["unit"] or "")
 
 
 # AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of means.

@@ -249,9 +249,7 @@ def read_sweep(sample: Sample) -> RawRows:
 
 
 def _column(table: FileTable, name: str) -> pa.Array:
-    column = table.column(name)
-    assert column is not None  # `read_sweep` has checked the header
-    return column
+    return table.columns[table.header.index(name)]
 
 
 def _words(table: FileTable, name: str) -> np.ndarray:

@@ -32,7 +32,10 @@ _DRAFTS = (
     r"(?:(?:the )?(?:MTP(?:[- ]?\d)?|EAGLE(?:[- ]?\d)?|NEXTN|n-?gram|DFlash|DSpark|spec(?:ulative)?[- ]dec(?:od\w+)?"
     r"|spec(?:ulation|ulative)?|draft(?:s|ing|er)?))"
 )
-_END = r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per)\b|K\s*=|\d))"
+_END = (
+    r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per|instead|rather|not|down|up|compared)\b"
+    r"|K\s*=|\d))"
+)
 """What follows a mark: another noun would be what was left out or added, as in `without prefix caching`."""
 _PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before|K\s*=\s*0\b){_END}"
 _OWN_K = r"\(?K\s*=\s*[1-9]\d*\b\)?"
@@ -49,17 +52,21 @@ _UNIT = (
     r"(?:ms|milliseconds?|us|µs|tok(?:en)?s?\s*(?:/|per)\s*s(?:ec(?:ond)?)?|tps|t/s|s|sec(?:onds?)?)\b"
     r"(?:\s*(?:/|per)\s*(?:output )?(?:tok(?:en)?|user|req(?:uest)?|gpu)\b)?"
 )
+_NO_VALUE = r"[\d.,]*\d|\s*(?:concurren|parallel|request|user|client|seq|stream|GPU|drafts|[x×]\s)"
+"""What follows part of a number, or a count of other things."""
 _NAME = (
     r"(?:TPOT|ITL|throughput|latency|time per output token|inter-token latency|output|decode|generation|speed|mean|"
     r"median|average|avg)"
 )
-_BETWEEN = r"[\s,;.()]*(?:(?:and|but|vs\.?|versus|against|only|to|then|now)\s+)*"
+_NOT = r"(?:instead of|rather than|not|(?:down|up) from|compared (?:to|with)|against|vs\.?|versus)"
+"""Words between a value with drafts and the one before."""
+_BETWEEN = rf"[\s,;.()]*(?:(?:and|but|only|to|then|now|{_NOT})\s+)*"
 _AFTER = rf"\s*(?:{_NAME}\s+)*\(?"
 _BEFORE = rf"\)?\s*(?:[:=]|(?:{_NAME}|it|is|was|we|got|get|gives|gave|had|have|at|about|:|=)\s+)*\s*"
 
 
 def _value(name: str, unit: str = "") -> str:
-    return rf"(?P<{name}>{_NUMBER})\s*(?P<{name}_unit>{_UNIT}){unit}"
+    return rf"(?P<{name}>{_NUMBER})(?!{_NO_VALUE})\s*(?P<{name}_unit>{_UNIT}){unit}"
 
 
 def _sides(name: str, mark: str, unit: str) -> tuple[str, str]:
@@ -79,7 +86,11 @@ _FURTHER = [re.compile(_BETWEEN + one, re.IGNORECASE) for one in _sides("spec", 
 _LEFT = re.compile(
     rf"(?<!batch )(?<!concurrency )(?<!at ){_NUMBER}\s*(?:{_UNIT}|with(?:out)?\s[^,;.]{{0,20}})", re.IGNORECASE
 )
-_CHANGE = re.compile(rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}", re.IGNORECASE)
+_CHANGES = (
+    re.compile(rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}", re.IGNORECASE),
+    re.compile(rf"{_value('spec')},?\s*(?:{_NOT})\s+{_value('plain', '?')}", re.IGNORECASE),
+)
+"""A value before drafts and one since, in either order: read where the text says that drafts were turned on."""
 _OTHER = re.compile(
     r"TTFT|first token|\bp\d\d|power|watt|\bSLO|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
     r"start-?up|compil|queue|prefill|timeout",
@@ -113,12 +124,13 @@ def pairs_of(text: str) -> list[ProsePair]:
     turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(_OFF, text, re.IGNORECASE)
     for sentence in _SENTENCE.split(text):
         matches = [match for pattern in _PAIRS for match in pattern.finditer(sentence)]
-        if not matches and turned_on:
-            matches = list(_CHANGE.finditer(sentence))
         for match in matches:
             before_after = re.search(r"\b(?:before|after)\b", match[0], re.IGNORECASE)
             if (before_after is None or turned_on) and (pair := _pair(match, sentence)):
                 found += [pair, *_further(pair, match, sentence)]
+        if not matches and turned_on:
+            changes = (match for pattern in _CHANGES for match in pattern.finditer(sentence))
+            found += [pair for match in changes if (pair := _pair(match, sentence))]
     return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in found}.values())
 
 

@@ -164,7 +164,7 @@ def _label(found: RegionMap, cell: int) -> str:
     lines = cell_lines(found, cell)
     if not lines:
         return ""
-    letter, _, experts = lines[0].partition(" ")
+    letter, experts = lines[0].split()
     return "<br>".join((f"<b>{letter}</b> {experts}", *lines[1:]))
 
 

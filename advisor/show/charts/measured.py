@@ -307,7 +307,8 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     colors = cycle(_COUNTED)
     for arm in answer.arms:
         # Dashed where the rank is assumed, dotted with copies, which often lie on the balanced line.
-        color, dash = (next(colors), "dot" if arm.redundant else "solid") if arm.found else (NEUTRAL, "dash")
+        counted = next(colors), "dot" if arm.redundant else "solid"
+        color, dash = (NEUTRAL, "dash") if arm is answer.assumed else counted
         add_line(figure, drafts, arm.pairs_ratio, arm.name, color, dash=dash)
         table[arm.name.replace(", ", "_").replace(" ", "_")] = arm.pairs_ratio
     if len(drafts) == 1:  # a line of one point is not drawn

@@ -8,16 +8,15 @@ from functools import lru_cache
 from itertools import chain
 
 import numpy as np
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.physics import laws
 from advisor.physics.step import n_layers
 from advisor.predict.curve import held_sweep, swept_factors
 from advisor.predict.prefill import ATTENTION_SHARE, Prompt, prompt_cost
 from advisor.predict.setup import Setup, graphs_of_steps
-from advisor.prediction import AdvisorError, Frozen, explain
-from advisor.profiles import PROFILES
+from advisor.prediction import AdvisorError, Frozen
+from advisor.profiles import PROFILES, read_made
 from advisor.show.explain.formulas import ConstantUse, overhead_constant
 from advisor.show.explain.steps import Builder, Group, Head, Pass, Quantity, Step, Values, add_pass
 
@@ -282,15 +281,7 @@ class Cited:
 @lru_cache(maxsize=1)
 def citations() -> tuple[Citation, ...]:
     """All known works. Raises AdvisorError when profiles/citations.yaml is damaged."""
-    try:
-        entries = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-        return tuple(Citation.model_validate(entry) for entry in entries)
-    except ValidationError as error:
-        raise AdvisorError(f"profiles/citations.yaml: {explain(error)}") from error
-    except (OSError, TypeError, yaml.YAMLError) as error:
-        raise AdvisorError(
-            f"profiles/citations.yaml cannot be read: {error}; restore it from the repository"
-        ) from error
+    return read_made(FILE, lambda works: tuple(map(Citation.model_validate, works)), "restore it from the repository")
 
 
 def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:

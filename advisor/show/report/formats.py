@@ -198,17 +198,7 @@ def document_of(report: Report) -> dict[str, Any]:
         "warnings": report.warnings,
         "limits": LIMITS,
         "validation": None if report.validation is None else Table(ERRORS, [*report.validation.items()]).records(),
-        "design": if_any(_design, report.standing),
-        "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
-        "spend": if_any(spend_document, report.spend),
-        "over_context": if_any(
-            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)}, report.over_context
-        ),
-        "other_models": printed(if_any(board_document, report.board)),
-        "expert_ranks": printed(if_any(ranks_values, report.ranks)),
-        "design_regions": printed(if_any(region_document, report.regions)),
-        "sweep": printed(if_any(sweep_values, report.swept)),
-        "diagnosis": if_any(_diagnosis, report.diagnosis),
+        **_sections(report),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
             for step in shown_steps(advice)
@@ -225,6 +215,23 @@ def document_of(report: Report) -> dict[str, Any]:
         "scenario_hash": report.scenario.hash,
         **json_values(values),
         "constants": [constant | {"date": constant["date"].isoformat()} for constant in constants],
+    }
+
+
+def _sections(report: Report) -> dict[str, Any]:
+    """Answers to further questions, each None where it was not asked."""
+    return {
+        "design": if_any(_design, report.standing),
+        "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
+        "spend": if_any(spend_document, report.spend),
+        "over_context": if_any(
+            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)}, report.over_context
+        ),
+        "other_models": printed(if_any(board_document, report.board)),
+        "expert_ranks": printed(if_any(ranks_values, report.ranks)),
+        "design_regions": printed(if_any(region_document, report.regions)),
+        "sweep": printed(if_any(sweep_values, report.swept)),
+        "diagnosis": if_any(_diagnosis, report.diagnosis),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.answers.advice import Advice, component_times, gain_text
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -313,7 +313,7 @@ def _identity(report: Report) -> tuple[Block, ...]:
         Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}.")
     ]
     if report.share_query:
-        blocks.append(Code(f"?{report.share_query}", "Append to the app's address to open this scenario"))
+        blocks.append(_link(report))
     else:
         blocks.append(
             Paragraph(
@@ -350,13 +350,13 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    link = (_link(report),) if _has_room(report, command) else ()
+    run = (*command, _link(report)) if _has_room(report, command) else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
         Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
-        *((Section("What to run" if command else "The app", (*command, *link)),) if (*command, *link) else ()),
+        *((Section("What to run" if command else "The app", run),) if run else ()),
     )
     return tuple(Section(one.title, tuple(map(typeset_block, one.blocks))) for one in found)
 
@@ -388,7 +388,10 @@ def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
 
 
 def _link(report: Report) -> Block:
-    return Paragraph(f"In the app: append ?{report.share_query} to its address.")
+    here = report.address.split("/")[2]
+    is_local = here.startswith(("127.0.0.1", "localhost"))
+    other = f"; write your server's address for {here}" if is_local else ""
+    return Code(f"{report.address}?{report.share_query}", f"Opens in the app{other}")
 
 
 def _command(report: Report) -> tuple[Block, ...]:
@@ -410,5 +413,5 @@ def _command(report: Report) -> tuple[Block, ...]:
 
 def _packed(command: str) -> str:
     """A shell command with as many whole options on a line as fit. A shell reads the same words."""
-    options = [one.replace(" ", "\0") for one in one_option_a_line(command).split(" \\\n  ")]
+    options = [one.replace(" ", "\0") for one in option_texts(command)]
     return " \\\n  ".join(wrapped(" ".join(options), 96, "")).replace("\0", " ")

@@ -21,7 +21,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 
-from advisor.answers.advice import ComponentTime, component_times
+from advisor.answers.advice import ComponentTime, component_times, published_beside
+from advisor.measured.published import PublishedRun
 from advisor.predict.curve import Curve
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import BLUE, ORANGE, VERMILLION
@@ -47,22 +48,29 @@ def drawing(report: Report, key: FigureKey) -> str:
         figure = draw_components(component_times(advice), advice.curve_k)
     else:
         largest = advice.setup.memory.largest_batch
-        figure = draw_speedup(report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest)
+        runs = published_beside(advice.setup, advice.curve)
+        figure = draw_speedup(report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest, runs)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 
-def draw_speedup(curve: Curve, n_draft: int, batch: int, largest_batch: int) -> Figure:
-    """Speedup of one K by batch with its band, the batch asked for, and where data or memory end. [x], [-]"""
+def draw_speedup(
+    curve: Curve, n_draft: int, batch: int, largest_batch: int, runs: Sequence[PublishedRun] = ()
+) -> Figure:
+    """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory end. [x], [-]"""
     figure, axes = _new(2.6)
     column, x = curve.column(n_draft), curve.batches.astype(int)
     low, high = curve.low[:, column], curve.high[:, column]
     axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
     look: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "marker": "o", "markersize": 3}
     axes.plot(x, curve.speedup[:, column], label=f"K = {n_draft}", **look)
-    floor = min(*low, 0.95)
-    axes.set_ylim(floor - 0.04 * (max(high) - floor), max(*high, 1.05) * 1.04)
+    published = [run.speedup for run in runs]
+    if runs:
+        marks: dict[str, Any] = {"color": ORANGE, "marker": "D", "markersize": 3.5, "linestyle": "none", "zorder": 3}
+        axes.plot([run.batch_size for run in runs], published, label="published", **marks)
+    floor, top = min(*low, *published, 0.95), max(*high, *published, 1.05)
+    axes.set_ylim(floor - 0.04 * (top - floor), top * 1.04)
     axes.set_xscale("log", base=2)
     axes.set_xlim(x[0], x[-1])
     axes.axhline(1.0, color=VERMILLION, linewidth=1)
@@ -78,7 +86,15 @@ def draw_speedup(curve: Curve, n_draft: int, batch: int, largest_batch: int) -> 
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
     _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (x)")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, frameon=False, fontsize=7.5)
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=7,
+        columnspacing=1.2,
+        handlelength=1.6,
+        frameon=False,
+        fontsize=7,
+    )
     return figure
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
 from advisor.answers.engines.export import GRAPHS_FILE, export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
@@ -226,14 +226,8 @@ def shell_lines(command: str, width: int) -> list[str]:
 
     A JSON object too long for a line is broken after commas, where a line break means nothing to it.
     """
-    groups: list[list[str]] = [[]]
-    for word in shlex.split(command):
-        if word.startswith("--"):
-            groups.append([])
-        groups[-1].append(word)
     lines = [""]
-    for group in groups:
-        text = shlex.join(group)
+    for text in option_texts(command):
         fits = len(lines[-1]) + 1 + len(text) <= width - 4
         if lines[-1] and not fits:
             lines[-1] += " \\"

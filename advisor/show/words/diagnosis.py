@@ -9,6 +9,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Any
 
+from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.diagnose import (
     FEW_ACCEPTED,
     Diagnosis,
@@ -64,10 +65,8 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "n_draft": one.n_draft,
         "batch_size": one.batch_size,
         "place": one.place,
-        "recommended": vars(one.recommended),
-        "by_k": [
-            {"n_draft": k.n_draft, "speedup": k.speedup, "low": k.speedup_low, "high": k.speedup_high} for k in one.by_k
-        ],
+        "recommended": _draft(one.recommended) | {"carried": one.carried},
+        "by_k": [_draft(row) for row in one.by_k],
         "tier": one.tier,
         "engine_class": one.engine_class,
         "quantities": [{**vars(row), "inside": row.inside} for row in one.rows],
@@ -75,6 +74,10 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "gain_of_best_k": one.best_gain,
         "assumed": list(one.assumed),
     }
+
+
+def _draft(row: DraftRow) -> dict[str, Any]:
+    return {"n_draft": row.n_draft, "speedup": row.speedup, "low": row.speedup_low, "high": row.speedup_high}
 
 
 _LARGEST_PARTS = 6

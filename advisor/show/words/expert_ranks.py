@@ -25,16 +25,14 @@ def verdict(answer: RanksAnswer) -> str:
     At the recommended K of experts in order; the best layout is chosen with each at its own.
     """
     setup, arm = answer.setup, answer.in_order
-    assert arm.found is not None
     k, ranks = arm.best, setup.placement.expert_parallel
     where = f"{setup.architecture.name} on {ranks} expert-parallel ranks of {setup.hardware.name}"
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
-    held = arm.found.slots_of_fullest
     return (
         f"{where}, {at}: with experts in order the rank that reads most in a layer reads {arm.touched[k]:.1f} of its "
-        f"{held} experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
-        f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is assumed without counts. "
-        f"{_best(answer)}"
+        f"{answer.counts.slots_of_fullest} experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean "
+        f"rank's rows. A round takes {arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} "
+        f"what is assumed without counts. {_best(answer)}"
     )
 
 
@@ -91,9 +89,10 @@ _LAYOUT: tuple[Column[LayoutCost], ...] = (
 def rank_table(answer: RanksAnswer) -> Table[int]:
     """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's rows."""
     arm, assumed = answer.in_order, answer.assumed
+    touched = answer.counts.touched_overall[arm.curve.drafts]
     columns = (
         Column[int]("K", lambda row: arm.curve.drafts[row]),
-        Column[int]("experts touched", lambda row: answer.touched_overall[row], "{:.1f}".format),
+        Column[int]("experts touched", lambda row: touched[row], "{:.1f}".format),
         Column[int]("rank that reads most", lambda row: arm.touched[row], "{:.2f}".format),
         Column[int]("assumed", lambda row: assumed.touched[row], "{:.2f}".format),
         Column[int]("error", lambda row: assumed.touched[row] / arm.touched[row] - 1.0, "{:+.1%}".format),
@@ -132,12 +131,11 @@ def exchange_text(answer: RanksAnswer) -> str:
     """Sentences on how far tokens travel, and on what the prediction charges for it."""
     if not answer.moved:
         return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
-    found, setup = answer.in_order.found, answer.setup
-    assert found is not None
+    counts, setup = answer.counts, answer.setup
     k = int(answer.in_order.curve.drafts[answer.in_order.best])
-    nodes = f"; {found.other_nodes[k]:.2f} other nodes serve it" if found.other_nodes[k] > 0 else ""
+    nodes = f"; {counts.other_nodes[k]:.2f} other nodes serve it" if counts.other_nodes[k] > 0 else ""
     return (
-        f"A token's experts lie on {found.reached[k]:.2f} ranks, {found.other_rank[k]:.0%} of its choices on other "
+        f"A token's experts lie on {counts.reached[k]:.2f} ranks, {counts.other_rank[k]:.0%} of its choices on other "
         f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
         f"accepted length. {_charged_text(setup, k)}"
     )
@@ -166,10 +164,8 @@ def _charged_text(setup: Setup, k: int) -> str:
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
     """Notes on where the counts come from and what stays assumed."""
     setup, placing = answer.setup, answer.placing
-    found = answer.in_order.found
-    assert found is not None
     traffic = answer.traffic
-    told = [f"Loads of ranks: {traffic.because}; {found.n_draws} steps drawn."]
+    told = [f"Loads of ranks: {traffic.because}; {answer.counts.n_draws} steps drawn."]
     if len(traffic.folds()) > 1:
         told.append("Balanced layouts are planned on one half of the sequences and judged on the other.")
     elif traffic.kind != "trace":
@@ -216,7 +212,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
         "because": answer.traffic.because,
         "routing": answer.traffic.routing,
         "drafts": answer.in_order.curve.drafts,
-        "experts_touched": answer.touched_overall,
+        "experts_touched": answer.counts.touched_overall[answer.in_order.curve.drafts],
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
         "exchange": [
             {

@@ -82,10 +82,10 @@ def reasons_texts(frame: pd.DataFrame) -> list[str]:
     return [*(f"{number:,}: {reason}" for reason, number in found.head(_NAMED).items()), *more]
 
 
-def pays_text(pays: pd.DataFrame, sure: float = SURE) -> str:
+def pays_text(pays: pd.DataFrame) -> str:
     """Sentence on where drafting pays, of `where_drafting_pays`."""
     found = pays["pays_up_to"].dropna()
-    start = f"Drafting gains in at least {sure:.0%} of the simulated cases"
+    start = f"Drafting gains in at least {SURE:.0%} of the simulated cases"
     if not len(found):
         return f"{start} nowhere in this sweep."
     ends = (

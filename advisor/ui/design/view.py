@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import ONE_LAW
+from advisor.answers.design.candidates import ONE_LAW, keeps_baseline
 from advisor.answers.design.cells import Place
 from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
 from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
@@ -294,11 +294,13 @@ def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     """What to do with a design: its config.json, Serve, and a measurement of it."""
-    space = answer.space
+    space, own = answer.space, answer.recommended
     designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
-        which = st.segmented_control("Take", list(designs), default=next(iter(designs)), required=True)
+        # What the headline names: the best where it is clearly faster, else the design that is kept.
+        named = "Mine" if own is None or keeps_baseline(space, own) else next(iter(designs))
+        which = st.segmented_control("Take", list(designs), default=named, required=True)
     experts = designs.get(str(which), chosen)
     try:
         config = experts_config(space, experts)

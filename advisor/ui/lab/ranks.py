@@ -188,9 +188,7 @@ def _shown(answer: RanksAnswer, advice: Advice) -> None:
 
 def _choose(answer: RanksAnswer) -> None:
     """The choice of a layout to predict with, on all pages. Experts in order on a preset's loads are the assumption."""
-    arms = [
-        arm for arm in answer.arms if arm.found is not None and (arm.is_balanced or answer.traffic.kind != "preset")
-    ]
+    arms = [arm for arm in answer.arms[1:] if arm.is_balanced or answer.traffic.kind != "preset"]
     layout, button = st.columns([1, 2], vertical_alignment="bottom")
     names = [arm.name for arm in arms]
     chosen = layout.selectbox(

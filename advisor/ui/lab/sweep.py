@@ -12,7 +12,15 @@ import streamlit as st
 
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.grid import SweepPlan
-from advisor.answers.explore.questions import SURE, axes, choices, fastest_within, setting_text, where_drafting_pays
+from advisor.answers.explore.questions import (
+    SURE,
+    axes,
+    choices,
+    fastest_within,
+    setting_text,
+    sweep_map,
+    where_drafting_pays,
+)
 from advisor.answers.explore.sweep_files import read_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
@@ -34,7 +42,7 @@ from advisor.show.words.sweep import (
     swept_text,
 )
 from advisor.text import counted, frame_csv
-from advisor.ui.own_data import KEPT, MAX_ROWS, SHOWN, KeptSweep, Shown, map_of, shown
+from advisor.ui.own_data import KEPT, MAX_ROWS, SHOWN, KeptSweep, Shown, shown
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import note, plain, take
 from advisor.ui.widgets import download, show_chart, show_table, upload_limit
@@ -44,7 +52,9 @@ def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     """Everything under the uploader."""
     frame = kept.sweep.frame
     st.caption(plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(kept.sweep.notes)}"))
-    _files(kept)
+    with st.container(horizontal=True, gap="small"):
+        download("CSV", functools.partial(frame_csv, frame), f"sweep-{kept.digest}.csv", "sweep_csv")
+        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
     if (frame["n_draft"] < 0).all():
         st.warning(plain(f"Nothing in this sweep can be predicted. {' '.join(reasons_texts(frame))}"))
         return
@@ -78,13 +88,6 @@ def _pays_in(digest: str, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001
 def _fastest_in(digest: str, limit: float | None, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001 - the key
     """The second question, asked once with each limit."""
     return fastest_within(_frame, limit)
-
-
-def _files(kept: KeptSweep) -> None:
-    frame, name = kept.sweep.frame, f"sweep-{kept.digest}"
-    with st.container(horizontal=True, gap="small"):
-        download("CSV", functools.partial(frame_csv, frame), f"{name}.csv", "sweep_csv")
-        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
 
 
 def _fastest(kept: KeptSweep, scenario: Scenario) -> float | None:
@@ -121,8 +124,7 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
             y = _choose("Down", [one for one in free if one != x], now.axes[1], f"sweep_y_{kept.digest}")
             fixed = _fixed(kept, x, y, scenario)
         SHOWN.put(Shown(kept.digest, limit, (x, y), fixed))
-        found = map_of(kept, shown(kept))
-        assert found is not None, "two settings vary"
+        found = sweep_map(frame, x, y, fixed)
         st.caption(plain(map_text(found)))
         show_chart(sweep_chart(found), "sweep_map", scenario)
         rows = best_rows(frame, found)

@@ -35,7 +35,7 @@ from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
 from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.own_points import rows_of
-from advisor.measured.readers.prose import complaint_of, unread_text
+from advisor.measured.readers.prose import PROSE, complaint_of, unread_text
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
@@ -157,7 +157,7 @@ def _take_text(scenario: Scenario) -> None:
         KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
         session.complain("file", "" if (told := complaint_of(text)) is not None else _PASTE)
         diagnosis.COMPLAINT.put(told)
-        _PASTED.put(_PASTED.result + (told is not None))
+        _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         take({PASTED: text.encode("utf-8", errors="replace")}, scenario)
@@ -245,7 +245,7 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def read_as(read: Measured) -> list[tuple[str, str]]:
-    """Pairs (meaning, column of the file), then the values taken from the bar."""
+    """Pairs (meaning, column of the file, or value of one sentence), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
     own = {ours: theirs for file in FILES.result for theirs, ours in file.columns.items()}
@@ -257,7 +257,10 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
     metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds
     titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
-    said = [(titles.get(name, known[name].title), column) for name, column in columns.items() if name in known]
+    if read.sources[0].format_id == PROSE.id and len(read.frame) == 1:
+        columns = {name: _named(name, read.frame[name].iloc[0]) for name in columns}
+    named = [name for name in columns if name in known and not (titles and name == "metric")]
+    said = [(titles.get(name, known[name].title), columns[name]) for name in named]
     return [*said, *_told(FROM_BAR.result, "bar"), *_told(filled_in(), "filled in")]
 
 
@@ -390,7 +393,9 @@ def _named(name: str, value: Any) -> str:
     """A value as it is shown."""
     if name == "accepted_length_same_run":
         return _YES_NO[int(value)]
-    return _LABELS[name](str(value)) if name in _LABELS else str(value)
+    return (
+        _LABELS[name](str(value)) if name in _LABELS else f"{value:,.10g}" if isinstance(value, float) else str(value)
+    )
 
 
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first: Sequence[str] = ()) -> Any:

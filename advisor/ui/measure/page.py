@@ -12,13 +12,14 @@ from advisor.ui import PAGES
 from advisor.ui.lab.profile import draw_engine_run
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in, is_served
-from advisor.ui.measure.verdict import draw_benchmark
+from advisor.ui.measure.verdict import draw_benchmark, follow_bar
 from advisor.ui.state import TO_SERVE
 from advisor.ui.widgets import scenario_or_stop
 
 scenario = scenario_or_stop()
 if TO_SERVE.pop():
     st.switch_page(PAGES["serve"])
+follow_bar(scenario)
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
 if diagnosis.COMPLAINT.result is not None:

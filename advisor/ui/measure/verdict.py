@@ -6,6 +6,8 @@ And what the points change: refit, before and after, what was learnt; use it eve
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -63,6 +65,7 @@ from advisor.ui.measure.session import (
     hold_lengths,
     lacks,
     likely_columns,
+    of_scenario,
     own_length,
     problem,
     refit_upload,
@@ -75,8 +78,8 @@ from advisor.ui.measure.session import (
 )
 from advisor.ui.measure.traces import PASTED, Heading, use_rates
 from advisor.ui.own_data import SWEEP, in_use, is_own_length, text_of, use_length, use_refit
-from advisor.ui.session import attempt
-from advisor.ui.state import plain, show_other
+from advisor.ui.session import Kept, attempt
+from advisor.ui.state import PAGE, plain, show_other
 from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 
@@ -240,7 +243,7 @@ def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
-    """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
+    """Verdict, buttons, charts; or why there are none."""
     advice, unpredicted = attempt(advice_for, scenario)
     if advice is None:
         decision = decision_text(read.frame)
@@ -250,19 +253,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         return
     rows, why = rows_to_compare(advice, read.frame)
     if why:
-        doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
-        other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
-        heading(other if doctor is None else doctor.title)
-        diagnosis.draw(doctor, scenario)
-        st.caption(plain(why))
-        if FROM_BAR.result.keys() & _OF_BAR:
-            said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
-            st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
-        elif (theirs := scenario_of(read.frame, scenario)) is not None:
-            use = functools.partial(show_other, theirs)
-            st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
-        _refitted(scenario)
-        _read_as(read, scenario)
+        _of_another_scenario(read, scenario, why, heading)
         return
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
@@ -296,7 +287,38 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     _steps(advice, rows, read)
 
 
+def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: Heading) -> None:
+    """Why the rows are not of the scenario, and the button that makes it theirs."""
+    doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
+    other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
+    heading(other if doctor is None else doctor.title)
+    diagnosis.draw(doctor, scenario)
+    st.caption(plain(why))
+    if FROM_BAR.result.keys() & _OF_BAR:
+        said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
+        st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
+    elif (theirs := scenario_of(read.frame, scenario)) is not None:
+        use = functools.partial(show_other, theirs)
+        st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
+    _refitted(scenario)
+    _read_as(read, scenario)
+
+
 _OF_BAR = frozenset({"model_id", "hardware_id"})
+_BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
+"""What the bar said of columns that were taken from it when Measure was drawn last."""
+
+
+def follow_bar(scenario: Scenario) -> None:
+    """Read files anew that name no model or accelerator, where the bar was changed while they were on screen.
+
+    A bar that was changed on another page is of another question; a refit is of the rows as they were read.
+    """
+    before, now = _BAR.result, {name: of_scenario(name, scenario) for name in FROM_BAR.result}
+    _BAR.put(now)
+    changed = PAGE.result == "measure" and before.keys() == now.keys() and before != now
+    if changed and REFIT.result is None and now.keys() & _OF_BAR:
+        fill_as_bar(scenario)
 
 
 def _set_up(model_id: str, hardware_id: str) -> str:
@@ -330,7 +352,7 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    show_table(matrix(("Meaning", "Column"), read_as(read), "ll"))
+    show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=210)
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()

@@ -247,7 +247,8 @@ def draw_store_panel() -> None:
         return
     _size(now)
     _kernels(now)
-    _datasets()
+    sets = [(folder.name, f"{read_meta(folder).row_count:,}") for folder in dataset_folders()]
+    show_table(matrix(("Data set", "Rows"), sets))
     st.caption("`advisor store status` lists what was left out and the sweeps of this machine.")
 
 
@@ -270,11 +271,6 @@ def _kernels(now: StoreStatus) -> None:
     rows = now.coverage[list(_KERNELS)].itertuples(index=False)
     cells = [(*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows]
     show_table(matrix(tuple(_KERNELS.values()), cells, "lllllrrrr"))
-
-
-def _datasets() -> None:
-    sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
-    show_table(matrix(("Data set", "Rows"), [(name, f"{rows:,}") for name, rows in sets]))
 
 
 _KERNELS = {

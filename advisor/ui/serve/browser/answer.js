@@ -29,7 +29,7 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { "Likely range": "8 in 10 lie in it", "Fastest in": "Chance that this K is the fastest of all" };
+const HEADS = { K: "Tokens drafted a step", "Likely range": "8 in 10 lie in it", "Fastest in": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
@@ -189,7 +189,7 @@ function legend(v) {
   if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", `dense twin`));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "dense twin", "Same layers with the active experts alone: a draft loads no more of them"));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }

@@ -189,7 +189,9 @@ function besides(now, k) {
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  return now.yours ? "" : lead + (k === own.k ? "" : `Schedule: K = ${k}; switching saves little.`);
+  const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
+  const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower,` : "";
+  return now.yours ? "" : lead + (k === own.k ? "" : `The strip runs K = ${k} here${costs} to switch less often.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -197,7 +199,7 @@ function scheduled(ranges, batch) {
   return (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
 }
 
-/** answers.summary.accepted_length_flips, and the batch at which the schedule changes: [{what, above, value, k}]. */
+/** answers.summary.accepted_length_flips, and the batch at which the schedule changes to a K other than that of the headline: [{what, above, value, k}]. */
 function flips(m, batch, length, ranges) {
   const found = [], values = drawn(m, batch);
   const chosen = (at) => {
@@ -224,8 +226,8 @@ function flips(m, batch, length, ranges) {
       }
     }
   }
-  const next = ranges.findIndex((one) => batch <= one.last) + 1;
-  if (next > 0 && next < ranges.length)
+  const own = outcome(m, batch, length).k, next = ranges.findIndex((one) => batch < one.first && one.k !== own);
+  if (next > 0)
     found.push({ what: "batch", above: true, value: ranges[next].first - 1, k: ranges[next].k });
   return found;
 }
@@ -238,7 +240,7 @@ function landmarks(m, length, ranges) {
     .filter((one) => one.batch <= m.last && m.fixed[one.row])
     .map((one) => ({ ...one, speedup: m.speedup[one.row][one.column] * f[one.column] }));
   const marks = {}, drafting = points.filter((one) => one.column);
-  if (!drafting.length) return marks;
+  if (!drafting.length || m.yours.length) return marks; // of the model, where the user's own speedups decide
   const top = (list) => list.reduce((best, one) => (one.speedup > best.speedup ? one : best));
   marks.sweet = top(drafting);
   let depth = 1.06;
@@ -260,7 +262,7 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
-/** What published runs of this setup and the user's own say that our likely range does not, in words; of own runs, those at this batch, of this K where there are any. */
+/** What published runs of this setup and the user's own say that our likely range does not, in words; those at this batch and K first. */
 function against(m, length, batch, n) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const side = ([batch, k, value]) => {
@@ -270,15 +272,18 @@ function against(m, length, batch, n) {
     const i = k === null ? best : m.drafts.indexOf(k);
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
-  const told = (runs, mark, one, many) => {
+  const spread = (runs) => {
+    const said = runs.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
+    return said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
+  };
+  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens" : "");
+  const told = (runs, mark, one, many, near = []) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
-    if (!odd.length) return [];
+    const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
     const rest = low.length && high.length ? `, ${odd === low ? `${high.length} above` : `${low.length} below`}` : "";
-    const said = odd.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
-    const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
-    const of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
-    const text = odd.every((run) => run[5]) ? ", on random tokens" : "";
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${odd === low ? "below" : "above"} the range: `], [values, text + rest]];
+    if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range${rest}` : "")]];
+    if (!odd.length) return [];
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), random(odd) + rest]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
@@ -286,7 +291,7 @@ function against(m, length, batch, n) {
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run", "published runs")];
+  return [...mine, ...told(same, "◆", "published run", "published runs", same.filter((one) => one[0] === batch && (one[1] === n || one[1] === null)))];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -336,7 +341,7 @@ function verdict(m, batch, length, now, ranges) {
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const lost = mayLose(m, length, ranges), last = `pays to batch ${to}${most === m.largest ? "" : "+"}`;
+  const lost = mayLose(m, length, ranges), last = `pays to ${most === m.largest ? `memory's end, ${to}` : `batch ${to}+`}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
