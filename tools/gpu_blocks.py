@@ -32,87 +32,6 @@ LIBRARIES = ("torch", "vllm", "sglang", "flashinfer", "flash_attn_interface", "f
 LAYERS = 8
 ROUTERS = ["lm_head", *(f"model.layers.{layer}.mlp.gate" for layer in range(LAYERS))]
 """Parts that stay in 16 bits in every quantised release."""
-QWEN = {
-    "architectures": ["Qwen3MoeForCausalLM"],
-    "model_type": "qwen3_moe",
-    "num_hidden_layers": LAYERS,
-    "hidden_size": 2048,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "vocab_size": 151_936,
-    "num_experts": 128,
-    "num_experts_per_tok": 8,
-    "moe_intermediate_size": 768,
-    "intermediate_size": 6144,
-    "decoder_sparse_step": 1,
-    "norm_topk_prob": True,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 40_960,
-    "rms_norm_eps": 1e-6,
-}
-"""Eight layers like those of Qwen3-30B-A3B (its config.json): half a minute to start, the whole round of an engine."""
-GPT_OSS = {
-    "architectures": ["GptOssForCausalLM"],
-    "model_type": "gpt_oss",
-    "num_hidden_layers": LAYERS,
-    "hidden_size": 2880,
-    "intermediate_size": 2880,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "head_dim": 64,
-    "vocab_size": 201_088,
-    "num_local_experts": 32,
-    "num_experts_per_tok": 4,
-    "layer_types": ["sliding_attention", "full_attention"] * (LAYERS // 2),
-    "sliding_window": 128,
-    "swiglu_limit": 7.0,
-    "attention_bias": True,
-    "rope_theta": 150_000,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 131_072,
-    "rms_norm_eps": 1e-5,
-    "quantization_config": {
-        "quant_method": "mxfp4",
-        "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "lm_head"],
-    },
-}
-"""Eight layers like those of gpt-oss-20b (its config.json)."""
-LATENT = {
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
-    "num_hidden_layers": LAYERS,
-    "hidden_size": 2048,
-    "num_attention_heads": 128,
-    "num_key_value_heads": 128,
-    "q_lora_rank": 1536,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "vocab_size": 129_280,
-    "n_routed_experts": 64,
-    "num_experts_per_tok": 6,
-    "n_shared_experts": 1,
-    "n_group": 1,
-    "topk_group": 1,
-    "scoring_func": "sigmoid",
-    "topk_method": "noaux_tc",
-    "norm_topk_prob": True,
-    "routed_scaling_factor": 2.5,
-    "moe_intermediate_size": 1408,
-    "intermediate_size": 8192,
-    "first_k_dense_replace": 1,
-    "moe_layer_freq": 1,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 40_960,
-    "rms_norm_eps": 1e-6,
-}
-"""The attention of DeepSeek-V3 (its config.json: 128 heads on a latent cache of 512 + 64) over a narrower model."""
 BLOCK_FP8 = {
     "quant_method": "fp8",
     "fmt": "e4m3",
@@ -128,14 +47,11 @@ NVFP4 = {
     "ignore": [*ROUTERS, *(f"model.layers.{layer}.self_attn*" for layer in range(LAYERS))],
 }
 """As ModelOpt writes it into config.json."""
-DESIGNS: dict[str, dict[str, Any]] = {
-    "qwen": QWEN,
-    "qwen-fp8-block": QWEN | {"quantization_config": BLOCK_FP8},
-    "qwen-nvfp4": QWEN | {"quantization_config": NVFP4},
-    "gpt-oss-mxfp4": GPT_OSS,
-    "latent": LATENT,
-}
-"""Configs whose weights are made up."""
+DESIGNS: dict[str, dict[str, Any]] = json.loads((ROOT / "tools" / "gpu_designs.json").read_text(encoding="utf-8"))
+"""Configs whose weights are made up: eight layers like those of Qwen3-30B-A3B and of gpt-oss-20b (their config.json),
+and DeepSeek-V3's attention (128 heads on a latent cache of 512 + 64) over a narrower model. Half a minute to start."""
+DESIGNS["qwen-fp8-block"] = DESIGNS["qwen"] | {"quantization_config": BLOCK_FP8}
+DESIGNS["qwen-nvfp4"] = DESIGNS["qwen"] | {"quantization_config": NVFP4}
 
 
 @dataclass(frozen=True)
