@@ -323,21 +323,18 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
 
 @pytest.mark.parametrize("folder", sorted(MEASUREMENTS.glob("engine_cpu_2_*[!s]")), ids=lambda folder: folder.name)
 def test_the_price_of_a_run_is_what_the_recorded_ones_took(folder: Path) -> None:
-    rows = table(folder)
-    of = {name: tuple(sorted({int(row[name]) for row in rows})) for name in ("batch_size", "draft_tokens_k")}
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    asked = Plan(config, folder.name, batches=of["batch_size"], drafts=of["draft_tokens_k"], hardware="hardware.json")
-    times_s = {Cell(int(row["batch_size"]), int(row["draft_tokens_k"]), 32): row for row in rows}
-
-    def took_s(cell: Cell) -> float:
-        return float(times_s[cell]["prefill_time_s"]) + (asked.steps + 3) * float(times_s[cell]["step_time_s"])
-
-    rounds = [int(row["n_repeats"]) for row in rows]
-    control = 3 * max(rounds) * took_s(control_of(asked.cells))
-    taken = control + sum(n * took_s(cell) for n, cell in zip(rounds, times_s, strict=True))
-    least, most = (asked.price_s(more) - START_S - RATES_S for more in (0, EXTRA_ROUNDS))
+    rows = {Cell(int(row["batch_size"]), int(row["draft_tokens_k"]), 32): row for row in table(folder)}
+    asked = replace(plan(), batches=(1, 2, 4, 8, 16, 32), drafts=(0, 1, 2, 3, 5), contexts=(32,), repeats=3, steps=8)
+    repeats = {cell: int(row["n_repeats"]) for cell, row in rows.items()}
+    repeats[control_of(rows)] += 3 * max(repeats.values())
+    taken = sum(
+        n * (float(rows[cell]["prefill_time_s"]) + (asked.steps + 3) * float(rows[cell]["step_time_s"]))
+        for cell, n in repeats.items()
+    )
+    on_processor = replace(asked, hardware="hardware.json")
+    least, most = (on_processor.price_s(more) - START_S - RATES_S for more in (0, EXTRA_ROUNDS))
     assert 0.8 * least < taken < 1.25 * most
-    assert replace(asked, hardware="h200-sxm").price_s() > asked.price_s(), "an accelerator's engine compiles"
+    assert asked.price_s() > on_processor.price_s(), "an accelerator's engine compiles"
 
 
 def test_controls_that_lie_apart_are_said_once_while_it_runs() -> None:

@@ -73,22 +73,10 @@ def test_each_block_says_what_the_engine_ran_and_a_refusal_costs_itself_alone(
     assert (fp8["sm_clock_mhz"], fp8["power_w"], fp8["temperature_c"]) == (1980.0, 312.5, 41.0)
     with (out / "engine-fp8-block" / "clocks.csv").open(encoding="utf-8", newline="") as stream:
         assert {row["sm_clock_least_mhz"] for row in csv.DictReader(stream)} == {"1980.0"}
-
-
-def test_a_block_that_is_complete_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
-    small = gpu_blocks.Block(
-        "small", ("--engine", "vllm", "--model", "DESIGNS/qwen", "--batches", "1", "--k", "0"), 0.9
-    )
-    monkeypatch.setattr(gpu_blocks, "BLOCKS", (small,))
-    out = tmp_path / "out"
-    status, _ = run(out)
-    assert len((out / "small" / "data.csv").read_text(encoding="utf-8").splitlines()) == 2
-    assert (gpu_blocks.meta_of(out / "small")[0] == "complete") == (status == 0)
-    (out / "small" / "meta.yaml").write_text('status: "complete"\n', encoding="utf-8")
-    lines = (out / "small" / "lines.jsonl").read_bytes()
-    assert run(out)[0] == 0
-    assert (out / "small" / "lines.jsonl").read_bytes() == lines
+    (out / "engine-fp8-block" / "meta.yaml").write_text('status: "complete"\n', encoding="utf-8")
+    lines = (out / "engine-fp8-block" / "lines.jsonl").read_bytes()
+    assert run(out)[1]["engine-fp8-block"]["ended"] == "complete"
+    assert (out / "engine-fp8-block" / "lines.jsonl").read_bytes() == lines, "what is complete is not measured again"
 
 
 @pytest.mark.parametrize("block", gpu_blocks.BLOCKS, ids=lambda block: block.name)
