@@ -225,22 +225,31 @@ def watched(path: Path) -> Iterator[None]:
             child.wait()
 
 
-def clocks(path: Path, begin: float, end: float) -> dict[str, float]:
+Trace = list[tuple[float, list[float]]]
+"""Time of a look, and its CLOCKS. [s]"""
+
+
+def read_trace(path: Path) -> Trace:
+    """Looks of nvidia-smi so far. [] where there is none."""
+    found: Trace = []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for at, *values in csv.reader(text.splitlines()):
+        with contextlib.suppress(ValueError):  # a line cut off, a value that this GPU does not tell
+            when = dt.datetime.strptime(at.strip(), "%Y/%m/%d %H:%M:%S.%f").timestamp()
+            found.append((when, [float(value) for value in values]))
+    return [look for look in found if len(look[1]) == len(CLOCKS)]
+
+
+def clocks(trace: Trace, begin: float, end: float) -> dict[str, float]:
     """Medians of what was watched between two times, and the lowest SM clock. {} where nothing was. [s]"""
-    rows = []
-    with contextlib.suppress(OSError):
-        for at, *values in csv.reader(path.read_text(encoding="utf-8", errors="replace").splitlines()):
-            with contextlib.suppress(ValueError):  # a line cut off, a value that this GPU does not tell
-                when = dt.datetime.strptime(at.strip(), "%Y/%m/%d %H:%M:%S.%f").timestamp()
-                if begin <= when <= end:
-                    rows.append([float(value) for value in values])
-    if not rows or {len(row) for row in rows} != {len(CLOCKS)}:
+    rows = [values for when, values in trace if begin <= when <= end]
+    if not rows:
         return {}
     found = {name: statistics.median(column) for name, column in zip(CLOCKS, zip(*rows, strict=True), strict=True)}
     return found | {"sm_clock_least_mhz": min(row[0] for row in rows)}
 
 
-def clock_by_repeat(folder: Path, trace: Path) -> None:
+def clock_by_repeat(folder: Path, trace: Trace) -> None:
     """Write clocks.csv of an engine's run: what was watched in the timed steps of each repeat."""
     rows = [
         {"id": line["id"]} | clocks(trace, line["at"] - max(sum(line["times"]), 2e-3 * TICK_MS), line["at"])
@@ -294,8 +303,9 @@ def main(argv: list[str] | None = None) -> int:
                 ended[block.name] = {"ended": "no time left"}
             else:
                 ended[block.name] = run_block(block, out, max(LEAST_S, block.share * left), options)
-                ended[block.name] |= clocks(out / "clocks.csv", start, time.time())
-                clock_by_repeat(out / block.name, out / "clocks.csv")
+                trace = read_trace(out / "clocks.csv")
+                ended[block.name] |= clocks(trace, start, time.time())
+                clock_by_repeat(out / block.name, trace)
             print(f"{block.name}: {ended[block.name]['ended']}", flush=True)
             summary = {"blocks": ended, "importable": importable, "python": sys.version.split()[0]}
             summary |= {"elapsed_s": round(time.monotonic() - began, 1)}
