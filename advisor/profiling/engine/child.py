@@ -238,7 +238,8 @@ class Engine:
             "expert_kernel": ", ".join(sorted({*map(_experts, layers)} - {""})),
             "weight_dtype": f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype),
             "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
-            "tensor_parallel": int(_reach(config, "parallel_config.tensor_parallel_size") or 1),
+            "tensor_parallel": (ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)),
+            "expert_parallel": ranks if _reach(config, "parallel_config.enable_expert_parallel") else 1,
             "device": device,
             "captured": None if device == "cpu" else graphs != "NONE",
         }

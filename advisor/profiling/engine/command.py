@@ -38,8 +38,6 @@ x = torch.randn(2048, 2048, dtype=torch.bfloat16)
 print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
 """
 """Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
-
-
 SOURCE = "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
 
 

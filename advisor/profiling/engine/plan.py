@@ -31,7 +31,6 @@ LOST = 75
 START_S, RATES_S, COMPILE_S, STEP_S, PROMPT_S = 20.0, 8.0, 40.0, 0.05, 4e-4
 """Priors for the estimate alone, on two cores of a server: an engine's start, the processor's own rates, a step and a
 token of a prompt (measurements/engine_cpu_k*). Compiling and capturing: an accelerator's, assumed. [s]"""
-
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 """Keys of a config.json that count its layers, the first that is there."""
 PERIODS = (

@@ -30,7 +30,7 @@ COLUMNS = (
     *("model_id", "n_experts", "n_active", "weight_dtype", "kv_dtype", "captured", "drafter", "draft_tokens_k"),
     *("batch_size", "batch_kind", "context_tokens", "prompts_cached", "accepted_length", "accepted_length_same_run"),
     *("step_time_s", "prefill_time_s", "routing", "touched_experts", "touched_law", "tokens_in_step"),
-    *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats"),
+    *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats", "expert_parallel"),
     *("async_scheduling", "graph_mode", "runner", "attention_backend", "expert_kernel", "date", "notes"),
 )
 """Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
