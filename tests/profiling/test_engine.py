@@ -98,6 +98,7 @@ def test_rows_that_are_not_to_be_fitted_are_refused_by_ingest(engine: Path) -> N
     assert len(rows.result.rejects) == 1
     assert "not to be fitted" in rows.result.rejects["reason"].iloc[0]
     assert len(rows.result.frame) == len(lines) - 2
+    assert not rows.result.missing, "an engine's rows leave nothing to ask"
 
 
 @pytest.mark.parametrize(("fault", "status"), [("die:4", "error"), ("hang:4", "hung"), ("memory:4", "out_of_memory")])
