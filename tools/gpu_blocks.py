@@ -311,7 +311,7 @@ def main(argv: list[str] | None = None) -> int:
             summary |= {"elapsed_s": round(time.monotonic() - began, 1)}
             (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     shutil.rmtree(out / "cache", ignore_errors=True)
-    final = ("complete", "no engine", "refused", "the engine ran")
+    final = ("complete", "no engine", "refused:", "the engine ran")
     return 0 if all(one["ended"].startswith(final) for one in ended.values()) else 3
 
 
