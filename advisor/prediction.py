@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from advisor import AdvisorError as AdvisorError
+
 Array = NDArray[np.float64]
 Floats = float | Array
 """A number, or an array of numbers that broadcasts with its neighbours."""
@@ -30,10 +32,6 @@ Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
 """`paper`: published by others than the vendor, an article or a list; `user`: given by the user, who alone can say how
 good it is."""
-
-
-class AdvisorError(ValueError):
-    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
 
 
 def quantiles(values: Array, shares: Sequence[float]) -> Array:

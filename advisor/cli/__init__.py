@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
@@ -14,8 +15,7 @@ from functools import cache
 
 import click
 
-from advisor import __version__
-from advisor.prediction import AdvisorError
+from advisor import AdvisorError, __version__
 
 __all__ = ["as_called", "main", "program", "root"]
 _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -117,6 +117,16 @@ def as_called(text: str) -> str:
     return re.sub(r"(^ *|`)(?:python -m )?advisor ", lambda found: f"{found[1]}{program()} ", text, flags=re.MULTILINE)
 
 
+def _load_numpy() -> None:
+    """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin. Children choose theirs."""
+    name = "OPENBLAS_NUM_THREADS"
+    is_chosen = name in os.environ
+    os.environ.setdefault(name, "1")
+    importlib.import_module("numpy")
+    if not is_chosen:
+        del os.environ[name]
+
+
 class _Lazy(click.Group):
     """Loads a command's module when it is asked for, so that --help and small commands start fast."""
 
@@ -128,6 +138,7 @@ class _Lazy(click.Group):
         """The command, imported now. None when there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
+        _load_numpy()
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
         from advisor.cli.asked import read_as_typed  # every command's module has imported it
 
@@ -189,9 +200,16 @@ def _terminated(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
+def _end() -> None:
+    """Spare Python its last look through all that was imported, a seventh of what `curve` takes."""
+    if "duckdb" not in sys.modules:  # it writes of leaks where it is not taken apart
+        gc.freeze()
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
     gc.set_threshold(_OBJECTS)
+    atexit.register(_end)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     before, first = signal.getsignal(signal.SIGTERM), threading.current_thread() is threading.main_thread()
     try:
