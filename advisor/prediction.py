@@ -3,8 +3,6 @@
 What a number is worth: its tier, its band, and where a constant came from.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import enum
 from collections.abc import Sequence
@@ -81,7 +79,11 @@ def explain(error: ValidationError) -> str:
 
 
 class Frozen(BaseModel):
-    """Base of every value type at the boundary: immutable, and unknown fields are refused."""
+    """Base of every value type at the boundary: immutable, and unknown fields are refused.
+
+    What every command loads has these in files without `from __future__ import annotations`, under which pydantic
+    compiles each annotation from its text at every start.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -140,7 +142,7 @@ class Prediction(Frozen):
     extrapolated: bool = False
 
     @model_validator(mode="after")
-    def _ordered(self) -> Prediction:
+    def _ordered(self) -> "Prediction":
         if not self.low <= self.value <= self.high:
             raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
         return self
