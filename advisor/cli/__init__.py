@@ -87,6 +87,14 @@ _EXAMPLES = {
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""
+_COLUMNS = {
+    "--concurrency": "batch_size=16",
+    "--batch": "batch_size=16",
+    "--context": "context_tokens=8192",
+    "--tp": "tensor_parallel=8",
+    "--weight-dtype": "weight_dtype=fp8",
+}
+"""Options of a scenario, and the columns of measured rows that say the same to commands that read files."""
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -175,10 +183,13 @@ def _said(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
         lacks = [one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")]
         return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
-    if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name == "--concurrency":
-        ours = any("--batch" in one.opts for one in ctx.command.params)
-        return f"--concurrency is called {'--batch' if ours else '--set batch_size=16'} here"
     if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
+        known = {name for one in ctx.command.params for name in one.opts}
+        column = _COLUMNS.get(error.option_name) if "--set" in known else None
+        if error.option_name == "--concurrency" and "--batch" in known:
+            return "--concurrency is called --batch here"
+        if column is not None:
+            return f"{error.option_name} is called --set {column} here"
         typed, offered = error.option_name, error.possibilities or []
         near = [one for one in offered if one.startswith(typed)] or offered  # `--gpu` is short for one, not like three
         meant = f"; did you mean {', '.join(near)}?" if near else ";"

@@ -178,10 +178,10 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
-    length = measured_length(rows.result.frame) or given["accepted_length"]
+    ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
+    length = (measured_length(rows.result.frame) or given["accepted_length"]) if len(ran) == 1 else None
     if output is not None and text is not None:
-        ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
-        of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
+        of = refit_note(*ran.pop(), length) if length is not None else ""
         out.write_file(output, f"{text}\n{of}")
     if as_json:
         said = {k: v for k, v in vars(answer).items() if k != "rows"} | {"warnings": rows.result.warnings}
@@ -193,16 +193,16 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         _print_fit(answer, points, small)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
+        words = _advise_words(points, paths, given, length) if text is None or output is not None else []
+        onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)]} if against else {}
         if text is not None and output is not None:
-            words = _advise_words(points, paths, given)
-            onward = {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
+            onward |= {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
         elif text is not None:
-            onward = {"write it": ["fit", *retyped(), *_TO_REFIT]}
+            onward["write it"] = ["fit", *retyped(), *_TO_REFIT]
         else:
             forced = [*retyped("output", "force"), "--output", str(output or "my.refit"), "--force"]
-            words = _advise_words(points, paths, given)
-            onward = {"by the shipped constants": ["advise", *words]} if words else {}
-            onward |= {"why they differ": ["diagnose", *retyped(*_OF_FIT)], "write it all the same": ["fit", *forced]}
+            onward = ({"by the shipped constants": ["advise", *words]} if words else {}) | onward
+            onward["write it all the same"] = ["fit", *forced]
         out.print_next(onward)
     if output is not None and text is None:
         raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
@@ -227,15 +227,19 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
     out.print_labelled("rejected by the checks", answer.reasons_against)
 
 
-def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any]) -> list[str]:
-    """Words for `advise` at the point in the middle, one that drafts if there is one.
+def _advise_words(
+    points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], length: str | None
+) -> list[str]:
+    """Words for `advise` at the point in the middle, one that drafts if there is one, with the files' own `length`.
 
     None where no file holds the rows' own model or accelerator.
     """
     ran = sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size) or points
     point = ran[len(ran) // 2]
     values: dict[str, Any] = {"k_max": FIELDS["k_max"].default}
-    if point.n_draft and point.accepted_length > 1:
+    if length is not None:
+        values["acceptance"] = length
+    elif point.n_draft and point.accepted_length > 1:
         values["acceptance"] = f"{point.accepted_length:.3g}@{point.n_draft}"
     elif point.n_draft:
         values["acceptance"] = f"2@{max(one.n_draft for one in points)}"
