@@ -32,7 +32,7 @@ FILES = {
     "gzip": gzip.compress(b"hello", mtime=0),
     "rows.csv": b"speedup,batch_size,k\n1.5,4,3\n",
     "ab.csv": b"a,b\n1,2\n",
-    "odd.csv": b"sessions,gamma,mean TPOT (ms)\n1,0,5\n",
+    "odd.csv": b"sessions,gamma,p50 TPOT (ms)\n1,0,5\n",
     "numpy": b"\x93NUMPY",
     "engine.yaml": b"engine: vllm",
     "twice.yaml": b"batch_size: [1, 1]",
@@ -200,7 +200,7 @@ RANK --users 0 | 0 users cannot be served
 explore --models all --gpus 0 --hardware h200-sxm | --gpus 0: expected
 advise ONE --gpus=1xB200 | or compare them: `advisor explore gpt-oss-20b --vary gpus=1xH200,1xB200`
 explore ONE --engine vllm --engine sglang | `advisor explore gpt-oss-20b --gpus 1xH200 --vary engine=vllm,sglang`
-advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_tokens_k --map 'mean TPOT (ms)=
+advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_tokens_k --map 'p50 TPOT (ms)=
 RANK --engine nope | engine
 RANK --users 4 --histogram 1:1 | not both
 RANK --histogram a:b | batch histogram
