@@ -79,12 +79,9 @@ def explain(error: ValidationError) -> str:
 
 
 class Frozen(BaseModel):
-    """Base of every value type at the boundary: immutable, and unknown fields are refused.
+    """Base of every value type at the boundary: immutable, and unknown fields are refused."""
 
-    What every command loads has these in files without `from __future__ import annotations`, under which pydantic
-    compiles each annotation from its text at every start.
-    """
-
+    # Files that every command loads import no annotations from __future__: pydantic compiles those at every start.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 

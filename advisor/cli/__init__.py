@@ -87,14 +87,8 @@ _EXAMPLES = {
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""
-_COLUMNS = {
-    "--concurrency": "batch_size=16",
-    "--batch": "batch_size=16",
-    "--context": "context_tokens=8192",
-    "--tp": "tensor_parallel=8",
-    "--weight-dtype": "weight_dtype=fp8",
-}
-"""Options of a scenario, and the columns of measured rows that say the same to commands that read files."""
+_COLUMNS = {"--context": "context_tokens=8192", "--tp": "tensor_parallel=8", "--weight-dtype": "weight_dtype=fp8"}
+_COLUMNS |= dict.fromkeys(("--batch", "--concurrency"), "batch_size=16")  # what says the same of measured rows
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -127,11 +121,10 @@ def as_called(text: str) -> str:
 
 def _load_numpy() -> None:
     """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin. Children choose theirs."""
-    name = "OPENBLAS_NUM_THREADS"
-    is_chosen = name in os.environ
-    os.environ.setdefault(name, "1")
+    name, chosen = "OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ[name] = chosen or "1"
     importlib.import_module("numpy")
-    if not is_chosen:
+    if chosen is None:
         del os.environ[name]
 
 
@@ -185,11 +178,10 @@ def _said(error: click.ClickException) -> str:
         return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
     if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
         known = {name for one in ctx.command.params for name in one.opts}
-        column = _COLUMNS.get(error.option_name) if "--set" in known else None
         if error.option_name == "--concurrency" and "--batch" in known:
             return "--concurrency is called --batch here"
-        if column is not None:
-            return f"{error.option_name} is called --set {column} here"
+        if error.option_name in _COLUMNS and "--set" in known:
+            return f"{error.option_name} is called --set {_COLUMNS[error.option_name]} here"
         typed, offered = error.option_name, error.possibilities or []
         near = [one for one in offered if one.startswith(typed)] or offered  # `--gpu` is short for one, not like three
         meant = f"; did you mean {', '.join(near)}?" if near else ";"

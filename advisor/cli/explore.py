@@ -106,8 +106,7 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     modes = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
     for is_asked, names, needed in ((modes[0], _GRID, "--vary or --plan"), (modes[1], _RANK, "--models")):
         if not is_asked and (astray := _typed(ctx, names)):
-            has_it = "; the table of --vary has cost and tokens/s beside each row" if astray[0] == "--by" else ""
-            raise AdvisorError(f"{astray[0]} needs {needed}{has_it}")
+            raise AdvisorError(f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}")
     if sum(modes) != 1:
         modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
         raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")

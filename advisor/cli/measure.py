@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +178,7 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
-    length = measured_length(rows.result.frame) or given["accepted_length"]
+    length = (own := measured_length(rows.result.frame)) or given["accepted_length"]
     if output is not None and text is not None:
         ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
@@ -192,7 +192,7 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         _print_fit(answer, points, small)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
-        words = _advise_words(points, paths, given) if text is None or output is not None else []
+        words = _advise_words(points, paths, given, own) if text is None or output is not None else []
         onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)]} if against else {}
         if text is not None and output is not None:
             onward |= {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
@@ -226,19 +226,20 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
     out.print_labelled("rejected by the checks", answer.reasons_against)
 
 
-def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any]) -> list[str]:
+def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object) -> list[str]:
     """Words for `advise` at the point in the middle, one that drafts if there is one, with the lengths of all its K.
 
-    None where no file holds the rows' own model or accelerator.
+    own : whether files count some. None where no file holds the rows' own model or accelerator.
     """
     ran = sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size) or points
     point = ran[len(ran) // 2]
     values: dict[str, Any] = {"k_max": FIELDS["k_max"].default}
-    if given["accepted_length"]:
-        values["acceptance"] = given["accepted_length"]
+    stated = given_acceptance(*(given[name] for name in ("accepted_length", "acceptance", "acceptance_preset")))
+    if stated is not None and not own:
+        values["acceptance"] = stated
     elif point.n_draft and point.accepted_length > 1:
-        of = (point.scenario.model_id, point.scenario.drafter_id)
-        alike = [one for one in ran if (one.scenario.model_id, one.scenario.drafter_id) == of]
+        of = attrgetter("scenario.model_id", "scenario.drafter_id")
+        alike = [one for one in ran if of(one) == of(point)]
         lengths = pd.Series([one.accepted_length for one in alike]).groupby([one.n_draft for one in alike]).median()
         values["acceptance"] = ",".join(f"{length:.3g}@{k}" for k, length in lengths.items() if length > 1)
     elif point.n_draft:
