@@ -3,8 +3,6 @@
 Every file is read once and has to be there: without one, other constants would serve in silence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path

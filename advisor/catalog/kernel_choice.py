@@ -3,8 +3,6 @@
 Engines pick the kernel of routed experts by shape, so what measured the very shape comes first.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -87,7 +85,7 @@ def choose(
     dtype: WeightDtype,
     n_ranks: int | None = None,
     kernel_ending: str = "",
-    scales: ActivationScales = "static",
+    scales: "ActivationScales" = "static",
 ) -> Choice | None:
     """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
 
@@ -145,7 +143,7 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
     return newest
 
 
-def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
+def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
     asked, every = ENDINGS[scales], {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
