@@ -400,9 +400,9 @@ class SmallLaunch(Frozen):
 
 
 @lru_cache(maxsize=4)
-def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
+def load_small_launches() -> tuple[SmallLaunch, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
+    return read_fitted(SMALL_LAUNCHES_FILE, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
 
 
 def small_launch(engine: str, name: str) -> SmallLaunch | None:
