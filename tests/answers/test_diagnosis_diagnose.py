@@ -238,7 +238,7 @@ def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(
     rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
     sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)])
     assert "Speculation does not pay at this batch" in sentence
-    assert ("The band reaches to 1.21x, so that a gain is not ruled out." in sentence) == said
+    assert ("The band reaches to 1.21x: a gain is not ruled out." in sentence) == said
 
 
 def test_a_finding_names_no_source_twice() -> None:
@@ -560,3 +560,24 @@ def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
     assert not unjudged & {rule.id for _, rule in diagnose([told], known).clean}
     more = {"batch_kind": "max_concurrency", "input_tokens": "512", "output_tokens": "512", "engine_version": "0.24.0"}
     assert unjudged <= {rule.id for _, rule in diagnose([told], known | more).clean}
+
+
+@pytest.mark.parametrize(
+    ("engine", "batch", "line", "suspected"),
+    [
+        ("sglang", 64, b"", True),
+        ("sglang", 48, b"", False),
+        ("vllm", 64, b"", False),
+        (
+            "sglang",
+            64,
+            b"python -m sglang.launch_server --speculative-algorithm EAGLE --max-running-requests 64\n",
+            False,
+        ),
+    ],
+)
+def test_a_limit_that_no_line_raises_is_suspected_first(engine: str, batch: int, line: bytes, suspected: bool) -> None:
+    told = line + f"1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency {batch}".encode()
+    known = {"hardware_id": "h200-sxm", "gpu_count": "8", "model_id": "deepseek-v3", "engine": engine}
+    sentence = diagnose([UserFile("pasted", told)], known).sentence
+    assert ("SGLang admits 48 requests unless --max-running-requests says 64" in sentence) == suspected

@@ -45,7 +45,7 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     test = diagnosed(page(), SLOW)
     assert test.title[0].value == "The engine is misconfigured"
     assert "The engine is misconfigured: SGLang admits 48 requests" in texts(test)
-    assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
+    assert fixes(test) == ["--max-running-requests 128"]
     assert "batch_size 128 sequences, above 48 sequences" in texts(test)
     assert "Source: sgl-project/sglang pull request 34290" in texts(test)
     table = compared(test)

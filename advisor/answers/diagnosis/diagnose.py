@@ -22,7 +22,7 @@ from advisor.answers.diagnosis.physics import (
     Rule,
     all_rules,
 )
-from advisor.answers.diagnosis.quantities import Value, quantity
+from advisor.answers.diagnosis.quantities import Value, limit_suspected, quantity
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
@@ -161,6 +161,7 @@ def verdict_text(
     compared: Sequence[Comparison],
     refused: Sequence[str] = (),
     losing: Sequence[Comparison] = (),
+    suspect: str = "",
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
     if faults := [one for one in findings if not one.rule.expected]:
@@ -174,7 +175,7 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        said = [plain_text(worst), _unforeseen_text(worst), cause_text(worst), _until_text(worst, compared)]
+        said = [plain_text(worst), _unforeseen_text(worst), suspect, cause_text(worst), _until_text(worst, compared)]
         return " ".join(filter(None, said))
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
@@ -208,8 +209,7 @@ def _until_text(one: Comparison, compared: Sequence[Comparison]) -> str:
 
 
 def _unforeseen_text(one: Comparison) -> str:
-    row = one.row("speedup")
-    if row is None or row.measured is None:
+    if (row := one.row("speedup")) is None or row.measured is None:
         return ""
     if row.measured >= 1.0:
         return f"Your runs gain less than predicted: {_cell(one)} {_both(row)}."
@@ -236,8 +236,7 @@ def _band(row: Compared) -> str:
 
 def _reach(row: Compared) -> str:
     """Sentence that the band of a loss holds gains. Empty where it does not."""
-    reach = f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
-    return reach if row.high > 1.0 else ""
+    return f" The band reaches to {amount(row.high, row.unit)}: a gain is not ruled out." if row.high > 1.0 else ""
 
 
 def cause_text(one: Comparison) -> str:
@@ -285,8 +284,7 @@ def _round_text(one: Comparison, too_little: float) -> str:
 
 def plain_text(one: Comparison) -> str:
     """Sentence that the plain step is not as predicted. Empty where it lies in its range or was not measured."""
-    row = one.row("plain")
-    if row is None or row.measured is None or row.inside:
+    if (row := one.row("plain")) is None or row.measured is None or row.inside:
         return ""
     return (
         f"Your plain step, {amount(row.measured, row.unit)}, is not as predicted, {_band(row)}: check weight "
@@ -359,8 +357,7 @@ def loss_text(one: Comparison) -> str:
 
 def besides_text(one: Comparison) -> str:
     """Sentence that the model predicts a loss whatever else is found, and what to draft instead."""
-    row = one.row("speedup")
-    if row is None:
+    if (row := one.row("speedup")) is None:
         return ""
     return f"Besides, the model predicts a loss for {_cell(one)} without that fault: {_band(row)}; {_instead(one)}."
 
@@ -508,7 +505,8 @@ def _sentence(
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
-    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses)
+    suspect = next(filter(None, map(limit_suspected, result.runs)), "")
+    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
         verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
@@ -544,7 +542,10 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
         return f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: {named}."
     if named:
         return f"The server cannot be predicted before this is said: {named}."
-    return f"Not predicted: {run.not_compared}." if was_measured(run.facts) else ""
+    read = (
+        f" Read as {model_name(run.text('model_id'))}, {run.assumed}." if run.assumed and run.text("model_id") else ""
+    )
+    return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
 _MOST_ADDED = 4
@@ -558,18 +559,13 @@ def _more_text(not_judged: Sequence[RuleOutcome]) -> str:
 
 
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
-    first = outcomes[0]
-    compared = first.run.comparison
+    first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
-    details = differences(first.run.facts, first.run.plain) if "differences_of_arms" in tested else []
-    return Finding(
-        rule=first.rule,
-        kind=first.kind,
-        lines=tuple(one.run.place for one in outcomes),
-        evidence=first.evidence,
-        fix=first.rule.fix_for(first.run.text("engine"), compared.recommended.n_draft if compared else None),
-        details=tuple(details),
-    )
+    details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
+    k = run.comparison.recommended.n_draft if run.comparison else None
+    fix = first.rule.fix_for(run.text("engine"), k, run.number("batch_size"))
+    lines = tuple(one.run.place for one in outcomes)
+    return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
 
 
 def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[RuleOutcome, ...]]:

@@ -131,11 +131,11 @@ class Rule(Frozen):
             raise ValueError(f"rule {self.id} is for all engines; give a fix for `any`")
         return self
 
-    def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
-        """Advice on what to do on an engine."""
+    def fix_for(self, engine: str, recommended_k: int | None = None, batch: float | None = None) -> str:
+        """Advice on what to do on an engine, for the K that is recommended and the batch that was run."""
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        return text.replace("{recommended_k}", str(recommended_k))
+        return text.replace("{recommended_k}", str(recommended_k)).replace("{batch_size}", f"{batch or 0:.0f}")
 
 
 class RuleSet(Frozen):

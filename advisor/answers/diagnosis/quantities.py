@@ -212,9 +212,24 @@ def _admitted(run: Run) -> Value:
 @_quantity("requests that the server admits because no flag says otherwise", "launch_line")
 def _admitted_by_default(run: Run) -> Value:
     # SGLang's; none where a flag says otherwise, or the line is not known.
-    if run.number("max_running_requests") is not None or not run.value("launch_line") or not run.drafts:
+    return _unless_told(run) if run.value("launch_line") else None
+
+
+def _unless_told(run: Run) -> float | None:
+    if run.number("max_running_requests") is not None or not run.drafts:
         return None
     return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
+
+
+def limit_suspected(run: Run) -> str:
+    """Sentence on the requests that SGLang admits of a larger batch, where no launch line tells. Else empty."""
+    batch, admitted = run.number("batch_size") or 0.0, _unless_told(run)
+    if run.text("engine") != "sglang" or run.value("launch_line") or admitted is None or batch <= admitted:
+        return ""
+    return (
+        f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless --max-running-requests says "
+        f"{batch:,.0f}; its launch line decides."
+    )
 
 
 @_quantity(

@@ -46,6 +46,9 @@ from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
 from advisor.text import printable
 
+APP_ADDRESS = "http://127.0.0.1:8501/"
+"""Where `advisor app` serves unless told otherwise."""
+
 
 @dataclass(frozen=True)
 class EngineSetup:
@@ -186,8 +189,6 @@ LIMITS = (
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
     "take a tenth of the time or more.",
 )
-APP_ADDRESS = "http://127.0.0.1:8501/"
-"""Where `advisor app` serves unless told otherwise."""
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
 _PACKAGES = ("numpy", "pydantic", "matplotlib", "typst", "aiconfigurator-core")
@@ -229,6 +230,8 @@ class Report:
     regions: RegionMap | None = None
     ranks: RanksAnswer | None = None
     swept: SweepView | None = None
+    address: str = APP_ADDRESS
+    """Where the app that opens the answer is served."""
 
     @property
     def scenario(self) -> Scenario:

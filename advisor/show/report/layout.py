@@ -44,7 +44,7 @@ from advisor.show.report.blocks import (
     table_block,
     typeset_block,
 )
-from advisor.show.report.build import APP_ADDRESS, LIMITS, Report, check_blocks, engine_blocks
+from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -388,8 +388,10 @@ def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
 
 
 def _link(report: Report) -> Block:
-    here = APP_ADDRESS.split("/")[2]
-    return Code(f"{APP_ADDRESS}?{report.share_query}", f"Opens in the app; write your server's address for {here}")
+    here = report.address.split("/")[2]
+    is_local = here.startswith(("127.0.0.1", "localhost"))
+    other = f"; write your server's address for {here}" if is_local else ""
+    return Code(f"{report.address}?{report.share_query}", f"Opens in the app{other}")
 
 
 def _command(report: Report) -> tuple[Block, ...]:

@@ -157,7 +157,7 @@ def _take_text(scenario: Scenario) -> None:
         KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
         session.complain("file", "" if (told := complaint_of(text)) is not None else _PASTE)
         diagnosis.COMPLAINT.put(told)
-        _PASTED.put(_PASTED.result + (told is not None))
+        _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         take({PASTED: text.encode("utf-8", errors="replace")}, scenario)

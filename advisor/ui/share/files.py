@@ -24,7 +24,7 @@ from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
-from advisor.show.report.build import Report, build_report, engine_setups, spend_of
+from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
 from advisor.show.report.formats import Format, file_name, render
 from advisor.ui.answers import (
     BoardAsked,
@@ -58,6 +58,12 @@ def named_link(scenario: Scenario) -> str | None:
     return urlunsplit(parts._replace(path=serve, query="&".join(filter(None, (urlencode(names), parts.query)))))
 
 
+def _address() -> str:
+    """Where this app is served, its root."""
+    parts = urlsplit(st.context.url or APP_ADDRESS)
+    return urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
+
+
 class Extras(Frozen):
     """Sections that the report is to hold beside the answer."""
 
@@ -68,6 +74,7 @@ class Extras(Frozen):
     """What a leaderboard is asked; None: none."""
     ranks: str | None = None
     """Name of the session's answer on experts on ranks; empty: that of the routing preset; None: none."""
+    address: str = APP_ADDRESS
     swept: str = ""
     """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
 
@@ -103,6 +110,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         board=None if models is None else board_for(scenario, models),
         ranks=ranks,
         swept=_sweep() if extras.swept else None,
+        address=extras.address,
     )
 
 
@@ -133,7 +141,7 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
     """A button for one page of PDF, of today and without further sections where nothing else is given."""
     day = date or dt.date.today()
-    chosen = chosen or Chosen(Extras(usd_per_hour=values()["load_price"]), None, "", ())
+    chosen = chosen or Chosen(Extras(usd_per_hour=values()["load_price"], address=_address()), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
@@ -151,7 +159,7 @@ def chosen_for(scenario: Scenario) -> Chosen:
     """
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
-    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
+    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept, address=_address())
     ranks, ranks_text = None, ""
     problems: list[str] = []
     if now["report_models"]:
