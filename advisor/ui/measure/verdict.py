@@ -263,7 +263,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     title, decision = verdict_title(found), decision_text(rows)
     if doctor is not None and leads:
         heading(doctor.title)
-        until = f"Until it is mended: {decision[:1].lower()}{decision[1:]}" if doctor.findings and decision else decision
+        until = (
+            f"Until it is mended: {decision[:1].lower()}{decision[1:]}" if doctor.findings and decision else decision
+        )
         st.markdown(f"**{plain(until)}**" if until else "")
         diagnosis.draw(doctor, scenario)
     else:
