@@ -313,7 +313,7 @@ _BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
 
 
 def follow_bar(scenario: Scenario) -> None:
-    """Read files anew that name no model or accelerator, where the bar was changed while they were on screen.
+    """Read files anew that name no model or accelerator where the bar was changed beside them.
 
     A bar that was changed on another page is of another question; a refit is of the rows as they were read.
     """
