@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -398,9 +399,9 @@ class SmallLaunch(Frozen):
 
 
 @lru_cache(maxsize=4)
-def load_small_launches() -> tuple[SmallLaunch, ...]:
+def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(SMALL_LAUNCHES_FILE, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
+    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
 
 
 def small_launch(engine: str, name: str) -> SmallLaunch | None:
