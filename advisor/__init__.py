@@ -10,7 +10,6 @@ from typing import Any
 
 __version__ = "0.3.0"
 _PUBLIC = {
-    "AdvisorError": "prediction",
     "Scenario": "predict.scenario",
     "Answer": "show.python",
     "advise": "show.python",
@@ -28,7 +27,11 @@ _PUBLIC = {
     "schedule": "show.python",
     "speedup_curve": "predict.curve",
 }
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["AdvisorError", "__version__", *_PUBLIC]
+
+
+class AdvisorError(ValueError):
+    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
 
 
 def __getattr__(name: str) -> Any:

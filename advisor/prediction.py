@@ -3,8 +3,6 @@
 What a number is worth: its tier, its band, and where a constant came from.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import enum
 from collections.abc import Sequence
@@ -13,6 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from advisor import AdvisorError as AdvisorError
 
 Array = NDArray[np.float64]
 Floats = float | Array
@@ -30,10 +30,6 @@ Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
 """`paper`: published by others than the vendor, an article or a list; `user`: given by the user, who alone can say how
 good it is."""
-
-
-class AdvisorError(ValueError):
-    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
 
 
 def quantiles(values: Array, shares: Sequence[float]) -> Array:
@@ -85,6 +81,7 @@ def explain(error: ValidationError) -> str:
 class Frozen(BaseModel):
     """Base of every value type at the boundary: immutable, and unknown fields are refused."""
 
+    # Files that every command loads import no annotations from __future__: pydantic compiles those at every start.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -142,7 +139,7 @@ class Prediction(Frozen):
     extrapolated: bool = False
 
     @model_validator(mode="after")
-    def _ordered(self) -> Prediction:
+    def _ordered(self) -> "Prediction":
         if not self.low <= self.value <= self.high:
             raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
         return self

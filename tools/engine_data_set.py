@@ -66,6 +66,7 @@ MEANINGS = {
     "graph_mode": ("CUDA graphs as the engine names them", "1"),
     "runner": ("Class that ran the model", "1"),
     "attention_backend": ("Attention kernels", "1"),
+    "expert_kernel": ("Class that computes the experts", "1"),
 }
 
 

@@ -295,7 +295,10 @@ def decision_text(frame: pd.DataFrame) -> str:
 
 
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
-    """The answer whose engine is given the K that `own_schedule` has by batch; no drafter where it drafts nothing."""
+    """The answer with the K of `own_schedule` in its engine's schedule.
+
+    No drafter where nothing is drafted at the answer's own batch.
+    """
     own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
     here = [k for first, last, k in own if first <= batch <= last]
     if not here:

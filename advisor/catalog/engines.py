@@ -4,8 +4,6 @@ A step that no graph holds is launched kernel by kernel; one that a larger graph
 graph.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -95,7 +93,7 @@ class GraphServer:
     """As the user limits them."""
 
     @classmethod
-    def of(cls, hardware: Hardware, n_gpus: int) -> GraphServer:
+    def of(cls, hardware: Hardware, n_gpus: int) -> "GraphServer":
         """Server on so many of an accelerator, with what engines admit by themselves."""
         return cls(hardware.generation, hardware.memory_bytes.value, n_gpus)
 
@@ -291,7 +289,7 @@ class EngineClass(Frozen):
     source: str = Field(min_length=3)
 
     @model_validator(mode="after")
-    def _tells(self) -> EngineClass:
+    def _tells(self) -> "EngineClass":
         if not (self.before or self.vendor or self.chips):
             raise ValueError("give before, vendor or chips: what tells a build of this class")
         return self

@@ -3,8 +3,6 @@
 Every file is read once and has to be there: without one, other constants would serve in silence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -224,15 +222,15 @@ def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> Overhea
 
 
 @lru_cache(maxsize=4)
-def load_overheads() -> OverheadFit:
+def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
     """The shipped fit. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(OVERHEADS_FILE, OverheadFit.model_validate_json, "overhead records")
+    return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
 
 
 @lru_cache(maxsize=4)
-def load_held_out() -> dict[str, HeldOutFit]:
+def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
     """The shipped fit without each laboratory, by its name. Raises AdvisorError when the file is missing or damaged."""
-    every = read_fitted(HELD_OUT_FILE, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
+    every = read_fitted(path, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
     return {fit.laboratory: fit for fit in every}
 
 

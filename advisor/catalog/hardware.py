@@ -1,7 +1,5 @@
 """Models, accelerators and drafters as readers know them, and an accelerator made of a few figures of a data sheet."""
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 import hashlib
@@ -69,7 +67,7 @@ class OwnHardware(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _has_a_common_peak(self) -> OwnHardware:
+    def _has_a_common_peak(self) -> "OwnHardware":
         if "bf16" not in self.peak_flops_per_s:
             raise ValueError(
                 "peak_flops_per_s has no bf16; give it, since every format without a peak multiplies in it"

@@ -3,13 +3,12 @@
 Engines pick the kernel of routed experts by shape, so what measured the very shape comes first.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -87,7 +86,7 @@ def choose(
     dtype: WeightDtype,
     n_ranks: int | None = None,
     kernel_ending: str = "",
-    scales: ActivationScales = "static",
+    scales: "ActivationScales" = "static",
 ) -> Choice | None:
     """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
 
@@ -145,7 +144,7 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
     return newest
 
 
-def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
+def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
     asked, every = ENDINGS[scales], {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
@@ -400,9 +399,9 @@ class SmallLaunch(Frozen):
 
 
 @lru_cache(maxsize=4)
-def load_small_launches() -> tuple[SmallLaunch, ...]:
+def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(SMALL_LAUNCHES_FILE, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
+    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
 
 
 def small_launch(engine: str, name: str) -> SmallLaunch | None:

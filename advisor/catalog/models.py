@@ -4,8 +4,6 @@ A profile holds a published configuration and the publisher's own size, which is
 counted from the configuration.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import hashlib
@@ -65,7 +63,7 @@ def _shipped(model_id: str) -> Architecture:
     return _from_profile(model_profile(model_id))
 
 
-def _of_name(named: ModelName) -> Architecture:
+def _of_name(named: "ModelName") -> Architecture:
     """The architecture that a name means, in the format it says. What was concluded is a warning."""
     architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
     if named.checkpoint is not None:
@@ -110,7 +108,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     )
 
 
-def _from_profile(profile: ModelProfile) -> Architecture:
+def _from_profile(profile: "ModelProfile") -> Architecture:
     architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {
         "id": profile.id,

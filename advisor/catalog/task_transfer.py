@@ -4,8 +4,6 @@
 length: they reach neither end, whatever the factor.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import lru_cache
@@ -55,7 +53,7 @@ class Transfer(Frozen):
         return math.exp(self.log_bias)
 
     @property
-    def reversed(self) -> Transfer:
+    def reversed(self) -> "Transfer":
         """The way back."""
         return self.model_copy(
             update={"task_from": self.task_to, "task_to": self.task_from, "log_bias": -self.log_bias}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
@@ -14,8 +15,7 @@ from functools import cache
 
 import click
 
-from advisor import __version__
-from advisor.prediction import AdvisorError
+from advisor import AdvisorError, __version__
 
 __all__ = ["as_called", "main", "program", "root"]
 _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -87,6 +87,8 @@ _EXAMPLES = {
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""
+_COLUMNS = {"--context": "context_tokens=8192", "--tp": "tensor_parallel=8", "--weight-dtype": "weight_dtype=fp8"}
+_COLUMNS |= dict.fromkeys(("--batch", "--concurrency"), "batch_size=16")  # what says the same of measured rows
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -117,6 +119,15 @@ def as_called(text: str) -> str:
     return re.sub(r"(^ *|`)(?:python -m )?advisor ", lambda found: f"{found[1]}{program()} ", text, flags=re.MULTILINE)
 
 
+def _load_numpy() -> None:
+    """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin. Children choose theirs."""
+    name, chosen = "OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ[name] = chosen or "1"
+    importlib.import_module("numpy")
+    if chosen is None:
+        del os.environ[name]
+
+
 class _Lazy(click.Group):
     """Loads a command's module when it is asked for, so that --help and small commands start fast."""
 
@@ -128,6 +139,7 @@ class _Lazy(click.Group):
         """The command, imported now. None when there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
+        _load_numpy()
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
         from advisor.cli.asked import read_as_typed  # every command's module has imported it
 
@@ -164,10 +176,12 @@ def _said(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
         lacks = [one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")]
         return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
-    if isinstance(error, click.NoSuchOption) and ctx is not None and error.option_name == "--concurrency":
-        ours = any("--batch" in one.opts for one in ctx.command.params)
-        return f"--concurrency is called {'--batch' if ours else '--set batch_size=16'} here"
     if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
+        known = {name for one in ctx.command.params for name in one.opts}
+        if error.option_name == "--concurrency" and "--batch" in known:
+            return "--concurrency is called --batch here"
+        if error.option_name in _COLUMNS and "--set" in known:
+            return f"{error.option_name} is called --set {_COLUMNS[error.option_name]} here"
         typed, offered = error.option_name, error.possibilities or []
         near = [one for one in offered if one.startswith(typed)] or offered  # `--gpu` is short for one, not like three
         meant = f"; did you mean {', '.join(near)}?" if near else ";"
@@ -189,9 +203,16 @@ def _terminated(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
+def _end() -> None:
+    """Spare Python its last look through all that was imported, a seventh of what `curve` takes."""
+    if "duckdb" not in sys.modules:  # it writes of leaks where it is not taken apart
+        gc.freeze()
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
     gc.set_threshold(_OBJECTS)
+    atexit.register(_end)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     before, first = signal.getsignal(signal.SIGTERM), threading.current_thread() is threading.main_thread()
     try:

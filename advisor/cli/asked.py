@@ -398,6 +398,11 @@ def scenario_words(scenario: Scenario, own_model: str | None = None, own_hardwar
     return words
 
 
+def _word(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value / 1e9:g}B" if isinstance(value, float) and value >= 1e9 else text
+
+
 def retyped(*left_out: str) -> list[str]:
     """The running command's arguments as they were typed, without some parameters: words of a shell line."""
     ctx = click.get_current_context()
@@ -406,18 +411,13 @@ def retyped(*left_out: str) -> list[str]:
         if param.name not in typed:
             continue
         value = ctx.params[param.name]
-        each = [
-            f"{one:g}" if isinstance(one, float) else str(one)
-            for one in (value if isinstance(value, tuple) else (value,))
-        ]
+        each = [_word(one) for one in (value if isinstance(value, tuple) else (value,))]
         if isinstance(param, click.Argument):
             words = [*each, *words]
+        elif getattr(param, "is_flag", False):
+            words.append(param.opts[0])
         else:
-            words += (
-                [param.opts[0]]
-                if getattr(param, "is_flag", False)
-                else [w for one in each for w in (param.opts[0], one)]
-            )
+            words += [word for one in each for word in (param.opts[0], one)]
     return words
 
 

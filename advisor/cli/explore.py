@@ -21,7 +21,7 @@ from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example, usual_tensor_parallel
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file
+from advisor.profiles import is_there, read_file, unknown_id
 from advisor.show.table import Table, matrix
 from advisor.text import counted, token_count
 
@@ -106,7 +106,7 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     modes = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
     for is_asked, names, needed in ((modes[0], _GRID, "--vary or --plan"), (modes[1], _RANK, "--models")):
         if not is_asked and (astray := _typed(ctx, names)):
-            raise AdvisorError(f"{astray[0]} needs {needed}")
+            raise AdvisorError(f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}")
     if sum(modes) != 1:
         modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
         raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")
@@ -199,6 +199,9 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     for text in texts:
         typed, _, values = text.partition("=")
         name = _BY_NAME.get(typed.strip().replace("_", "-"), typed.strip())
+        if name not in FIELDS or FIELDS[name].is_private:
+            options = [each for each, of in _BY_NAME.items() if not (FIELDS[of].is_private or of == "model_id")]
+            raise unknown_id(typed, "options that vary", options, f"there are {', '.join(options)}")
         if name == "model_id":
             raise AdvisorError("--vary model: rank models with --models, or name two to four")
         if name == "batch_size" and values:

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +178,7 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     show(1.0)
     against = answer.reasons_against
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
-    length = measured_length(rows.result.frame) or given["accepted_length"]
+    length = (own := measured_length(rows.result.frame)) or given["accepted_length"]
     if output is not None and text is not None:
         ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
@@ -189,20 +189,19 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         out.print_json({**said, "rows": answer.rows.to_dict("records"), "moesd": small})
     else:
         _print_failed(failed)
-        out.print_labelled("warning", rows.result.warnings)
         _print_fit(answer, points, small)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
+        words = _advise_words(points, paths, given, own) if text is None or output is not None else []
+        onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)]} if against else {}
         if text is not None and output is not None:
-            words = _advise_words(points, paths, given)
-            onward = {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
+            onward |= {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
         elif text is not None:
-            onward = {"write it": ["fit", *retyped(), *_TO_REFIT]}
+            onward["write it"] = ["fit", *retyped(), *_TO_REFIT]
         else:
             forced = [*retyped("output", "force"), "--output", str(output or "my.refit"), "--force"]
-            words = _advise_words(points, paths, given)
-            onward = {"by the shipped constants": ["advise", *words]} if words else {}
-            onward |= {"why they differ": ["diagnose", *retyped(*_OF_FIT)], "write it all the same": ["fit", *forced]}
+            onward = ({"by the shipped constants": ["advise", *words]} if words else {}) | onward
+            onward["write it all the same"] = ["fit", *forced]
         out.print_next(onward)
     if output is not None and text is None:
         raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
@@ -227,16 +226,22 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
     out.print_labelled("rejected by the checks", answer.reasons_against)
 
 
-def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any]) -> list[str]:
-    """Words for `advise` at the point in the middle, one that drafts if there is one.
+def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object) -> list[str]:
+    """Words for `advise` at the point in the middle, one that drafts if there is one, with the lengths of all its K.
 
-    None where no file holds the rows' own model or accelerator.
+    own : whether files count some. None where no file holds the rows' own model or accelerator.
     """
     ran = sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size) or points
     point = ran[len(ran) // 2]
     values: dict[str, Any] = {"k_max": FIELDS["k_max"].default}
-    if point.n_draft and point.accepted_length > 1:
-        values["acceptance"] = f"{point.accepted_length:.3g}@{point.n_draft}"
+    stated = given_acceptance(*(given[name] for name in ("accepted_length", "acceptance", "acceptance_preset")))
+    if stated is not None and not own:
+        values["acceptance"] = stated
+    elif point.n_draft and point.accepted_length > 1:
+        of = attrgetter("scenario.model_id", "scenario.drafter_id")
+        alike = [one for one in ran if of(one) == of(point)]
+        lengths = pd.Series([one.accepted_length for one in alike]).groupby([one.n_draft for one in alike]).median()
+        values["acceptance"] = ",".join(f"{length:.3g}@{k}" for k, length in lengths.items() if length > 1)
     elif point.n_draft:
         values["acceptance"] = f"2@{max(one.n_draft for one in points)}"
         out.say(f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted length for 2.")
@@ -361,8 +366,7 @@ def _print_said(result: Measured) -> None:
     for text in result.derived:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
             out.say(f"read: {text}")
-    for text in result.warnings:
-        out.say(f"warning: {text}")
+    out.print_labelled("warning", result.warnings)
     for asked in open_questions(result.rejects):
         out.say(f"needed, with {asked.options}: {asked.text}")
     if result.kind == "points":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import shlex
 import shutil
 import sys
@@ -129,9 +130,9 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
 def print_table(table: Table[Any]) -> None:
     """Columns aligned, words to the left and numbers to the right.
 
-    A terminal gets those that it has room for, and a line on the others; whatever else reads them gets all.
+    A terminal, or what COLUMNS says, gets those that it has room for and a line on the others; all else gets all.
     """
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         click.echo("\n".join(table.lines()))
         return
     from rich.console import Console

@@ -302,7 +302,7 @@ def _one_group(
 
 _RAN = ("captured", "async_scheduling")
 """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
-_RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend)=[^;]+")
+_RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel)=[^;]+")
 """And what the notes of a run's rows say of it besides."""
 
 

@@ -398,7 +398,7 @@ class RefitResult:
             return text
         return (
             f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
-            "points. If your file's lengths were counted in these very runs, say so: they are then held."
+            "points. Lengths that your file states of these very runs are held, if you say so."
         )
 
     @property

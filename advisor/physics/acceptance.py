@@ -5,8 +5,6 @@ References
 [Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
@@ -57,7 +55,7 @@ class AcceptanceCurve(Frozen):
     engine: str = ""
 
     @model_validator(mode="after")
-    def _possible(self) -> AcceptanceCurve:
+    def _possible(self) -> "AcceptanceCurve":
         if len(self.n_draft) != len(self.accepted_length):
             raise ValueError("n_draft and accepted_length must have the same number of entries")
         if list(self.n_draft) != sorted(set(self.n_draft)) or self.n_draft[0] < 1:

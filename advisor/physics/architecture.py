@@ -4,8 +4,6 @@ Layers are grouped: a `Mixer` stands for `count` attention (or linear-attention)
 `count` dense feed-forward blocks, `Moe` for all routed layers. Sums over groups replace loops over layers.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Drafters: what one round of drafting runs, and how long that takes by the target's own step-cost model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """Accelerators: peaks, memory, links, and measured kernel constants, each with its origin."""
 
-from __future__ import annotations
-
 import datetime as dt
 from functools import lru_cache
 from typing import Literal

@@ -10,8 +10,6 @@ References
 [Skellam] Beta-binomial occupancy: J. R. Stat. Soc. B 10 (1948) 257.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence
@@ -34,7 +32,7 @@ class Banded(Constant):
     high: float
 
     @model_validator(mode="after")
-    def _ordered(self) -> Banded:
+    def _ordered(self) -> "Banded":
         if not self.low <= self.value <= self.high:
             raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
         return self

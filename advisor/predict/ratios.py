@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -76,13 +77,13 @@ class RatioRecord:
 
 
 @lru_cache(maxsize=1)
-def read_ratios() -> tuple[RatioRecord, ...]:
+def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
 
     def record(entry: dict[str, Any]) -> RatioRecord:
         return RatioRecord(**(entry | {"among": tuple(entry.get("among", ()))}))
 
-    return read_made(RATIOS, lambda found: tuple(map(record, found["records"])))
+    return read_made(path, lambda found: tuple(map(record, found["records"])))
 
 
 def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:

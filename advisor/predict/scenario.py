@@ -6,8 +6,6 @@ profiles/examples, and loads of experts by layer, from a file to the line of tex
 What it leaves open, drafter, acceptance or placement, is taken by one rule for page and terminal.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import csv
@@ -161,7 +159,7 @@ class Scenario(ScenarioFields):
                 raise AdvisorError(explain(error)) from error
 
     @classmethod
-    def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> Scenario:
+    def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> "Scenario":
         """Scenario of a config.json (path, text or content) and the `given` fields. Raises AdvisorError."""
         text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
         if not text.lstrip().startswith("{"):
@@ -194,7 +192,7 @@ class Scenario(ScenarioFields):
         return values | {"context_tokens": int(mean_context(prompt, output))}
 
     @model_validator(mode="after")
-    def _placement(self) -> Scenario:
+    def _placement(self) -> "Scenario":
         if self.n_gpus % self.tensor_parallel:
             raise ValueError(
                 f"tensor_parallel={self.tensor_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
@@ -243,7 +241,7 @@ class Scenario(ScenarioFields):
         named = None if self.model_config_json is not None else resolve_model_name(self.checkpoint or "")
         return self.checkpoint if named is not None and named.model_id == self.model_id else None
 
-    def on_assumed_ranks(self) -> Scenario:
+    def on_assumed_ranks(self) -> "Scenario":
         """The scenario without loads and layout of experts, which say nothing of another model's."""
         has_loads = any(getattr(self, name) is not None for name in RANK_FIELDS)
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if has_loads else self
@@ -259,7 +257,7 @@ class Scenario(ScenarioFields):
         return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
 
     @classmethod
-    def from_query(cls, query: str) -> Scenario:
+    def from_query(cls, query: str) -> "Scenario":
         """Inverse of `to_query`. Raises AdvisorError naming the parameter that is wrong."""
         values: dict[str, Any] = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True))
         return build_scenario(

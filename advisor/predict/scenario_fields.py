@@ -4,8 +4,6 @@ A field added here stands in the sidebar, in every command's options, in compari
 docs/scenarios.md and docs/cli.md (both are generated); what it does is the business of the module that uses it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import numpy as np

@@ -271,6 +271,7 @@ _HEIGHTS = """
 #root .st-key-trust_by { min-height: 64px; } #root .st-key-coverage { min-height: 260px; }
 #root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
 #root .st-key-simulation { min-height: 468px; }
+#root .st-key-serve_tab { min-height: 640px; } /* another tab must not move what is under the pointer */
 @media (max-width: 1199px) {
   #root .st-key-report_files { min-height: 142px; }
   #root .st-key-design_compare [data-testid=stHorizontalBlock] { flex-wrap: wrap; }

@@ -278,7 +278,6 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.misses[row, at]
     assert np.isfinite(found.loss).all()
     assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
-    assert found.loss[row, at - 1] > 0.01, "where it keeps the limit, it still loses in speed"
     assert found.matters
     said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
     assert found.text == f"Context changes the answer: {said}."

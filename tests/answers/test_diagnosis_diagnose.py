@@ -532,6 +532,21 @@ def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() ->
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 
 
+@pytest.mark.parametrize(
+    ("ms", "until"),
+    [
+        ((17, 20.5, 29.5), "Draft K = 1 at batch 64 until the cause is found: measured 1.02x."),
+        ((20.5, 29, 29.5), "Switch speculation off at batch 64 until the cause is found"),
+    ],
+)
+def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(ms: tuple[float, ...], until: str) -> None:
+    head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
+    here = [("h200-sxm", 0, 21.0), ("h200-sxm", 3, 30.0), *(("h200-sxm", 1, one) for one in ms)]
+    rows = [*here, ("b200-sxm", 0, 20.0), ("b200-sxm", 2, 12.0)]  # what another server gains is no advice here
+    text = "".join(f"{gpu},8,sglang,deepseek-v3,mtp,{k},64,{one}\n" for gpu, k, one in rows)
+    assert until in diagnose([UserFile("runs.csv", (head + text).encode())]).sentence
+
+
 def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
     found = diagnose(FAULTS["drafter_hardly_accepted"].files())
     assert found.sentence.startswith("Few drafts are accepted: hardly any draft is accepted")

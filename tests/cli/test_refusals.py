@@ -32,7 +32,7 @@ FILES = {
     "gzip": gzip.compress(b"hello", mtime=0),
     "rows.csv": b"speedup,batch_size,k\n1.5,4,3\n",
     "ab.csv": b"a,b\n1,2\n",
-    "odd.csv": b"sessions,gamma,mean TPOT (ms)\n1,0,5\n",
+    "odd.csv": b"sessions,gamma,p50 TPOT (ms)\n1,0,5\n",
     "numpy": b"\x93NUMPY",
     "engine.yaml": b"engine: vllm",
     "twice.yaml": b"batch_size: [1, 1]",
@@ -64,6 +64,7 @@ diagnose | missing FILE...; e.g. `advisor diagnose plain.json mtp.json --gpus
 ingest rows.csv --drafter eagl3 | 'eagl3' is not one of the 11 drafters; did you mean eagle3
 fit rows.csv --engine vlm | 'vlm' is not one of the 3 engines; did you mean vllm
 advise ONE --concurrency 4 | is called --batch
+validate engine.yaml --context 8k | --context is called --set context_tokens=8192 here
 ingest rows.csv --gpus 8xH200 --gpus 1xH200 | --gpus is given more than once; give one
 advise ONE --batch 1 --batch 2 | explore gpt-oss-20b --gpus 1xH200 --vary batch=1,2`
 report ONE --brief -o a.md | --brief is one page as PDF
@@ -176,7 +177,7 @@ explore ONE --vary batch=many | --vary batch 'many' is not a comma-separated lis
 advise ONE --batch 0 | --batch 0: expected at least 1
 explore ONE --vary context=1,x | 'x' is no number of tokens
 explore ONE --vary context=0 | contexts must lie in
-explore ONE --vary bat=1 | 'bat' is no setting of a sweep
+explore ONE --vary bat=1 | did you mean batch? Else there are hardware, gpus, tp
 explore ONE --vary model=a,b | rank models with --models, or name two to four
 explore ONE --vary engine | engine: the list is empty
 explore ONE --vary k-max=1 --vary k_max=2 | given twice
@@ -199,7 +200,7 @@ RANK --users 0 | 0 users cannot be served
 explore --models all --gpus 0 --hardware h200-sxm | --gpus 0: expected
 advise ONE --gpus=1xB200 | or compare them: `advisor explore gpt-oss-20b --vary gpus=1xH200,1xB200`
 explore ONE --engine vllm --engine sglang | `advisor explore gpt-oss-20b --gpus 1xH200 --vary engine=vllm,sglang`
-advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_tokens_k --map 'mean TPOT (ms)=
+advise ONE --plain-sweep odd.csv | --map sessions=batch_size --map gamma=draft_tokens_k --map 'p50 TPOT (ms)=
 RANK --engine nope | engine
 RANK --users 4 --histogram 1:1 | not both
 RANK --histogram a:b | batch histogram

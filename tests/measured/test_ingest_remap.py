@@ -57,7 +57,8 @@ def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> Non
         "speed-up": "speedup",
         "colour": "ignore",
     }
-    assert [item.theirs for item in own_headers("x.csv", text) if item.native] == ["users", "GPU name"]
+    native = [item.theirs for item in own_headers("x.csv", text) if item.native]
+    assert native == ["users", "mean TPOT [ms]", "GPU name"]
     assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
 
 

@@ -2,7 +2,8 @@
 
 FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch, `one_expert`
 ignores the routing it was given, `no_k` drafts nothing whatever K is, `ends` ends each sequence at
-two tokens, `graph` replays what a capture holds. Nothing here was copied from vLLM.
+two tokens, `graph` replays what a capture holds. It has no FLASHINFER, and takes TRITON_ATTN where FLASHMLA is asked
+for. Nothing here was copied from vLLM.
 """
 
 from __future__ import annotations
@@ -46,15 +47,30 @@ class LLM:
         if NAME == "start":
             raise RuntimeError("no device to be found")
         with open(os.path.join(model, "config.json")) as file:
-            self.layers = json.load(file).get("num_hidden_layers", {LAYERS})
+            config = json.load(file)
+        self.layers, stored = config.get("num_hidden_layers", {LAYERS}), config.get("quantization_config", {{}})
+        asked = arguments.get("attention_config", {{"backend": "CPU_ATTN"}})
+        if asked["backend"] == "FLASHINFER":
+            raise ValueError("Selected backend FLASHINFER is not valid for this configuration")
+        backend = asked["backend"].replace("FLASHMLA", "TRITON_ATTN")
+        experts = Thing(_quant_method=Thing(experts_cls=Scheduler))
+        attention = Thing(
+            attn_backend=Thing(get_name=lambda: backend),
+            impl=Thing(vllm_flash_attn_version=asked.get("flash_attn_version")),
+        )
         self.arguments, self.requests, self.llm_engine = arguments, {{}}, self
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
         budget = arguments.get("max_num_batched_tokens", 2048)
         self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most, budget)))
         self.vllm_config = Thing(
             model_config=Thing(
-                get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=arguments.get("enforce_eager", False)
+                get_vocab_size=lambda: 100,
+                dtype="torch.bfloat16",
+                enforce_eager=arguments.get("enforce_eager", False),
+                quantization=stored.get("quant_method"),
             ),
+            quant_config=Thing(weight_block_size=stored.get("weight_block_size")),
+            compilation_config=Thing(static_forward_context={{"attn": attention, "experts": experts}}),
             scheduler_config=Thing(async_scheduling=False),
             device_config=Thing(device_type="cpu"),
         )

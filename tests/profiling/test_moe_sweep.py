@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from advisor.profiling import moe_sweep
-from advisor.profiling.device import Clock, Device, detect_devices
+from advisor.profiling.device import Clock, detect_devices
 from advisor.profiling.moe_sweep import measure_verify_parts
 from advisor.profiling.plan import SMOKE_MODEL, Block, make_plan, verify_shapes
 from advisor.profiling.timing import Context
+from tests.profiling.test_plan import CPU, H200
 
 PARTS = ("layers", "layers+head", "layers+head+greedy", "layers+head+random", "layers+head+top_p")
 PARAMS: dict[str, Any] = SMOKE_MODEL | {
@@ -86,14 +87,12 @@ def test_a_wrong_lm_head_gives_no_time(context: Context, monkeypatch: pytest.Mon
 
 
 def test_the_presets_for_accelerators_reach_1024_tokens() -> None:
-    h200 = Device("cuda", 0, "NVIDIA H200", 139 * 2**30, 60 * 2**20, True, 4.8e12, "2.13.0", "9.0", 132)
     for preset in ("quick", "standard", "full"):
-        (block,) = make_plan(preset, h200, only=["verify_parts"]).blocks
+        (block,) = make_plan(preset, H200, only=["verify_parts"]).blocks
         counts = {batch * queries for batch, queries in verify_shapes(block.params)}
         assert {1, 1024} <= counts
         plain = {batch for batch, queries in verify_shapes(block.params) if queries == 1}
         assert plain == counts, "every verified token count is measured plainly too"
         assert block.params["samplers"] == ["greedy", "random", "top_p"]
-    cpu = next(device for device in detect_devices() if device.backend == "cpu")
-    (block,) = make_plan("full", cpu, only=["verify_parts"]).blocks
+    (block,) = make_plan("full", CPU, only=["verify_parts"]).blocks
     assert 1024 in {batch * queries for batch, queries in verify_shapes(block.params)}

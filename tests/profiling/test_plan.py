@@ -19,6 +19,14 @@ H200 = Device("cuda", 0, "NVIDIA H200", 139 * 2**30, 60 * 2**20, True, 4.8e12, "
 CPU = Device("cpu", 0, "a processor", 2**35, 2**25, True, 8e9, "2.13.0")
 
 
+@pytest.mark.parametrize("device", [H200, CPU], ids=["h200", "cpu"])
+@pytest.mark.parametrize("preset", ["quick", "standard"])
+def test_estimates_keep_the_promise(preset: str, device: Device) -> None:
+    made = make_plan(preset, device)
+    assert made.estimate_s <= made.promise_s
+    assert len({block.name for block in made.blocks}) == len(made.blocks)
+
+
 @pytest.mark.parametrize("preset", ["quick", "standard", "full"])
 def test_every_block_of_a_preset_fits_an_80_gb_device(preset: str) -> None:
     for block in make_plan(preset, H200).blocks:

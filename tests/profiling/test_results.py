@@ -154,12 +154,6 @@ def test_the_price_is_printed_before_the_sweep(tmp_path: Path, capsys: pytest.Ca
     assert 0 < facts["estimate_s"] == pytest.approx(sum(block["estimate_s"] for block in facts["blocks"]))
 
 
-@pytest.mark.parametrize("preset", ["quick", "standard"])
-def test_estimates_keep_the_promise_on_the_cpu(preset: str, smoke_plan: Plan) -> None:
-    plan = make_plan(preset, smoke_plan.device)
-    assert plan.estimate_s <= plan.promise_s
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

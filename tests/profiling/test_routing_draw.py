@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -25,16 +23,7 @@ from advisor.profiling.kernels_moe import (
 )
 from advisor.profiling.routing_draw import Routing, draw_routing, draw_typical, load_vector, mean_touched, touched
 from advisor.profiling.steps import Dimensions, SyntheticModel, redraw, reference_hidden
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small operations on many threads wait for each other on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
+from tests.profiling.test_runner import _one_thread  # noqa: F401
 
 DTYPES = ["float32", "bfloat16"]
 

@@ -180,11 +180,3 @@ def test_running_out_of_memory_costs_one_block_only(
     assert len(outcome.reasons) == 1
     assert outcome.reasons[0].startswith("steps: out_of_memory")
     assert not fake_cuda.lost
-
-
-@pytest.mark.parametrize("preset", ["quick", "standard"])
-def test_estimates_keep_the_promise_on_a_data_centre_gpu(preset: str) -> None:
-    h200 = Device("cuda", 0, "NVIDIA H200", 139 * 2**30, 60 * 2**20, True, 4.8e12, "2.11.0", "9.0", 132)
-    made = make_plan(preset, h200)
-    assert made.estimate_s <= made.promise_s
-    assert len({block.name for block in made.blocks}) == len(made.blocks)

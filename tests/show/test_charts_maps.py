@@ -112,7 +112,7 @@ def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:
     assert np.isnan(np.asarray(drawn.z, float)[0]).all()
     assert chart.left_out == "Empty cells do not fit in memory."
     assert "Model big" in chart.alt
-    assert "the largest is 1.10x at b200-sxm" in chart.alt.lower()
+    assert "The largest is 1.10x at b200-sxm" in chart.alt
     assert len(chart.data) == 4
     assert set(chart.data["fits"]) == {True, False}
 
@@ -138,6 +138,8 @@ def wide_map(batches: int = 11) -> SweepMap:
 def test_a_wide_map_keeps_its_cells_readable_and_says_what_is_not_in_the_grid() -> None:
     chart = sweep_chart(wide_map())
     assert chart.figure.data[0].text[0][0] == "1.10"
+    across = sweep_map(frame_of(sweep_row("m", "rtx-pro-6000", 1, 1)), "hardware_id", "batch_size", {})
+    assert sweep_chart(across).figure.layout.xaxis.ticktext == ("rtx-<br>pro-6000",)
     full = sweep_chart(wide_map(2))
     assert (full.alt, full.figure.data[0].text[0][0]) == (full.alt.strip(), "1.10×<br>K 1")
     assert sweep_chart(wide_map(10)).figure.data[0].text[0][0] == "1.10×<br>K 1"

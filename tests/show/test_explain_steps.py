@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -147,18 +148,14 @@ def test_a_round_on_one_gpu_has_the_host_s_share_there() -> None:
     assert derive(setup, 16, 3).step("round").result.value == pytest.approx(round_s)
 
 
-def test_a_reader_who_computes_with_the_numbers_shown_gets_the_result_shown(setup: Setup) -> None:
+@pytest.mark.parametrize(("read", "rel"), [(attrgetter("value"), 1e-9), (shown_number, 3e-3)])
+def test_the_expression_is_worth_what_the_law_computes_and_to_a_reader_of_its_numbers(
+    setup: Setup, read: Callable[[Quantity], float], rel: float
+) -> None:
     for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
         if step.expression:
-            again = arithmetic(step.expression, {name: shown_number(value) for name, value in step.values.items()})
-            assert again == pytest.approx(step.result.value, rel=3e-3), step_text(step)
-
-
-def test_the_expression_shown_is_worth_what_the_law_computes(setup: Setup) -> None:
-    for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
-        if step.expression:
-            again = arithmetic(step.expression, {name: value.value for name, value in step.values.items()})
-            assert again == pytest.approx(step.result.value, rel=1e-9), step_text(step)
+            again = arithmetic(step.expression, {name: read(value) for name, value in step.values.items()})
+            assert again == pytest.approx(step.result.value, rel=rel), step_text(step)
 
 
 def test_each_step_reads_in_text_and_in_balanced_latex(setup: Setup) -> None:

@@ -4,8 +4,6 @@ Patterns of ignore lists are matched by the words they contain, never run as reg
 text.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Storage format of each part of a checkpoint, from dtype, quantization_config and the list of modules left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -163,8 +163,8 @@ def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
 
 
 _AVERAGE = "(?:mean|avg|average)"
-_MEAN = re.compile(rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al)$)")
-"""Words that say no more than the column does: behind a time's unit, before an accepted length."""
+_MEAN = re.compile(rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)")
+"""Words that say no more than the column does: behind a time with its unit, before one or before an accepted length."""
 
 
 class Numbers(dict[str, np.ndarray]):

@@ -173,6 +173,8 @@ def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
         empty = empty & (Numbers(frame)["draft_tokens_k"] != 0)
     if name == "accepted_length_same_run":
         empty = empty & frame["accepted_length"].notna().to_numpy()
+    if name in ("input_tokens", "output_tokens"):  # no prompt lies in a step's time
+        empty = empty & ~(Numbers(frame)["prompts_cached"] == 1)
     if name == "metric":
         empty = open_pairs(frame)
     if name == "data_parallel":

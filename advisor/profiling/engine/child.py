@@ -218,13 +218,14 @@ class Engine:
         config = self.engine.vllm_config
         worker = _reach(self.engine, "engine_core.engine_core.model_executor.driver_worker")
         runner = _reach(worker, "worker.model_runner") or _reach(worker, "model_runner")
-        layers = _reach(config, "compilation_config.static_forward_context") or {}
-        backends = {_backend(layer) for layer in getattr(layers, "values", list)()} - {""}
+        layers = list(getattr(_reach(config, "compilation_config.static_forward_context"), "values", list)())
         graphs = _reach(config, "compilation_config.cudagraph_mode")
         graphs = str(getattr(graphs, "name", graphs or "NONE"))
         device = str(_reach(config, "device_config.device_type") or "")
         dtype = str(_reach(config, "model_config.dtype")).removeprefix("torch.")
         cache = str(_reach(config, "cache_config.cache_dtype") or "auto")
+        quantised = _reach(config, "model_config.quantization")
+        blocks = "_block" if quantised == "fp8" and _reach(config, "quant_config.weight_block_size") else ""
         return {
             "engine": "vllm",
             "engine_version": str(getattr(vllm, "__version__", "")),
@@ -233,10 +234,12 @@ class Engine:
             "graph_mode": graphs,
             "captured_sizes": list(_reach(config, "compilation_config.cudagraph_capture_sizes") or []),
             "runner": f"{type(runner).__module__}.{type(runner).__name__}" if runner else "",
-            "attention_backend": ", ".join(sorted(backends)),
-            "weight_dtype": str(_reach(config, "model_config.quantization") or _DTYPES.get(dtype, dtype)),
+            "attention_backend": ", ".join(sorted({*map(_backend, layers)} - {""})),
+            "expert_kernel": ", ".join(sorted({*map(_experts, layers)} - {""})),
+            "weight_dtype": f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype),
             "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
-            "tensor_parallel": int(_reach(config, "parallel_config.tensor_parallel_size") or 1),
+            "tensor_parallel": (ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)),
+            "expert_parallel": ranks if _reach(config, "parallel_config.enable_expert_parallel") else 1,
             "device": device,
             "captured": None if device == "cpu" else graphs != "NONE",
         }
@@ -334,8 +337,14 @@ def _reach(thing: Any, path: str) -> Any:
 
 def _backend(layer: Any) -> str:
     backend = getattr(layer, "attn_backend", None) or getattr(layer, "backend", None)
-    name = getattr(backend, "get_name", None)
-    return str(name() if name else getattr(backend, "name", backend or ""))
+    name, version = getattr(backend, "get_name", None), _reach(layer, "impl.vllm_flash_attn_version")
+    return str(name() if name else getattr(backend, "name", backend or "")) + (f" {version}" if version else "")
+
+
+def _experts(layer: Any) -> str:
+    """Class that computes a MoE layer's experts. "" of another layer."""
+    method = getattr(layer, "_quant_method", None) or getattr(layer, "quant_method", None)
+    return str(getattr(_reach(method, "experts_cls"), "__name__", ""))
 
 
 def install(plan: Plan) -> Strategy | None:
@@ -364,10 +373,11 @@ def main(arguments: list[str]) -> int:
     if plan.routing != "natural":
         os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] = NAME
     with path.open("a", encoding="utf-8") as stream:
+        stream.write("\n")  # an earlier process may have been cut off in the middle of a line
 
         def say(**line: Any) -> None:
             lines.append(line)
-            stream.write(json.dumps(line) + "\n")
+            stream.write(json.dumps(line | {"at": round(time.time(), 3)}) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
 

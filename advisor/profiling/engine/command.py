@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import datetime as dt
 import json
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import Options, ProfilingError, StopOnSignal
-from advisor.profiling.engine.plan import DRAFTERS, ENGINES, STEP_S, Plan, routing_parameters
+from advisor.profiling.engine.plan import DRAFTERS, ENGINES, EXTRA_ROUNDS, STEP_S, Plan, routing_parameters
 from advisor.profiling.engine.runner import Outcome, require_engine, run
 
 SPEED = """
@@ -37,8 +38,6 @@ x = torch.randn(2048, 2048, dtype=torch.bfloat16)
 print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
 """
 """Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
-
-
 SOURCE = "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
 
 
@@ -54,14 +53,11 @@ def hardware(python: str) -> str:
         words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ProfilingError(f"this machine's rates cannot be measured with {python}: {words}; give --hardware")
     bandwidth, flops = json.loads(done.stdout.splitlines()[-1])
-    pages = {line.split(":")[0]: line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines()}
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
+    names = re.findall(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return json.dumps(
         {
             "name": f"{names[0] if names else platform.machine()}, {len(names)} cores",
-            "memory_bytes": float(pages["MemTotal"]) * 1024,
+            "memory_bytes": float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
             "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
             "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
             "source": SOURCE,
@@ -132,7 +128,7 @@ def main(
         if plan.hardware != "hardware.json":
             check_hardware(plan.hardware)
         if options.plan:
-            facts = {"hash": plan.hash, "estimate_s": plan.estimate_s, "cells": [asdict(cell) for cell in plan.cells]}
+            facts = {"hash": plan.hash, "estimate_s": plan.price_s(), "cells": [asdict(cell) for cell in plan.cells]}
             print(json.dumps(facts) if options.json else _price(plan, options.budget_s))
             return 0
         if options.output is None:
@@ -154,10 +150,8 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
     path = path / "config.json" if path.is_dir() else path
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ProfilingError(f"--model {text} cannot be read ({error}); give a config.json or its folder") from error
-    except ValueError as error:
-        raise ProfilingError(f"--model {text} is no JSON: {error}") from error
     if not isinstance(content, dict):
         raise ProfilingError(f"--model {text} holds no JSON object")
     name = path.parent.resolve().name if path.name == "config.json" else path.stem
@@ -218,22 +212,21 @@ def _accepted(text: str | None, most: int) -> float | None:
     if text is None:
         return None
     value, _, k = text.partition("@")
-    try:
-        length, at = float(value), int(k or most)
-    except ValueError as error:
-        raise ProfilingError(f"--accepted-length {text}: give X@K, e.g. 2.4@3") from error
-    if not 1 <= length <= at + 1 or at != most:
-        raise ProfilingError(f"--accepted-length {text}: give X in 1..K+1 at the largest K of --k, {most}")
-    return length
+    with contextlib.suppress(ValueError):
+        if int(k or most) == most and 1 <= float(value) <= most + 1:
+            return float(value)
+    raise ProfilingError(f"--accepted-length {text}: give X@K, X in 1..K+1 at the largest K of --k, {most}")
 
 
 def _price(plan: Plan, budget_s: float) -> str:
     """The grid and its price in words."""
     cells = f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps"
-    price = f"about {plan.estimate_s / 60:.0f} min where a step takes {STEP_S:g} s, at most {budget_s / 60:.0f}"
+    quiet, noisy = (plan.price_s(more) / 60 for more in (0, EXTRA_ROUNDS))
+    price = f"about {quiet:.1f} to {noisy:.1f} min where a step takes {STEP_S:g} s, at most {budget_s / 60:.1f}"
     depth = f"; rows on the {plan.depth_note}" if plan.depths else ""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    busy = f"; load {load:.1f} on {cores} cores: other work will disturb a processor's times" if load > cores else ""
+    times = f"makes a processor take {1 + load / cores:.0f} times as long and disturbs its times"
+    busy = f"; load {load:.1f} on {cores} cores: other work {times}" if load > cores else ""
     return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
 
 

@@ -28,12 +28,9 @@ EXTRA_ROUNDS = 2
 """Rounds added at the end for noisy cells alone. [-]"""
 LOST = 75
 """Exit status after a failed cell: the engine's state is unknown, a new process may go on. (sysexits: EX_TEMPFAIL)"""
-START_S, STEP_S = 20.0, 0.05
-"""Prior of an engine's start and of one step, for the estimate alone: times on two cores of a server. [s]"""
-CONTROLS = 3
-"""Times the control cell is measured in each round: first, in the middle, last. [-]"""
-
-
+START_S, RATES_S, COMPILE_S, STEP_S, PROMPT_S = 20.0, 8.0, 40.0, 0.05, 4e-4
+"""Priors for the estimate alone, on two cores of a server: an engine's start, the processor's own rates, a step and a
+token of a prompt (measurements/engine_cpu_k*). Compiling and capturing: an accelerator's, assumed. [s]"""
 LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
 """Keys of a config.json that count its layers, the first that is there."""
 PERIODS = (
@@ -138,11 +135,13 @@ class Plan:
         """The plan of the model's first layers alone. This one for 0 layers."""
         return replace(self, model=shallower(self.model, layers), depths=()) if layers else self
 
-    @property
-    def estimate_s(self) -> float:
-        """Price of the run by the priors above. [s]"""
-        repeats = self.repeats * (len(self.cells) * len(self.engines) + CONTROLS)
-        return START_S * len(self.engines) + STEP_S * (self.steps + 4) * repeats
+    def price_s(self, more: int = 0) -> float:
+        """Price of the run by the priors above, with more rounds of all cells than its repeats. [s]"""
+        eager, processor = self.engine_args.get("enforce_eager"), self.hardware == "hardware.json"
+        start_s = START_S + (0.0 if eager or processor else COMPILE_S)
+        prompts = [work.cell.batch * work.cell.context for work in self.round(0, self.cells)]
+        round_s = len(prompts) * STEP_S * (self.steps + 3) + PROMPT_S * sum(prompts)
+        return start_s * len(self.engines) + RATES_S * processor + (self.repeats + more) * round_s
 
     def round(self, number: int, cells: Iterable[Cell], usable: Iterable[Cell] | None = None) -> list[Work]:
         """One repeat of each cell in random order, a control cell of those usable beside them.
@@ -433,17 +432,8 @@ HEAD_WIDTH = 4
 """Intermediate over hidden size of the head's dense layer, the order of released heads. [-]"""
 LEAST_LAYERS = 8
 """Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; else others are taken. [-]"""
-ARCHITECTURES = {
-    "deepseek_v2": "DeepseekV2ForCausalLM",
-    "deepseek_v3": "DeepseekV3ForCausalLM",
-    "glm4_moe": "Glm4MoeForCausalLM",
-    "gpt_oss": "GptOssForCausalLM",
-    "mixtral": "MixtralForCausalLM",
-    "olmoe": "OlmoeForCausalLM",
-    "qwen2_moe": "Qwen2MoeForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-}
-"""Class that vLLM runs by model_type, for a config.json that names none."""
+KINDS = ("deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
+"""Kinds of model whose class in the engine is called as they are, for a config.json that names none."""
 
 
 class RandomDrafter:
@@ -495,12 +485,12 @@ def model_config(plan: Plan) -> dict[str, Any]:
     config = dict(plan.model)
     if not config.get("architectures"):
         kind = str(config.get("model_type", ""))
-        if kind not in ARCHITECTURES:
+        if kind not in KINDS:
             raise ProfilingError(
                 f"{plan.name}: config.json names no `architectures`, and model_type {kind!r} is not one of "
-                f"{', '.join(ARCHITECTURES)}; add the engine's class to it"
+                f"{', '.join(KINDS)}; add the engine's class to it"
             )
-        config["architectures"] = [ARCHITECTURES[kind]]
+        config["architectures"] = [f"{kind.title().replace('_', '')}ForCausalLM"]
     config.setdefault("torch_dtype", "bfloat16")
     config.setdefault("max_position_embeddings", 131_072)
     if plan.drafter == "mtp" and not (config.get("num_nextn_predict_layers") or config.get("mtp_num_hidden_layers")):

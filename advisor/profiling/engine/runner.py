@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import ProfilingError, own_path
-from advisor.profiling.engine.plan import LOST, Plan, cell_facts, head_config, model_config
+from advisor.profiling.engine.plan import LOST, NOISE_LIMIT, Plan, cell_facts, head_config, model_config
 from advisor.profiling.results import rows_text, to_yaml, write_atomically
 
 COLUMNS = (
@@ -30,8 +30,8 @@ COLUMNS = (
     *("model_id", "n_experts", "n_active", "weight_dtype", "kv_dtype", "captured", "drafter", "draft_tokens_k"),
     *("batch_size", "batch_kind", "context_tokens", "prompts_cached", "accepted_length", "accepted_length_same_run"),
     *("step_time_s", "prefill_time_s", "routing", "touched_experts", "touched_law", "tokens_in_step"),
-    *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats"),
-    *("async_scheduling", "graph_mode", "runner", "attention_backend", "date", "notes"),
+    *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats", "expert_parallel"),
+    *("async_scheduling", "graph_mode", "runner", "attention_backend", "expert_kernel", "date", "notes"),
 )
 """Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
 START_LIMIT_S, STEP_LIMIT_S = 900.0, 120.0
@@ -243,6 +243,11 @@ def _progress(plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]]
         noisy = {one.cell for one in left if one.control < 0}
         total = done + len(left)
         message += f"; repeating noisy cells: {len(noisy)}" if noisy else ""
+    controls = [statistics.median(line["times"]) for line in lines if line.get("control")]
+    before = len(controls) - sum(bool(line.get("control")) for line in new)
+    was, now = (max(some, default=1.0) / min(some, default=1.0) - 1 for some in (controls[:before], controls))
+    if was <= NOISE_LIMIT < now:
+        message += f"; control steps {100 * now:.0f} % apart: other work disturbs this run, cells may come out noisy"
     if 0 < done < total:  # by the steps measured so far, with those that are not timed
         repeat_s = statistics.mean(one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one)
         message += f"; about {repeat_s * (total - done):.0f} s left"

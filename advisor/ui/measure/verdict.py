@@ -263,6 +263,8 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     title, decision = verdict_title(found), decision_text(rows)
     if doctor is not None and leads:
         heading(doctor.title)
+        if doctor.findings and decision:
+            decision = f"Until it is mended: {decision[:1].lower()}{decision[1:]}"
         st.markdown(f"**{plain(decision)}**" if decision else "")
         diagnosis.draw(doctor, scenario)
     else:
@@ -310,7 +312,7 @@ _BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
 
 
 def follow_bar(scenario: Scenario) -> None:
-    """Read files anew that name no model or accelerator, where the bar was changed while they were on screen.
+    """Read files anew that name no model or accelerator where the bar was changed beside them.
 
     A bar that was changed on another page is of another question; a refit is of the rows as they were read.
     """
