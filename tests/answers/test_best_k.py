@@ -300,7 +300,7 @@ def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not(
     (found,) = kernel_cliffs(advice.curve, advice.curve.column(3))
     assert (found.first, found.least < 1.0 < found.before) == (33, True)
     assert found.first <= 48 <= found.last
-    assert any(text.startswith("Avoid 41-128 sequences at K = 2") for text in advice.warnings)
+    assert any(text.startswith("Avoid 33-128 sequences at K = 3") for text in advice.warnings)
     assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)
 
 
