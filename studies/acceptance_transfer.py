@@ -224,7 +224,8 @@ def contexts() -> list[dict[str, object]]:
         accepted = group.apply(_accepted, axis=1) if len(group) else pd.Series(dtype=float)
         known = group.assign(accepted=accepted).dropna(subset=["accepted"]) if len(group) else group
         by_context = known.groupby(known["input_tokens"].astype(int))["accepted"].mean() if len(known) else known
-        if len(by_context) < 2 or task_text == "":
+        # One length for a whole run, printed beside each of its contexts, says nothing of them.
+        if len(known) == 0 or by_context.nunique() < 2 or task_text == "":
             continue
         shortest = int(by_context.index[0])
         for context, value in list(by_context.items())[1:]:

@@ -22,6 +22,8 @@ SAID = "after I switched MTP on (vLLM, DeepSeek-R1 on 8x H200, K = 1): TPOT went
         ("DeepSeek-V3 8 x H200: TPOT 27 ms without, 31 ms with MTP K=3 at batch 64", ("27", "31"), "tpot_ms"),
         ("baseline 18ms vs 24ms with EAGLE-3", ("18", "24"), None),
         ("With MTP (K=1) on: 1,450 tokens/s instead of 1,900 at 64 requests", ("1900", "1450"), "any_tok_per_s"),
+        ("I turned MTP on and it got slower: 1,450 tokens/s instead of 1,900.", ("1900", "1450"), "any_tok_per_s"),
+        ("After we enabled MTP it fell to 1,450 tok/s from 1,900", ("1900", "1450"), "any_tok_per_s"),
         ("1,450 tok/s with MTP instead of 1,900 without", ("1900", "1450"), "any_tok_per_s"),
         ("After turning MTP on TPOT is 24 ms, up from 18 ms", ("18", "24"), "tpot_ms"),
         (

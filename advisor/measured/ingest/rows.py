@@ -34,6 +34,7 @@ from advisor.measured.ingest.result import (
     MissingField,
     Swap,
     missing_fields,
+    open_questions,
     rejects_frame,
     shorten,
 )
@@ -160,6 +161,11 @@ class Measured:
     def rows_refused(self) -> int:
         """Rows of the file that are not in `frame`. [-]"""
         return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
+        return not any(item.required for item in self.missing) and not open_questions(self.rejects)
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
         """Name of a column in the file at a line, and the factor from its unit to ours.

@@ -58,7 +58,7 @@ _NAME = (
     r"(?:TPOT|ITL|throughput|latency|time per output token|inter-token latency|output|decode|generation|speed|mean|"
     r"median|average|avg)"
 )
-_NOT = r"(?:instead of|rather than|not|(?:down|up) from|compared (?:to|with)|against|vs\.?|versus)"
+_NOT = r"(?:instead of|rather than|not|(?:(?:down|up) )?from|compared (?:to|with)|against|vs\.?|versus)"
 """Words between a value with drafts and the one before."""
 _BETWEEN = rf"[\s,;.()]*(?:(?:and|but|only|to|then|now|{_NOT})\s+)*"
 _AFTER = rf"\s*(?:{_NAME}\s+)*\(?"
@@ -92,7 +92,7 @@ _CHANGES = (
 )
 """A value before drafts and one since, in either order: read where the text says that drafts were turned on."""
 _OTHER = re.compile(
-    r"TTFT|first token|\bp\d\d|power|watt|\bSLO|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
+    r"TTFT|first token|\bp\d\d|power|watt|\bSLO\b|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
     r"start-?up|compil|queue|prefill|timeout",
     re.IGNORECASE,
 )
