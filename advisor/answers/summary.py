@@ -68,7 +68,21 @@ def headline(advice: Advice, n_draft: int) -> str:
     if row.speedup < _HARDLY:
         loses = ", and it may lose" if row.speedup_low < 1.0 else ""
         return f"Hardly worth it: {row.speedup:.2f}×{loses}{borrowed}"
+    found = [run.speedup for run in _published_here(advice)] if n_draft == advice.curve_k else []
+    if found and (max(found) < row.speedup_low or min(found) > row.speedup_high):
+        values = listed([f"{one:.2f}×" for one in sorted(found)])
+        values = values if len(found) < 3 else f"{min(found):.2f}–{max(found):.2f}×"
+        return f"{tokens}: {row.speedup:.2f}× modelled, {values} published{borrowed}"
     return f"{tokens}: {row.speedup:.1f}× faster{borrowed}"
+
+
+def _published_here(advice: Advice) -> list[PublishedRun]:
+    """Published runs of this setup and drafter at its very batch, of its K or of none that is stated."""
+    return [
+        run
+        for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
+        if run.batch_size == advice.scenario.batch_size and (np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
+    ]
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -108,10 +122,8 @@ def published_text(advice: Advice) -> str:
         told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
-    batch = advice.scenario.batch_size
-    alike = (run for run in runs if np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
-    near = [f"{run.speedup:.2f}x" for run in alike if run.batch_size == batch]
-    here = f", {listed(near)} at batch {batch:,}" if near and len(near) < len(runs) else ""
+    near = [f"{run.speedup:.2f}x" for run in _published_here(advice)]
+    here = f", {listed(near)} at batch {advice.scenario.batch_size:,}" if near and len(near) < len(runs) else ""
     return (
         f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
         f"{' to '.join(loads)}{here}; {where}."

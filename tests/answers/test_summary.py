@@ -166,3 +166,14 @@ def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points
     assert open_ones
     moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))
     assert refitted_times_text(moved) == refitted_times_text(found)
+
+
+def test_a_headline_names_published_runs_of_its_very_batch_where_all_contradict_it() -> None:
+    """DeepSeek-V3 on eight H200 under SGLang: published at batch 32, K = 2 as 1.06x and 1.15x."""
+    query = {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8}
+    query |= {"engine": "sglang", "drafter_id": "mtp", "acceptance": "deepseek-r1-mtp-internal"}
+    said = {
+        batch: headline(advise(Scenario.model_validate({**query, "batch_size": batch})), 2) for batch in (4, 24, 32)
+    }
+    assert said[32].endswith("× modelled, 1.06× and 1.15× published")
+    assert "published" not in said[4] + said[24], "one of those at 4 lies within the range, none is of 24"

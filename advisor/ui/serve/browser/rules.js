@@ -190,8 +190,8 @@ function besides(now, k) {
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
   const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
-  const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower,` : "";
-  return now.yours ? "" : lead + (k === own.k ? "" : `The strip runs K = ${k} here${costs} to switch less often.`);
+  const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower` : "";
+  return now.yours ? "" : lead + (k === own.k ? "" : `Strip: K = ${k}${costs}, fewer switches.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -262,8 +262,20 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
+/** Speedups of runs: `1.06× and 1.15×`, of more the ends. */
+function spread(runs) {
+  const said = runs.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
+  return said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
+}
+
+/** Published runs of this setup at a batch and K, and whether all of them lie on one side of a row's likely range. */
+function publishedHere(m, batch, own) {
+  const runs = m.published.filter((one) => one[3] && one[0] === batch && (one[1] === own.k || one[1] === null));
+  return { runs, apart: runs.length > 0 && (runs.every((one) => one[2] < own.low) || runs.every((one) => one[2] > own.high)) };
+}
+
 /** What published runs of this setup and the user's own say that our likely range does not, in words; those at this batch and K first. */
-function against(m, length, batch, n) {
+function against(m, length, batch, n, inTitle = false) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const side = ([batch, k, value]) => {
     const [row, share] = between(m, batch), next = Math.min(row + 1, m.batches.length - 1);
@@ -272,15 +284,12 @@ function against(m, length, batch, n) {
     const i = k === null ? best : m.drafts.indexOf(k);
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
-  const spread = (runs) => {
-    const said = runs.map((run) => run[2]).sort((a, b) => a - b).map((value) => `${value.toFixed(2)}×`), last = said.pop();
-    return said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
-  };
   const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens" : "");
-  const told = (runs, mark, one, many, near = []) => {
+  const told = (runs, mark, one, many, near = [], brief = false) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
     const rest = low.length && high.length ? `, ${odd === low ? `${high.length} above` : `${low.length} below`}` : "";
+    if (brief) return [["", ` · ${mark} ${of} ${many} ${where} the range${rest}${random(runs)}`]];
     if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range${rest}` : "")]];
     if (!odd.length) return [];
     return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), random(odd) + rest]];
@@ -291,7 +300,7 @@ function against(m, length, batch, n) {
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run", "published runs", same.filter((one) => one[0] === batch && (one[1] === n || one[1] === null)))];
+  return [...mine, ...told(same, "◆", "published run", "published runs", same.filter((one) => one[0] === batch && (one[1] === n || one[1] === null)), inTitle)];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -338,21 +347,22 @@ function verdict(m, batch, length, now, ranges) {
     const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
     return { title, parts };
   }
-  const gain = `${own.speedup.toFixed(2)}×`;
+  const gain = `${own.speedup.toFixed(2)}×`, here = publishedHere(m, batch, own);
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
   const lost = mayLose(m, length, ranges), last = `pays to ${most === m.largest ? `memory's end, ${to}` : `batch ${to}+`}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
-  const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
+  const said = here.apart ? `${gain} modelled, ${spread(here.runs)} published` : `${gain} faster`;
+  const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   return {
     title,
     parts: [
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, moved ? ` modelled, ${percent(tried.pDrawn)} chance of a gain · ` : " likely · "],
       [chance, ` ${moved ? m.counting : "chance of a gain"} · ${pays} · `],
       [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`],
-      ...against(m, length, batch, own.k),
+      ...against(m, length, batch, own.k, here.apart && own.speedup >= 1.1),
     ],
   };
 }
