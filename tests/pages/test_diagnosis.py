@@ -247,3 +247,22 @@ def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that
     assert [item.value for item in test.info] == ["Upload removed"]
     diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
     assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: int) -> None:
+    both = (
+        "1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency 64",
+        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp-size 8 --speculative-algorithm EAGLE "
+        "--speculative-num-steps 1 --speculative-eagle-topk 1 --speculative-num-draft-tokens 2",
+    )
+    served = {"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8, "engine": "sglang", "drafter_id": "mtp"}
+    test = diagnosed(page(**served, acceptance="deepseek-r1-mtp-internal"), both[first])
+    assert "The engine is misconfigured" not in texts(test)
+    diagnosed(test, both[1 - first])
+    assert "SGLang admits 48 requests" in test.title[0].value + texts(test)
+    assert fixes(test) == ["--max-running-requests 64"]
+    assert "0.76" in texts(test), "the numbers stand"
+    press(test, "forget")
+    diagnosed(test, both[1])
+    assert "0.76" not in texts(test)

@@ -48,6 +48,11 @@ def give(runs: Sequence[UserFile]) -> None:
     _GIVEN.put(tuple(runs))
 
 
+def given() -> tuple[UserFile, ...]:
+    """The files that a diagnosis reads."""
+    return _GIVEN.result
+
+
 def forget() -> None:
     """Drop files and diagnosis."""
     for kept in (_GIVEN, VIEW, _OF, _TOLD, COMPLAINT):

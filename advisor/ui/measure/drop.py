@@ -160,7 +160,7 @@ def _take_text(scenario: Scenario) -> None:
         _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
-        take({PASTED: text.encode("utf-8", errors="replace")}, scenario)
+        take({PASTED: text.encode("utf-8", errors="replace")}, scenario, pasted=True)
     if unread := unread_text(text):
         _SAID.put((*_SAID.result, unread))
 
@@ -175,21 +175,28 @@ def _take_files(scenario: Scenario) -> None:
         forget()
 
 
-def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Send each file to its reader, those of one kind together."""
+def take(given: Mapping[str, bytes], scenario: Scenario, *, pasted: bool = False) -> None:
+    """Send each file to its reader, those of one kind together.
+
+    pasted : whether a launch line joins the numbers that stand, and numbers a launch line: one diagnosis is of both.
+    """
     kinds = {name: kind_of(name, data) for name, data in given.items()}
+    runs_of, before = ("benchmark", "server"), dict(KINDS.result)
+    other = [name for name, kind in before.items() if pasted and kind in runs_of and kind not in kinds.values()]
+    earlier = [one for one in diagnosis.given() if one.name in other] if set(runs_of) & set(kinds.values()) else []
+    given = {f"{name} (2)" if name in other else name: data for name, data in given.items()} if earlier else given
+    kinds = dict(zip(given, kinds.values(), strict=True))
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
     for kept in (_SAID, NOTES):
         kept.forget()
     session.complain("file", "")
-    KINDS.put(tuple(kinds.items()))
+    KINDS.put((*((one.name, before[one.name]) for one in earlier), *kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
-    runs = [UserFile(name, data) for name, data in given.items() if kinds[name] in ("benchmark", "server")]
-    if runs:
-        diagnosis.give(runs)
+    if runs := [UserFile(name, data) for name, data in given.items() if kinds[name] in runs_of]:
+        diagnosis.give([*earlier, *runs])
     if trace := by_kind.get("trace"):
         traces.take_trace(load_setup(scenario), list(trace.items()))
     if rates := by_kind.get("acceptance"):
