@@ -175,7 +175,8 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        said = [plain_text(worst), _unforeseen_text(worst), suspect, cause_text(worst), _until_text(worst, compared)]
+        cause = cause_text(worst).replace("Likeliest cause", "Else" if suspect else "Likeliest cause")
+        said = [plain_text(worst), _unforeseen_text(worst), suspect, cause, _until_text(worst, compared)]
         return " ".join(filter(None, said))
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."

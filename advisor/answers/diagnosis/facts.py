@@ -365,7 +365,10 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not facts["speculation_on"]:
         facts["draft_tokens_k"] = 0
     elif (method := spec.get("method") or algorithm) is not None:
-        facts["drafter"] = drafter_name(str(method))
+        # SGLang runs a model's own MTP module as EAGLE without a checkpoint of a head (profiles/drafters/mtp.yaml).
+        heads = "speculative_draft_model_path", "speculative_draft_model"
+        own = str(algorithm).upper() == "EAGLE" and not any(arguments.get(name) for name in heads)
+        facts["drafter"] = "mtp" if own else drafter_name(str(method))
         if str(algorithm).upper() in WITHOUT_STEPS:
             # A drafter without steps: K of the block, else of the verified tokens less the last.
             block = _whole(arguments.get("speculative_dspark_block_size"))

@@ -252,6 +252,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         show_problem(unpredicted)
         return
     rows, why = rows_to_compare(advice, read.frame)
+    if not why and FROM_BAR.result.keys() & _OF_BAR:
+        said = _set_up(scenario.model_id, scenario.hardware_id)
+        st.info(plain(f"Read as {said}, from the bar: the file does not say. Change the bar where it is another."))
     if why:
         _of_another_scenario(read, scenario, why, heading)
         return
@@ -270,9 +273,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        st.markdown(
-            (f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}{_by_bar(scenario)}")
-        )
+        st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
     if len(asked) > 1:
@@ -325,13 +326,6 @@ def follow_bar(scenario: Scenario) -> None:
 
 def _set_up(model_id: str, hardware_id: str) -> str:
     return f"{model_name(model_id)} on {hardware_called(hardware_id)}"
-
-
-def _by_bar(scenario: Scenario) -> str:
-    """Sentence on what the rows are read as where the files name no model or accelerator. Empty where they do."""
-    if not FROM_BAR.result.keys() & _OF_BAR:
-        return ""
-    return f" Read as {_set_up(scenario.model_id, scenario.hardware_id)}, from the bar: the file does not say."
 
 
 def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:

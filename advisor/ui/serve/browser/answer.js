@@ -286,7 +286,9 @@ function pointer(v) {
     v.card.style.top = "30px";
   });
   v.plot.addEventListener("pointerleave", () => (v.card.hidden = true));
-  v.plot.addEventListener("click", (event) => { v.batch = Math.max(batchAt(event), 1); update(v); commit(v); });
+  let closes = false; // a click that closes a menu is not one on the chart
+  v.plot.addEventListener("pointerdown", () => { closes = Boolean(document.querySelector("[data-testid=stPopoverBody]")); }, true);
+  v.plot.addEventListener("click", (event) => { if (closes) return; v.batch = Math.max(batchAt(event), 1); update(v); commit(v); });
 }
 
 export default function (component) {
