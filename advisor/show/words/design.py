@@ -184,6 +184,17 @@ def beside_table(today: Costed, own: Costed, best: Costed | None, own_name: str 
     return Table(tuple(columns), lines)
 
 
+def mine_text(today: Costed, own: Costed, own_name: str = "today") -> str:
+    """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
+    if own.experts == today.experts or not own.fits:
+        return ""
+    gain, mix = today.tpot_s / own.tpot_s - 1.0, own.experts
+    speed = f"{abs(gain):.1%} {'faster' if gain >= 0.0 else 'slower'} than {own_name}"
+    return (
+        f"{mix.n_active} of {mix.n_experts}, width {mix.expert_width:,}: {speed}, quality {quality_text(own.quality)}."
+    )
+
+
 def _baseline(space: DesignSpace) -> dict[str, Any]:
     own = space.baseline
     return (

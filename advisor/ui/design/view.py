@@ -37,6 +37,7 @@ from advisor.show.words.design import (
     dial_value,
     held_value,
     loss_text,
+    mine_text,
     quality_text,
 )
 from advisor.show.words.regions import (
@@ -277,6 +278,8 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[D
         show_table(beside_table(today, typed, best, own))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         show_problem(problem)
+        if said := mine_text(today, typed, own):
+            st.markdown(f"**{plain(said)}**")
         _offer_held(found, chosen)
         _take(answer, chosen, None if best is None else best.experts)
     return chart
