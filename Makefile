@@ -135,6 +135,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.answers
 	$(BIN)/python -m tests.golden.engine_exports
 	$(BIN)/python -m tests.golden.sources_page
+	$(BIN)/python -m tests.golden.figures
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid
