@@ -23,7 +23,6 @@ def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
 def test_exports_satisfy_vllms_own_validator_where_it_is_installed() -> None:
     utils = pytest.importorskip("vllm.v1.spec_decode.dynamic.utils")
     config = vllm_speculative_config(RANGES, "mtp")
-    assert config is not None
     table = config["num_speculative_tokens_per_batch_size"]
     lookup = utils.build_dynamic_sd_schedule_lookup(table, 256, config["num_speculative_tokens"])
     assert [lookup[b] for b in (1, 16, 17, 64, 65, 256)] == [3, 3, 5, 5, 0, 0]

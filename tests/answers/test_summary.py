@@ -86,9 +86,7 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert fit_of(ADVICE) is None
     large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
     fit = fit_of(large)
-    assert fit is not None
     assert fit.needed_bytes > fit.usable_bytes
-    assert fit.scenario is not None
     assert load_setup(fit.scenario).memory.largest_batch >= 16
     smaller = fit.scenario.model_copy(
         update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
@@ -154,7 +152,6 @@ def test_a_refit_says_what_it_did_to_speedup_and_band_and_which_uncertainty_made
 
 def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points_determine() -> None:
     found = advise(refitted_with(noise=0.01)).setup.adjustment
-    assert found is not None
     assert found.learnt
     named = sorted(found.learnt, key=lambda name: -abs(math.log(found.factors[name])))[:2]
     moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in named)

@@ -257,7 +257,6 @@ def test_a_release_is_chosen_by_format_the_newest_first_and_the_profile_s_own_co
 
 @pytest.mark.skipif(PACKAGE is None, reason="the kernel package is not installed; `make store` explains how")
 def test_shipped_formats_of_releases_are_those_in_the_kernel_package_s_files() -> None:
-    assert PACKAGE is not None
     assert PACKAGE.origin is not None
     folder, compared = Path(PACKAGE.origin).parent / "model_configs", 0
     for model_id in model_ids():
@@ -287,7 +286,6 @@ def test_a_name_means_a_profile_and_a_format(
     if model_id is None:
         assert named is None
         return
-    assert named is not None
     assert (named.model_id, named.weight_format, bool(named.note)) == (model_id, weight_format, concluded)
 
 
@@ -304,7 +302,6 @@ def test_every_profile_is_found_by_each_of_its_own_names(model_id: str) -> None:
 def test_every_known_release_is_found_by_its_name_in_its_format(model_id: str) -> None:
     for release in model_profile(model_id).published_formats:
         named = resolve_model_name(release.checkpoint)
-        assert named is not None
         assert (named.model_id, named.checkpoint) == (model_id, release.checkpoint)
         assert named.weight_format == release.weight_format
 

@@ -118,11 +118,9 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(run: Run) -> 
     asked = "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 --accepted-length 2.6@3 --batch"
     _, out, _ = run(*asked.split(), "128")
     at_most = re.search(r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out)
-    assert at_most is not None
     assert "launch_server" not in out
     assert "launch_server" in run(*asked.split(), at_most[1])[1]
     wider = re.search(r"\n  advisor (advise .*)# it fits", out.replace("\\\n", " "))
-    assert wider is not None
     assert "launch_server" in run(*wider[1].split())[1]
     values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
     report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))

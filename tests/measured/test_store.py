@@ -229,7 +229,6 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
     build(store_path, kernels=package)
     fresh = status(store_path)
     assert not fresh.stale
-    assert fresh.rows_by_table is not None
     assert fresh.rows_by_table["moe"] == 6
     monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
     assert "the code that builds it has changed" in status(store_path).stale_because
@@ -325,7 +324,6 @@ def halfway(path: Path, package: KernelPackage) -> Iterator[None]:
         text=True,
     )
     try:
-        assert child.stdout is not None
         assert child.stdout.readline().strip() == "halfway"
         yield
     finally:
