@@ -39,7 +39,6 @@ from advisor.answers.design.regions import (
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.prediction import AdvisorError
 from advisor.show.words.regions import (
     against_baseline,
     loss_words,
@@ -247,12 +246,6 @@ def test_a_refit_and_an_accelerator_of_one_s_own_stay_where_they_belong() -> Non
     assert [str(place) for place in default_places(scenario())] == list(MAP_ACCELERATORS)
 
 
-@pytest.mark.parametrize("text", ["h100", "0xh100-sxm", "", "x", "h100-sxm:8", "../h100-sxm"])
-def test_an_unknown_accelerator_is_refused_with_what_to_give(text: str) -> None:
-    with pytest.raises(AdvisorError, match="2xh100-sxm"):
-        parse_place(text)
-
-
 def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_first_cannot_run() -> None:
     found = drawn_map()
     served = np.flatnonzero(found.cells.served)
@@ -364,12 +357,6 @@ def test_targets_of_which_no_design_serves_any_say_why_and_advise_by_it(
     assert one_design_document(found)["own"][0]["why_not"] == why
 
 
-@pytest.mark.parametrize("text", ["h100-sxm", "h100-sxm:0", "h100-sxm:x", ":8", "h100-sxm:8:9", "h100-sxm:999999"])
-def test_a_target_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(AdvisorError, match=r"ACCELERATOR:BATCH|unknown"):
-        parse_targets([text])
-
-
 def test_words_of_a_loss_never_say_minus_nothing() -> None:
     found = one(*BOTH)
     assert found.own[0] is not None
@@ -380,5 +367,3 @@ def test_words_of_a_loss_never_say_minus_nothing() -> None:
 def test_a_target_may_be_named_as_a_page_shows_it() -> None:
     named = parse_targets(("H100 SXM:8", "2xB200 SXM:128"), "")
     assert named == parse_targets(("h100-sxm:8", "2xb200-sxm:128"), "")
-    with pytest.raises(AdvisorError, match="'H9000 SXM' is unknown"):
-        parse_targets(("H9000 SXM:8",), "")

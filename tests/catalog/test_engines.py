@@ -35,7 +35,6 @@ from advisor.catalog.engines import (
     engines,
     export_engines,
     load_engine,
-    stated_sizes,
 )
 from advisor.catalog.fit_records import ANY_CLASS, load_overheads
 from advisor.measured.ingest.columns import engine_name
@@ -331,12 +330,6 @@ def test_rules_stand_in_order_and_do_not_overlap(engine) -> None:  # type: ignor
 
     edges = [number(edge) for rule in engine.graphs for edge in (rule.since, rule.before)]
     assert edges == sorted(edges)
-
-
-@pytest.mark.parametrize("text", ["", "many", "0", "1,,x", "70000", "1, 0", "-5", "5.5", "max_num_seqs=0"])
-def test_what_says_no_sizes_is_refused_with_what_to_give(text: str) -> None:
-    with pytest.raises(AdvisorError, match="graph_sizes"):
-        stated_sizes(text)
 
 
 def graphs(version: str = "0.24.0", engine: str = "vllm", **server: object) -> Graphs:
