@@ -16,14 +16,7 @@ from advisor.answers.design.answer import design_answer
 from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
 from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
-from advisor.answers.design.start import (
-    MAX_NAME,
-    design_name,
-    experts_config,
-    parse_experts,
-    start_from_size,
-    starts,
-)
+from advisor.answers.design.start import MAX_NAME, design_name, experts_config, parse_experts, start_from_size, starts
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup

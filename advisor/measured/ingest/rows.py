@@ -29,14 +29,7 @@ from advisor.measured.ingest.columns import (
     told_apart,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
-from advisor.measured.ingest.result import (
-    OF_ONE_RUN,
-    MissingField,
-    Swap,
-    missing_fields,
-    rejects_frame,
-    shorten,
-)
+from advisor.measured.ingest.result import OF_ONE_RUN, MissingField, Swap, missing_fields, rejects_frame, shorten
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
 from advisor.measured.row_questions import copies_sharing

@@ -151,12 +151,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and the column `by`,
     whose values are the names of the legend where they are no tiers.
     """
-    figure = new_figure(
-        "Predicted against measured speedup",
-        "Measured (×)",
-        "Predicted (×)",
-        height=480,
-    )
+    figure = new_figure("Predicted against measured speedup", "Measured (×)", "Predicted (×)", height=480)
     low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
     high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
     add_diagonal(figure, low, high)
@@ -225,11 +220,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
 
     kept : of `chances_kept`.
     """
-    figure = new_figure(
-        "Chance of a gain: stated and observed",
-        "Stated chance",
-        "Gained",
-    )
+    figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
     add_points(
