@@ -155,10 +155,7 @@ class Measured:
         return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
-        """Name of a column in the file at a line, and the factor from its unit to ours.
-
-        None where the file has no such column.
-        """
+        """Name of a column in the file at a line, and the factor from its unit to ours. None where it has none."""
         return next((one.headers.get(column) for one in self.sources if one.holds(np.array(line)).any()), None)
 
     @cached_property
