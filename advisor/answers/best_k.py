@@ -56,10 +56,7 @@ class RoundCosts:
 
 
 def round_costs(
-    batches: ArrayLike,
-    round_time_s: ArrayLike,
-    accepted_length: ArrayLike,
-    draft_warm_s: ArrayLike = 0.0,
+    batches: ArrayLike, round_time_s: ArrayLike, accepted_length: ArrayLike, draft_warm_s: ArrayLike = 0.0
 ) -> RoundCosts:
     """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s may be one number."""
     grid, time = np.asarray(batches, dtype=float), np.asarray(round_time_s, dtype=float)

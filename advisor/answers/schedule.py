@@ -9,14 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.answers.best_k import (
-    KRange,
-    idle_speedup,
-    interpolate_batches,
-    interpolate_losses,
-    k_at,
-    k_running_at,
-)
+from advisor.answers.best_k import KRange, idle_speedup, interpolate_batches, interpolate_losses, k_at, k_running_at
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
 from advisor.predict.scenario import carried_text
@@ -63,11 +56,7 @@ def values_of(curve: Curve, kept: NDArray[np.bool_] | None = None) -> KValues:
     return KValues(curve.batches[rows], curve.drafts, speedup, odds.loss, odds.noise, idle, curve.tpot_s[rows])
 
 
-def k_by_batch(
-    values: KValues,
-    max_tpot_s: float | None = None,
-    max_batch: int | None = None,
-) -> tuple[KRange, ...]:
+def k_by_batch(values: KValues, max_tpot_s: float | None = None, max_batch: int | None = None) -> tuple[KRange, ...]:
     """K for every batch size 1..max_batch: the least expected loss, smoothed. No batch is a target: none moves it.
 
     values : what each K is worth; with a limit, its times per output token too.

@@ -566,4 +566,3 @@ class _OneOf:
 
 EngineChoice = Annotated[str, _OneOf(engine_choices)]
 """A scenario's engine."""
-ExportEngineId = Annotated[str, _OneOf(lambda: [engine.id for engine in export_engines()])]

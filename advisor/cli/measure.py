@@ -392,10 +392,7 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
 
 
 def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
-    """Reasons with the number of rows and the first lines, most rows first.
-
-    rows : reason, line, number of rows.
-    """
+    """Reasons (reason, line, number of rows) with the number of rows and the first lines, most rows first."""
     for reason, lines in alike(rows):
         shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (", ..." if len(lines) > 5 else "")
         out.print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])

@@ -82,10 +82,7 @@ def text_width() -> int:
 
 
 def say(text: str) -> None:
-    """Print sentences in lines that fit the terminal.
-
-    Line breaks of their own stay. Nothing for an empty text.
-    """
+    """Print sentences in lines that fit the terminal. Line breaks of their own stay. Nothing for an empty text."""
     for part in as_called(text).split("\n") if text else ():
         for line in wrapped(part, text_width(), "") or [""]:
             click.echo(line)

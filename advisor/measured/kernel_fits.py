@@ -161,15 +161,7 @@ def linear_parameters(
     }
 
 
-SERIES = [
-    "hidden_size",
-    "inter_size",
-    "topk",
-    "num_experts",
-    "moe_tp_size",
-    "moe_ep_size",
-    "distribution",
-]
+SERIES = ["hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
 """Rows that agree in these differ in tokens alone."""
 DRAWS = 32
 """Draws averaged per table row; U of one draw scatters by 1-4 %, so its mean is known within 1 %."""

@@ -43,10 +43,7 @@ _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 @dataclass(frozen=True)
 class MultiplierPrior:
-    """Prior of the multipliers: log standard deviations [names] and covariance [names, names].
-
-    It holds the spread of what they leave, too.
-    """
+    """Prior of the multipliers: log standard deviations [names], covariance [names, names], and the rest."""
 
     log_sd: Array
     covariance: Array
@@ -184,10 +181,7 @@ def _learnt_scale(
 
 
 def log_left_out(observed: Observations, prior: MultiplierPrior, part: NDArray[np.int_]) -> Array:
-    """Log of each value by a fit without its part of the rows, `part` [n].
-
-    Parts below 0 are in no fit and are NaN.
-    """
+    """Log of each value by a fit without its part of the rows, `part` [n]. Parts below 0 are in no fit and are NaN."""
     parts = np.unique(part[part >= 0])
     posterior = fit_many(observed, prior, (part >= 0) & (part != parts[:, None]))
     every = log_predicted(observed, posterior.theta[:, None])

@@ -130,10 +130,7 @@ def label(device: dict[str, Any]) -> str:
 
 
 def plan(preset: str, device: str) -> dict[str, Any]:
-    """Plan of a preset on a device: blocks, estimate_s and limit_s. [s]
-
-    Each block has name, op and estimate_s. Raises AdvisorError.
-    """
+    """Plan of a preset on a device: blocks (name, op, estimate_s), estimate_s and limit_s. [s] Raises AdvisorError."""
     return dict(_ask(["--plan", "--json", "--preset", preset, "--device", device]))
 
 
@@ -263,10 +260,7 @@ def latest(*, engine: bool = False) -> ProfilerRun | None:
 
 
 def cancel(run: ProfilerRun) -> None:
-    """Ask a running sweep to stop after its round in hand.
-
-    Rows that it measured stay.
-    """
+    """Ask a running sweep to stop after its round in hand. Rows that it measured stay."""
     if run.alive:  # while it holds the lock, its process id is its own
         _note(run.name, _facts(run.name) | {"cancelled": True})
         os.kill(run.pid, signal.SIGTERM)

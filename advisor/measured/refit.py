@@ -100,11 +100,7 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
 
 
 def select_points(
-    frame: pd.DataFrame,
-    *,
-    hardware_id: str | None = None,
-    engine: str | None = None,
-    acceptance: str | None = None,
+    frame: pd.DataFrame, *, hardware_id: str | None = None, engine: str | None = None, acceptance: str | None = None
 ) -> tuple[list[Point], list[Refused]]:
     """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 

@@ -216,10 +216,7 @@ class Worse:
 
 @dataclass(frozen=True)
 class OwnErrors:
-    """Errors on all of the user's own values but outliers.
-
-    Each row of `after` is predicted by a refit without it.
-    """
+    """Errors on all of the user's own values but outliers. Each row of `after` is predicted by a refit without it."""
 
     before: Errors
     after: Errors
@@ -333,10 +330,7 @@ class RefitResult:
 
     @property
     def reasons_against(self) -> tuple[str, ...]:
-        """Reasons why the shipped constants should stay, one sentence each.
-
-        Empty when nothing speaks against the refit.
-        """
+        """Reasons why the shipped constants should stay, one sentence each. Empty when nothing speaks for that."""
         reasons = list(self.questions)
         if self.own_errors.far_off:
             label = self.own_errors.far_off.capitalize()

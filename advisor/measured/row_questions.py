@@ -88,10 +88,7 @@ class RowQuestion:
         return self.acceptance_source != "same_run"
 
     def setup(self) -> Setup:
-        """Setup that answers the question, with the overheads of today's engine.
-
-        Raises AdvisorError as `load_setup` does.
-        """
+        """Setup that answers it, with overheads of today's engine. Raises AdvisorError as `load_setup` does."""
         setup = load_setup(self.scenario, borrowed_acceptance=self.borrowed)
         # What a fit scales are times under the class's own law, whose constants stand in another record.
         costs = replace(setup.costs, host_one_gpu_share=one_gpu_share(self.engine_class))

@@ -330,10 +330,7 @@ def build(
 
 
 def _fill(
-    connection: duckdb.DuckDBPyConnection,
-    target: Path,
-    package: KernelPackage | None,
-    progress: Progress,
+    connection: duckdb.DuckDBPyConnection, target: Path, package: KernelPackage | None, progress: Progress
 ) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
     create_tables(connection)

@@ -31,15 +31,7 @@ from advisor.profiling.kernels_moe import (
 )
 from advisor.profiling.plan import Block as PlanBlock
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
-from advisor.profiling.timing import (
-    Case,
-    Context,
-    brief_seconds,
-    capture,
-    measured_rows,
-    pass_columns,
-    tried,
-)
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, measured_rows, pass_columns, tried
 
 EPSILON = 1e-6
 """Added to the mean square in every normalisation. [-]"""

@@ -126,15 +126,11 @@ def dense_twin(advice: Advice) -> list[float] | None:
         curve = curve_for(twin, advice.curve.batches, [0, k], central_only=True)
     except (AdvisorError, ValueError):
         return None
-    found: list[float] = rounded(curve.speedup[:, 1])
-    return found
+    return rounded(curve.speedup[:, 1])
 
 
 def _accepted(advice: Advice) -> dict[str, Any] | None:
-    """Accepted lengths that the slider offers, their K, and what each K accepts at every one of them.
-
-    None where nothing is drafted.
-    """
+    """Accepted lengths of the slider, their K, and what each K accepts at each. None where nothing is drafted."""
     curve, k = advice.curve, stated_k(advice)
     if k == 0:
         return None

@@ -35,10 +35,7 @@ Asked = Callable[Concatenate[Scenario, P], T]
 
 
 def keys_of(*types: type[Frozen]) -> dict[str | type[Any], Callable[[Any], Any]]:
-    """Functions by which a Streamlit cache names values of these types: by all their fields.
-
-    Streamlit knows nothing of such types.
-    """
+    """Functions by which a Streamlit cache names values of these types, unknown to it: by all their fields."""
     return {one: one.model_dump_json for one in types}
 
 
@@ -69,8 +66,7 @@ def remembered(
         @functools.wraps(function)
         def look_up(scenario: Scenario, /, *rest: P.args, **named: P.kwargs) -> T:
             is_private = any(getattr(one, "is_private", False) for one in (scenario, *rest, *named.values()))
-            answer: T = (for_one if is_private else for_all)(scenario, *rest, **named)
-            return answer
+            return (for_one if is_private else for_all)(scenario, *rest, **named)
 
         return look_up
 
@@ -102,10 +98,7 @@ def context_map_for(scenario: Scenario) -> ContextMap:
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def refit_text_for(scenario: Scenario, n_draft: int) -> str:
-    """Sentence on what the scenario's refit did to its answer, empty without one.
-
-    The answer is held against the shipped constants.
-    """
+    """Sentence on what the scenario's refit changes in the answer of shipped constants. Empty without one."""
     if scenario.refit is None:
         return ""
     return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})), n_draft)

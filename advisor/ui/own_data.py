@@ -59,8 +59,7 @@ _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
 def own(document: str) -> dict[str, str]:
     """Texts given by the user in this session, by name: of `model_config_json` or of `hardware_json`."""
-    given: dict[str, str] = st.session_state.setdefault(_OWN[document], {})
-    return given
+    return st.session_state.setdefault(_OWN[document], {})
 
 
 def default(field: str) -> Any:
@@ -279,8 +278,7 @@ FIELD = "refit"
 
 def in_use() -> str | None:
     """Text of the refit chosen in this session, or None for the shipped constants."""
-    found: str | None = st.session_state.get(FIELD)
-    return found
+    return st.session_state.get(FIELD)
 
 
 def text_of(result: RefitResult) -> str:
@@ -314,10 +312,7 @@ def refit_is_for(values: Mapping[str, Any]) -> bool:
 
 
 def refit_banner(scenario: Scenario) -> None:
-    """Note on every page saying whose points the constants were refitted on, or why they were not.
-
-    One click undoes it.
-    """
+    """Note on every page saying whose points the constants were refitted on, or why not. One click undoes it."""
     text = in_use()
     if text is None:
         return

@@ -32,8 +32,7 @@ class Kept(Generic[T]):
     @property
     def result(self) -> T:
         """The thing, or a new empty one, which is not held."""
-        result: T = st.session_state[self.key] if self.key in st.session_state else self.empty()
-        return result
+        return st.session_state[self.key] if self.key in st.session_state else self.empty()
 
     @property
     def problem(self) -> str:
@@ -205,10 +204,7 @@ def values() -> dict[str, Any]:
 
 
 def take(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """Set every setting to what an address says, else to its default.
-
-    Returns by name what the address asks for and cannot have.
-    """
+    """Set every setting to what an address says, else to its default. Returns what it cannot have, by name."""
     refused = {}
     for name, setting in SETTINGS.items():
         value = setting.default

@@ -403,8 +403,7 @@ def _packed(document: str, owner: str) -> str:
 
 
 def _packings() -> dict[str, str]:
-    known: dict[str, str] = st.session_state.setdefault(_PACKED_AS, {})
-    return known
+    return st.session_state.setdefault(_PACKED_AS, {})
 
 
 def _is_history_navigation() -> bool:

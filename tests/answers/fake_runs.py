@@ -31,8 +31,6 @@ def predicted(engine: str = "vllm", version: str = "0.33.0", batch: int = BATCH)
     """Time per token with and without drafts, and to the first token, as the model has them. [s]"""
     found = compare({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}, {})
     plain, whole = found.row("plain"), found.row("round")
-    assert plain is not None
-    assert whole is not None
     assert found.first_token_s is not None
     return {"plain": plain.predicted, "drafting": whole.predicted / LENGTH, "first": found.first_token_s}
 

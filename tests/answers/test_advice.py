@@ -296,7 +296,6 @@ def test_break_even_is_named_up_to_the_largest_batch_that_fits(monkeypatch) -> N
     weak = QWEN.model_copy(update={"acceptance": "1.15@3"})
     found = advise(weak)
     end = found.break_even_batch
-    assert end is not None
     assert found.sweet_spot_batch < end < found.setup.memory.largest_batch
     assert advise(QWEN.model_copy(update={"acceptance": "3.9@3"})).break_even_batch is None
     monkeypatch.setattr(module, "last_batch", lambda *_: int(end))

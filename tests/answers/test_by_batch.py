@@ -64,7 +64,6 @@ def test_the_schedule_covers_every_batch_and_follows_the_least_expected_loss() -
 
 def test_the_gain_names_the_best_single_k() -> None:
     found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
-    assert found.gain is not None
     assert found.gain.best_static_speedup == max(found.gain.static_speedup)
     assert found.gain.static_speedup[0] == 1.0
     assert found.texts[0].startswith(("One K is enough", "The schedule gains", "Drafting pays at no batch"))

@@ -31,10 +31,8 @@ def test_designs_are_ranked_by_time_per_token_and_the_title_says_what_the_first_
     found = answer()
     assert found.space.question.objective == "tpot"
     fastest = found.space.tpot_s[0, found.space.candidates].min()
-    assert found.recommended is not None
     assert found.recommended.tpot_s[0] == fastest
     best = found.recommended
-    assert best is not None
     shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
     start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.n_draft[0]}"
     assert start in found.verdict
@@ -93,7 +91,6 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
 def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:
     found = answer(objective="sd_speedup")
     best = found.recommended
-    assert best is not None
     line = found.verdict.split(". ")[0]
     assert "speculative speedup" in found.verdict
     assert "a ratio to its own plain decoding, not a speed: per token it is" in found.verdict
@@ -129,7 +126,6 @@ def test_each_law_judges_a_design_and_all_of_them_the_baseline_as_itself() -> No
     sparse = candidates(found, [int(found.candidates[0])])[0].quality
     assert min(item.ratio for item in sparse) >= 0.99, "every law keeps a candidate"
     for item in sparse[:2]:
-        assert item.low is not None
         assert item.high is not None
         assert item.low <= item.ratio <= item.high
     assert (sparse[2].low, sparse[2].high) == (None, None)
@@ -151,5 +147,4 @@ def test_a_corner_of_the_search_is_named_and_said_of_the_recommended_design() ->
     inner = int(np.flatnonzero((found.n_experts == 64) & (found.n_active == 8) & (found.n_shared == 1))[3])
     assert not any("tried" in text for text in candidates(found, [inner])[0].corners)
     best = answer().recommended
-    assert best is not None
     assert any(text.startswith("At a corner of the search") for text in answer().warnings) == bool(best.corners)

@@ -39,7 +39,6 @@ from advisor.answers.design.regions import (
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.prediction import AdvisorError
 from advisor.show.words.regions import (
     against_baseline,
     loss_words,
@@ -247,12 +246,6 @@ def test_a_refit_and_an_accelerator_of_one_s_own_stay_where_they_belong() -> Non
     assert [str(place) for place in default_places(scenario())] == list(MAP_ACCELERATORS)
 
 
-@pytest.mark.parametrize("text", ["h100", "0xh100-sxm", "", "x", "h100-sxm:8", "../h100-sxm"])
-def test_an_unknown_accelerator_is_refused_with_what_to_give(text: str) -> None:
-    with pytest.raises(AdvisorError, match="2xh100-sxm"):
-        parse_place(text)
-
-
 def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_first_cannot_run() -> None:
     found = drawn_map()
     served = np.flatnonzero(found.cells.served)
@@ -281,7 +274,6 @@ def one(*targets: str, **question: Any) -> OneDesign:
 def test_one_target_gives_that_target_s_own_answer_and_loses_nothing() -> None:
     found = one("b200-sxm:128")
     alone = design_space(scenario_at(scenario(), Place("b200-sxm")), batches=[128], grid=GRID)
-    assert found.best is not None
     assert found.best.index == alone.best
     at = found.best.at[0]
     assert (at.loss, at.low, at.high, at.expected) == (0.0, 0.0, 0.0, 0.0)
@@ -298,11 +290,8 @@ def test_the_one_design_loses_least_in_the_mean_as_its_times_say_and_bands_of_no
     assert found.least_worst is not None
     assert all(found.least_worst.worst <= choice.worst for choice in found.choices)
     assert all(at.loss >= 0.0 for choice in found.choices for at in choice.at)
-    assert found.baseline is not None
     assert found.baseline.expected >= found.choices[0].expected
-    assert found.best is not None
     for at, own in zip(found.best.at, found.own, strict=True):
-        assert own is not None
         assert at.loss == pytest.approx(1.0 - own.tpot_s / at.tpot_s, abs=1e-6)
         space = found.cells.space(at.cell)
         assert space.largest_batch[at.index] >= found.cells.batches[at.cell]
@@ -315,8 +304,6 @@ def test_the_one_design_loses_least_in_the_mean_as_its_times_say_and_bands_of_no
 
 def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() -> None:
     there, back = one(*BOTH), one(*reversed(BOTH))
-    assert there.best is not None
-    assert back.best is not None
     assert there.best.index == back.best.index
     assert [at.loss for at in back.best.at] == [at.loss for at in reversed(there.best.at)]
     assert [str(target) for target in parse_targets((*BOTH, BOTH[0]))] == list(BOTH)
@@ -324,7 +311,6 @@ def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() 
 
 def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:
     found = one("h100-sxm:1", "b200-sxm:2")
-    assert found.best is not None
     first, second = found.best.at
     assert first.gain is not None
     assert second.gain is not None
@@ -371,12 +357,6 @@ def test_targets_of_which_no_design_serves_any_say_why_and_advise_by_it(
     assert one_design_document(found)["own"][0]["why_not"] == why
 
 
-@pytest.mark.parametrize("text", ["h100-sxm", "h100-sxm:0", "h100-sxm:x", ":8", "h100-sxm:8:9", "h100-sxm:999999"])
-def test_a_target_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(AdvisorError, match=r"ACCELERATOR:BATCH|unknown"):
-        parse_targets([text])
-
-
 def test_words_of_a_loss_never_say_minus_nothing() -> None:
     found = one(*BOTH)
     assert found.own[0] is not None
@@ -387,5 +367,3 @@ def test_words_of_a_loss_never_say_minus_nothing() -> None:
 def test_a_target_may_be_named_as_a_page_shows_it() -> None:
     named = parse_targets(("H100 SXM:8", "2xB200 SXM:128"), "")
     assert named == parse_targets(("h100-sxm:8", "2xb200-sxm:128"), "")
-    with pytest.raises(AdvisorError, match="'H9000 SXM' is unknown"):
-        parse_targets(("H9000 SXM:8",), "")

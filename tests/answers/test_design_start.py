@@ -28,7 +28,6 @@ def test_a_typed_shape_is_the_architecture_it_says() -> None:
     start = start_from_shape(PLAIN, SHAPE_EXAMPLE)
     found = architecture_of(start.scenario)
     moe = found.moe
-    assert moe is not None
     assert (moe.count, found.hidden_size, moe.n_experts, moe.n_active) == (61, 7168, 256, 8)
     assert (moe.n_shared, moe.shared_width, moe.expert_width) == (1, 2048, 2048)
     assert found.dense == ()
@@ -72,7 +71,6 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     assert "Equal quality means the quality of this start." in start.note
     assert f"{counts.total / 1e9:.1f} B total" in start.note
     kept = re.search(r"its layers and attention kept \((.*?)\)", start.note)
-    assert kept is not None
     layers = sum(mixer.count for mixer in architecture_of(start.scenario).mixers)
     assert sum(int(number) for number in re.findall(r"\d+", kept[1])) == layers
 

@@ -66,7 +66,6 @@ def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     assert "draft nothing (1.00x)" in found.sentence
     (_, compared) = found.comparisons[-1]
     speedup = compared.row("speedup")
-    assert speedup is not None
     assert speedup.measured == pytest.approx(159.78 / 222.47)
     assert compared.recommended.n_draft == 0
 
@@ -77,7 +76,6 @@ def test_an_honest_run_is_as_predicted_and_each_rule_is_judged_or_says_what_it_n
     assert found.sentence.startswith("Nothing found")
     (_, compared) = found.comparisons[-1]
     whole = compared.row("round")
-    assert whole is not None
     assert sum(part.round_s for part in compared.parts) == pytest.approx(
         whole.predicted * (1.0 - compared.prefill_share), rel=1e-6
     )
@@ -217,7 +215,6 @@ def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
     found = diagnose([UserFile("pasted.txt", log.encode())], PLACE)
     ((_, compared),) = found.comparisons
     whole = compared.row("round")
-    assert whole is not None
     assert whole.measured == pytest.approx(2.29 / 239.2)
     assert compared.same_run_length
     assert not found.findings
@@ -270,7 +267,6 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     row, better = compared.row("speedup"), compared.recommended
     assert found.verdict == "as_predicted"
     assert rules(found) == [LOSES]
-    assert row is not None
     assert 0 < better.n_draft < 7
     assert better.speedup > 1.0 > row.predicted
     assert found.sentence.startswith("This loss is what the model predicts for K = 7 at batch 256: measured 0.71x")
@@ -294,7 +290,6 @@ def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> 
 def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
     found = arms(3, 33.9, 1.7, plain_ms)
     row = next(one for _, one in found.comparisons if one.n_draft).row("speedup")
-    assert row is not None
     assert row.predicted < 1.0 < (row.measured or 0.0)
     assert row.inside, "the gain alone clears the rule"
     assert LOSES not in rules(found)
@@ -528,7 +523,6 @@ def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() ->
     assert "The round is not too long, the plain step is shorter than predicted: a round takes 3.60 plain steps" in own
     assert "at fault" not in own
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
-    assert remedy is not None
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 
 

@@ -1,9 +1,4 @@
-"""A scenario's export: method and names from its profiles, a data-parallel rank's batch, and commands to check it.
-
-What engines' versions do with an export: guards as data, dropped tables, limits, MTP families.
-
-What `make test-engines` does before an engine's code is there: its exports, planted faults, and skipping.
-"""
+"""Exports: names from profiles, a rank's batch, guards, an own launch line held against them, `make test-engines`."""
 
 from __future__ import annotations
 
@@ -15,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from advisor.answers.best_k import KRange, k_at
-from advisor.answers.engines.config import EFFECTS, ExportRequest, export_tags
+from advisor.answers.engines.config import EFFECTS, ExportRequest, check_line, export_tags, merged_rows
 from advisor.answers.engines.export import export_engine_config, export_scenario, per_rank, write_export
+from advisor.answers.engines.vllm import vllm_speculative_config
 from advisor.catalog.engines import Guard, engines, export_engines, load_engine
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.predict.load import load_setup
@@ -54,9 +50,7 @@ def test_engines_without_an_export_are_refused(engine: str) -> None:
         export_scenario(load_setup(EAGLE), RANGES, engine, draft_model="a/b")
 
 
-def test_a_missing_draft_model_and_an_own_configuration_ask_for_names() -> None:
-    with pytest.raises(AdvisorError, match="draft model"):
-        export_scenario(load_setup(EAGLE), RANGES, "vllm")
+def test_an_own_configuration_asks_for_a_name() -> None:
     profile = json.loads((Path(__file__).parents[2] / "profiles/models/mixtral-8x7b.json").read_text())
     own = EAGLE.model_copy(update={"model_id": "mine", "model_config_json": json.dumps(profile["config"])})
     with pytest.raises(AdvisorError, match="your own configuration"):
@@ -190,15 +184,11 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
     assert captured(few.launch_line) == [], "more requests are not admitted"
 
 
-def test_dspark_needs_its_checkpoint_where_the_target_does_not_hold_it_and_older_releases_are_warned_of() -> None:
+@pytest.mark.parametrize(("version", "warned"), [("0.5.20", True), ("0.5.23", False)])
+def test_a_release_from_before_those_looked_up_is_warned_of(version: str, warned: bool) -> None:
     setup = load_setup(EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8}))
-    with pytest.raises(AdvisorError, match="dspark needs --draft-model"):
-        export_scenario(setup, RANGES, "vllm")
-    made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.20")
-    assert "--enable-dp-lm-head" in made.launch_line  # SGLang refuses DSpark under data-parallel attention without
-    assert any("earlier releases were not looked up" in text for text in made.warnings)
-    known = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.23")
-    assert not any("earlier releases were not looked up" in text for text in known.warnings)
+    made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version=version)
+    assert any("earlier releases were not looked up" in text for text in made.warnings) == warned
 
 
 def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) -> None:
@@ -230,3 +220,55 @@ def test_an_engines_own_lists_are_held_against_the_tables(capsys: pytest.Capture
     assert driver.report_tables(vllm, lost) == 1
     turned = {**answer, "families": {**families, "deepseek_v3": False, "brand_new": True}}
     assert driver.report_tables(vllm, turned) == 2
+
+
+def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
+    assert merged_rows((KRange(1, 4, 2, 1.2), KRange(5, 9, 2, 1.1), KRange(10, 12, 1, 1.1))) == ((1, 9, 2), (10, 12, 1))
+    for bad in ((KRange(2, 4, 1, 1.0),), (KRange(1, 4, 1, 1.0), KRange(6, 9, 2, 1.0)), (KRange(1, 0, 1, 1.0),), ()):
+        with pytest.raises(AdvisorError):
+            merged_rows(bad)
+
+
+def test_exports_satisfy_vllms_own_validator_where_it_is_installed() -> None:
+    utils = pytest.importorskip("vllm.v1.spec_decode.dynamic.utils")
+    config = vllm_speculative_config(RANGES, "mtp")
+    table = config["num_speculative_tokens_per_batch_size"]
+    lookup = utils.build_dynamic_sd_schedule_lookup(table, 256, config["num_speculative_tokens"])
+    assert [lookup[b] for b in (1, 16, 17, 64, 65, 256)] == [3, 3, 5, 5, 0, 0]
+
+
+WANTED = """vllm serve openai/gpt-oss-20b --tensor-parallel-size 2 \\
+  --speculative-config '{"method":"eagle3","model":"DRAFT-MODEL","num_speculative_tokens":3}'"""
+
+
+def verdicts(given: str, wanted: str = WANTED) -> dict[str, str]:
+    return {one.flag: one.verdict for one in check_line(given, wanted)}
+
+
+def test_the_same_line_is_the_same_whatever_its_order_spaces_and_short_names() -> None:
+    given = """vllm serve openai/gpt-oss-20b --speculative-config \
+    '{"num_speculative_tokens": 3, "model": "my/head", "method": "eagle3"}' -tp 2"""
+    assert set(verdicts(given).values()) == {"same"}
+
+
+def test_what_differs_lacks_or_is_more_is_told_apart_and_changes_come_first() -> None:
+    given = "VAR=1 vllm serve openai/gpt-oss-20b --tensor_parallel_size=4 --seed 7"
+    found = check_line(given, WANTED)
+    assert [(one.flag, one.verdict) for one in found] == [
+        ("--tensor-parallel-size", "change"),
+        ("--speculative-config", "set"),
+        ("--model-path", "same"),
+        ("--seed", "keep"),
+    ]
+    assert (found[0].given, found[0].wanted) == ("4", "2")
+
+
+def test_another_number_of_draft_tokens_is_a_change() -> None:
+    given = WANTED.replace('"num_speculative_tokens":3', '"num_speculative_tokens":5')
+    assert verdicts(given)["--speculative-config"] == "change"
+
+
+@pytest.mark.parametrize(("given", "words"), [("", "no flag"), ("vllm serve 'x", "quotes"), ("hello", "no flag")])
+def test_what_is_no_line_is_refused_in_words(given: str, words: str) -> None:
+    with pytest.raises(AdvisorError, match=words):
+        check_line(given, WANTED)

@@ -15,11 +15,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
-from advisor.show.words.expert_ranks import (
-    exchange_text,
-    notes,
-    verdict,
-)
+from advisor.show.words.expert_ranks import exchange_text, notes, verdict
 
 RNG = np.random.default_rng
 

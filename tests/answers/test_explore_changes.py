@@ -87,7 +87,6 @@ def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, s
         assert effect.after.n_draft == there.n_draft
         assert effect.after.speedup == pytest.approx(there.speedup.value)
         assert effect.after.tokens_per_s_per_gpu == pytest.approx(there.tokens_per_s_per_gpu)
-    assert steps.effects[0].before is not None
     assert steps.effects[0].before.speedup == pytest.approx(advice.recommendation.speedup.value)
 
 
@@ -181,7 +180,6 @@ def test_a_design_change_can_be_made_the_scenario(steps: NextSteps) -> None:
     assert designs
     for effect in designs:
         moe = load_setup(effect.change.scenario).architecture.moe
-        assert moe is not None
         assert f"train {moe.n_experts} experts top-{moe.n_active}" in effect.change.what
 
 
@@ -213,7 +211,6 @@ def test_the_document_points_to_the_best_and_links_each_change(steps: NextSteps)
 def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() -> None:
     scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=200, acceptance="2.6@3")
     standing = design_standing(load_setup(scenario))
-    assert standing is not None
     assert standing.text.startswith("The baseline does not fit in memory at batch 200: at most batch ")
     assert "within noise" not in standing.text
 
@@ -222,7 +219,6 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3")
     advice = advise(scenario)
     standing = design_standing(advice.setup)
-    assert standing is not None
     space = standing.space
     k = space.baseline.served.n_draft[0, 0]
     assert f"at K = {k}, the fastest by the fit" in space.measured_note

@@ -256,7 +256,6 @@ def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
 
 def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
     lent = borrowed_heads(None, 2048, 8)
-    assert lent is not None
     heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
     lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
     read = lent.spread_over(parse_acceptance(lent.chances, 8, borrowed=True))
@@ -404,12 +403,6 @@ def test_a_load_is_written_as_it_is_read(text: str) -> None:
     assert load_as_text(load_from_text(text)) == text
 
 
-def test_a_load_that_is_none_is_told_with_both_ways_to_give_one() -> None:
-    for text in ("", "x", "1:", "1:2,,", "70000", "1e3"):
-        with pytest.raises(AdvisorError, match=r"give e\.g\. 64, or users with their share of the time, 1:10,64:90"):
-            load_from_text(text)
-
-
 def first(name: str, **given: object) -> Entrant:
     return entrants_of(name, None, question(**given))[0]
 
@@ -439,8 +432,6 @@ def test_a_carried_borrowed_band_is_wider_than_a_borrowed_one_and_than_a_carried
 
 def test_a_head_of_unknown_text_is_lent_where_no_text_is_asked_alone() -> None:
     asked, bare = borrowed_heads("chat", 2048, 8), borrowed_heads(None, 2048, 8)
-    assert asked is not None
-    assert bare is not None
     assert "deepseek-v3," not in asked.text
     assert "deepseek-v3," in bare.text
     assert "4 measured MTP heads" in bare.text

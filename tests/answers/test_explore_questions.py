@@ -365,11 +365,9 @@ def test_a_sweep_of_one_axis_has_no_map_and_long_axes_are_cut() -> None:
     assert view_of(sweep(one), None, {}).map is None
     long = frame_of(*(row("m", f"h{at}", batch, 1) for at in range(MAX_SIDE + 3) for batch in (1, 2)))
     found = view_of(sweep(long), None, {}).map
-    assert found is not None
     assert (found.row.shape, found.left_out) == ((MAX_SIDE, 2), 3)
 
 
 def test_the_first_map_has_the_batch_across_and_the_wish_fixed() -> None:
     found = view_of(sweep(), None, {"hardware_id": "b200-sxm", "model_id": "big"}).map
-    assert found is not None
     assert (found.x, found.y, found.fixed) == ("batch_size", "hardware_id", {"model_id": "big"})

@@ -1,4 +1,4 @@
-"""The answer as a first screen says it: every K judged, headline, how sure, what flips it, what fits."""
+"""The answer as a first screen says it: every K judged, headline, what flips it, what fits, what own runs do."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.answers.best_k import KRange
 from advisor.answers.summary import (
+    OwnRuns,
     accepted_length_flips,
     errors_text,
     fit_of,
     flip_texts,
     flips_text,
+    half_width_after,
     headline,
     one_k_text,
+    own_runs_text,
+    read_own_runs,
     refit_text,
     refitted_times_text,
     stated_k,
@@ -87,9 +91,7 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert fit_of(ADVICE) is None
     large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
     fit = fit_of(large)
-    assert fit is not None
     assert fit.needed_bytes > fit.usable_bytes
-    assert fit.scenario is not None
     assert load_setup(fit.scenario).memory.largest_batch >= 16
     smaller = fit.scenario.model_copy(
         update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
@@ -155,7 +157,6 @@ def test_a_refit_says_what_it_did_to_speedup_and_band_and_which_uncertainty_made
 
 def test_times_of_a_refit_name_the_constants_that_moved_most_and_that_the_points_determine() -> None:
     found = advise(refitted_with(noise=0.01)).setup.adjustment
-    assert found is not None
     assert found.learnt
     named = sorted(found.learnt, key=lambda name: -abs(math.log(found.factors[name])))[:2]
     moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in named)
@@ -181,3 +182,25 @@ def test_a_headline_names_published_runs_of_its_very_batch_where_all_contradict_
     other = advise(Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16))
     assert any(run.batch_size == 16 for run in runs_beside(other.scenario, 1))
     assert "published" not in headline(other, other.recommendation.n_draft), "some lie within the likely range"
+
+
+def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> None:
+    study = OwnRuns(
+        "all", 9, 3, 0.2, 0.1, 0.8, 0.9, width_before=0.6, width_after=0.3, slope_before=0.0, slope_after=0.0
+    )
+    assert half_width_after(1.5, 2.0, 2.5, study) == pytest.approx((0.25, 0.125))
+    wider = dataclasses.replace(study, width_after=0.9)
+    assert half_width_after(1.5, 2.0, 2.5, wider) == pytest.approx((0.25, 0.25))
+
+
+def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_with_a_refit() -> None:
+    _, kinds = read_own_runs()
+    card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
+    for advice, kind in ((ADVICE, "data centre"), (card, "workstation")):
+        at, curve = (advice.batch_index, advice.curve_column), advice.curve
+        now, after = half_width_after(*(float(one[at]) for one in (curve.low, curve.speedup, curve.high)), kinds[kind])
+        assert own_runs_text(advice).startswith(
+            f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to 4 benchmark"
+        )
+    refitted = dataclasses.replace(ADVICE, scenario=SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"}))
+    assert own_runs_text(refitted) == ""

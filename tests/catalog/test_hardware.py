@@ -56,7 +56,6 @@ def test_its_network_is_charged_beyond_its_own_node() -> None:
     alone, joined, rack = (load_setup(on(POD | more, **wide)) for more in ({}, nodes, nodes | {"gpus_per_node": 32}))
     assert alone.costs.network is None
     assert any("is not known" in warning for warning in alone.warnings)
-    assert joined.costs.network is not None
     assert joined.costs.network.ranks_per_node == 16
     assert not any("is not known" in warning for warning in joined.warnings)
     assert rack.costs.network is None
@@ -101,7 +100,6 @@ def test_names_become_ids_that_no_profile_has() -> None:
 def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_range() -> None:
     text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     example = re.search(r"\n(    \{\n.*?\n    \})\n", text, flags=re.S)
-    assert example is not None
     assert read_own_hardware(example.group(1)).same_chip_as == "h200-sxm"
     listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)}
     assert listed.keys() >= OwnHardware.model_fields.keys()

@@ -98,13 +98,11 @@ def test_shared_experts_count_the_same_in_either_currency() -> None:
     model = architecture_from_config(GRANITE)
     renamed = ["linear_attention" if name == "mamba" else "full_attention" for name in GRANITE["layer_types"]]  # type: ignore[attr-defined]
     assert architecture_from_config({**GRANITE, "layer_types": renamed}) == model
-    assert model.moe is not None
     assert (model.moe.count, model.moe.n_shared, model.moe.shared_width) == (4, 2, 1024)
     by_count = architecture_from_config({**GRANITE, "shared_intermediate_size": None, "n_shared_experts": 2})
     assert by_count.moe == model.moe
     bailing = {**_profile("ling-mini-2.0"), "num_shared_experts": 2, "moe_shared_expert_intermediate_size": 700}
     own_width = architecture_from_config(bailing).moe
-    assert own_width is not None
     assert own_width.shared_width == 2 * 700
 
 

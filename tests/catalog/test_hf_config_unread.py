@@ -112,7 +112,6 @@ def test_every_key_of_the_shipped_models_is_read(model_id: str) -> None:
 
 @pytest.mark.skipif(PACKAGE is None, reason="aiconfigurator-core is not installed")
 def test_every_key_of_the_published_files_is_read() -> None:
-    assert PACKAGE is not None
     assert PACKAGE.origin is not None
     read_files = 0
     for path in sorted((Path(PACKAGE.origin).parent / "model_configs").glob("*_config.json")):
@@ -195,12 +194,9 @@ def test_step_s_prediction_modules_are_dense_and_attend_to_a_window() -> None:
     assert model.mtp_modules == 3
     assert parameter_counts(model).mtp / 1e9 == pytest.approx(0.81, rel=0.05)
     mixer, (dense, moe) = mtp_mixer(model), mtp_ffn(model)
-    assert mixer is not None
     assert mixer.kind == "sliding"
-    assert dense is not None
     assert (dense.width, moe) == (11264, None)
     drafted = draft_architecture(load_drafter("mtp"), model)
-    assert drafted is not None
     assert drafted.moe is None
     assert drafted.mixers[0].window_tokens == 512
     stated = {"mtp_layer_types": ["full_attention"] * 3, "mtp_mlp_layer_types": ["sparse"] * 3}

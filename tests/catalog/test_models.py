@@ -125,22 +125,6 @@ def test_loading_one_model_reads_one_file(monkeypatch: pytest.MonkeyPatch) -> No
     assert opened == ["deepseek-v3.json"]
 
 
-def test_an_unknown_model_names_close_ones() -> None:
-    with pytest.raises(AdvisorError, match=r"did you mean .*deepseek-v3"):
-        load_model("deepseek-v33")
-
-
-@pytest.mark.parametrize("text", ["", "\x00", "no such model at all", "../../nowhere", "a/b/deepseek-v3"])
-def test_a_nonsense_model_name_is_refused(text: str) -> None:
-    with pytest.raises(AdvisorError, match="neither a shipped model nor a file"):
-        load_model(text)
-
-
-def test_a_path_that_is_too_long_is_refused() -> None:
-    with pytest.raises(AdvisorError, match="cannot be read"):
-        load_model("a" * 5000)
-
-
 def test_a_config_on_disk_and_its_folder_import_alike(tmp_path: Path) -> None:
     folder = tmp_path / "Qwen3-30B-A3B"
     folder.mkdir()
@@ -257,7 +241,6 @@ def test_a_release_is_chosen_by_format_the_newest_first_and_the_profile_s_own_co
 
 @pytest.mark.skipif(PACKAGE is None, reason="the kernel package is not installed; `make store` explains how")
 def test_shipped_formats_of_releases_are_those_in_the_kernel_package_s_files() -> None:
-    assert PACKAGE is not None
     assert PACKAGE.origin is not None
     folder, compared = Path(PACKAGE.origin).parent / "model_configs", 0
     for model_id in model_ids():
@@ -287,7 +270,6 @@ def test_a_name_means_a_profile_and_a_format(
     if model_id is None:
         assert named is None
         return
-    assert named is not None
     assert (named.model_id, named.weight_format, bool(named.note)) == (model_id, weight_format, concluded)
 
 
@@ -304,7 +286,6 @@ def test_every_profile_is_found_by_each_of_its_own_names(model_id: str) -> None:
 def test_every_known_release_is_found_by_its_name_in_its_format(model_id: str) -> None:
     for release in model_profile(model_id).published_formats:
         named = resolve_model_name(release.checkpoint)
-        assert named is not None
         assert (named.model_id, named.checkpoint) == (model_id, release.checkpoint)
         assert named.weight_format == release.weight_format
 

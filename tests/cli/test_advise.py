@@ -193,9 +193,7 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
-def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store(
-    run: Run,
-) -> None:
+def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store(run: Run) -> None:
     code, out, err = run("explain", *SCENARIO, "--k", "3")
     speedup = speedup_curve(Scenario(acceptance="2.4@3"), [16], [3]).speedup[0, 0]
     assert code == 0

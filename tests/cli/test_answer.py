@@ -118,11 +118,9 @@ def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(run: Run) -> 
     asked = "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 --accepted-length 2.6@3 --batch"
     _, out, _ = run(*asked.split(), "128")
     at_most = re.search(r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out)
-    assert at_most is not None
     assert "launch_server" not in out
     assert "launch_server" in run(*asked.split(), at_most[1])[1]
     wider = re.search(r"\n  advisor (advise .*)# it fits", out.replace("\\\n", " "))
-    assert wider is not None
     assert "launch_server" in run(*wider[1].split())[1]
     values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
     report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))
@@ -170,13 +168,7 @@ ANSWERED = [
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
 def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line_reads(
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    model: str,
-    gpus: str,
-    engine: str,
-    width: int,
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: str, gpus: str, engine: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.chdir(tmp_path)
@@ -270,9 +262,7 @@ def test_a_checkpoint_travels_in_the_link_and_counts_for_its_model_alone() -> No
 ON_NODE = {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 32}
 
 
-def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(
-    run: Run,
-) -> None:
+def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(run: Run) -> None:
     _, out, _ = run("advise", *SHORT, "--engine", "sglang")
     advice = advise(scenario_from(ON_NODE | {"engine": "sglang"}))
     below, above, runs = 0, 0, runs_beside(advice.scenario, 8)

@@ -30,7 +30,6 @@ def test_an_answer_and_its_files_say_the_same(run: Run, tmp_path: Path) -> None:
     assert min(laws.values()) >= 0.99 - 1e-5
     assert [float(first[f"quality_{law}"]) for law in laws] == pytest.approx(list(laws.values()), rel=1e-4)
     moe = architecture_from_config(config.read_text()).moe
-    assert moe is not None
     assert [moe.n_experts, moe.n_active] == [int(first[name]) for name in ("n_experts", "n_active")]
 
 
@@ -39,8 +38,6 @@ def test_the_config_is_of_the_headline_s_design(run: Run, tmp_path: Path) -> Non
     asked = ("design", "--gpus", "1xB200", "--batch", "64", "--target-total", "40B", "--config", file)
     kept = re.search(r"Keep Top-(\d+) of (\d+)", flat(run(*asked)[1]))
     moe = architecture_from_config(file.read_text()).moe
-    assert kept is not None
-    assert moe is not None
     assert [moe.n_active, moe.n_experts] == [int(kept[1]), int(kept[2])]
 
 

@@ -195,12 +195,7 @@ RUN = [(text, where) for module, text, where in COMMANDS if module == "advisor" 
 
 @pytest.mark.parametrize(("text", "where"), RUN, ids=[each[1] for each in RUN])
 def test_a_documented_command_runs(
-    text: str,
-    where: str,
-    kept: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run: Run,
+    text: str, where: str, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     shutil.copytree(kept, tmp_path / "here")
     given = words(text)

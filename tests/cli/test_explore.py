@@ -208,7 +208,6 @@ def test_accelerators_are_compared_by_cost_where_each_has_a_price(run: Run) -> N
     for line in rows[:2]:
         price = load_hardware(line.split()[0]).price_usd_per_hour
         *_, rate, usd = (cell for cell in line.replace(",", "").split() if re.fullmatch(r"[\d.]+", cell))
-        assert price is not None
         assert float(usd) == pytest.approx(price.value / 0.0036 / float(rate), rel=0.01)
 
 

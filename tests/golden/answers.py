@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
-from advisor.answers.summary import (
-    accepted_text,
-    fit_of,
-    flip_texts,
-    headline,
-    likely_text,
-    one_k_text,
-    place_text,
-)
+from advisor.answers.summary import accepted_text, fit_of, flip_texts, headline, likely_text, one_k_text, place_text
 from advisor.predict.scenario import Scenario
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"

@@ -13,22 +13,29 @@ import yaml
 
 from advisor.answers.advice import advise
 from advisor.answers.by_batch import BatchHistogram
+from advisor.answers.design.regions import parse_place, parse_targets
 from advisor.answers.design.start import parse_batches, start_from_shape
-from advisor.answers.explore.entrants import read_scores
+from advisor.answers.explore.entrants import load_from_text, read_scores
 from advisor.answers.explore.grid import read_plan
 from advisor.answers.simulation import compare
 from advisor.answers.simulation.compare import MAX_TRACE_BYTES, recorded
+from advisor.catalog.engines import stated_sizes
 from advisor.catalog.hardware import read_own_hardware
-from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, read_acceptance_file
+from advisor.catalog.models import load_model
+from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import complete
 from advisor.measured.ingest.traces import read_power_log
-from advisor.predict.scenario import build_scenario, read_loads, read_scenario
+from advisor.measured.row_questions import question_of
+from advisor.physics.hardware import load_hardware
+from advisor.predict.scenario import Scenario, build_scenario, parse_loads, read_loads, read_scenario
 from advisor.prediction import AdvisorError
+from advisor.show.explain.formulas import written
 from tests.answers.test_design_start import PLAIN
 from tests.catalog.test_hardware import POD
 from tests.golden.answers import QWEN
 from tests.measured.test_ingest_columns import GOOD, HEAD
+from tests.measured.test_row_questions import SERVER
 from tests.predict.test_plain_sweep import ASKED
 
 CASES: dict[str, list[list[Any]]] = yaml.safe_load(
@@ -56,6 +63,9 @@ HUGE: dict[str, list[tuple[Any, str]]] = {
         ("#" * (MAX_METRICS_BYTES + 1), "at most 32"),
     ],
     "loads of experts": [("layer,expert,tokens\n0,1," + "2" * 200_000, "neither")],
+    "damaged link": [("A" * 5000, "damaged")],
+    "model": [("a" * 5000, "cannot be read")],
+    "id of an accelerator": [("x" * 5000, "is not one of")],
     "scenario": [("[" * 100_000, "not JSON"), (" " * 16_000_001, "has at most")],
 }
 
@@ -83,6 +93,17 @@ READERS: dict[str, Callable[[Any], object]] = {
     "loads of experts": given(lambda data: read_loads("given.csv", data)),
     "setting": lambda values: build_scenario(**{"acceptance": "2@3"} | values),
     "scenario": given(read_scenario),
+    "accelerator of a map": parse_place,
+    "target of a design": lambda text: parse_targets([text], ""),
+    "sizes of graphs": stated_sizes,
+    "list of rates": rates_from_list,
+    "model": load_model,
+    "id of an accelerator": load_hardware,
+    "text of loads": parse_loads,
+    "damaged link": lambda packed: Scenario.from_query(f"acceptance=2@3&model_config_json={packed}"),
+    "row": lambda cells: question_of(SERVER | cells).setup(),
+    "load of users": load_from_text,
+    "formula": lambda text: written(text, "plain"),
     "plain sweep": lambda text: build_scenario(**ASKED.model_dump() | {"plain_sweep": text}),
 }
 

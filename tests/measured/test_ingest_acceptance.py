@@ -127,12 +127,6 @@ def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
     assert read_acceptance_file("m", text.encode()).text == "0.8"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "a", "0.5,x", "1.5", "-0.1", "nan", ",".join(["0.5"] * 65), "0_1"])
-def test_a_list_of_no_rates_is_refused(text: str) -> None:
-    with pytest.raises(AdvisorError):
-        rates_from_list(text)
-
-
 def test_the_command_prints_a_text_that_a_scenario_takes(run: Run, tmp_path: Path) -> None:
     before, after = tmp_path / "before.txt", tmp_path / "after.txt"
     before.write_text(scrape(100, [10, 5]))

@@ -254,7 +254,6 @@ def test_formats_limits_derivations_and_required_context_are_documented_as_the_c
     assert len(names) >= 7
     assert all(callable(vars(derived).get(name) or vars(baselines).get(name)) for name in names)
     sentence = re.search(r"Required before a row[^:]*: ([^.]*)\.", DOCS)
-    assert sentence is not None
     assert tuple(name.strip() for name in sentence[1].split(",")) == REQUIRED_CONTEXT["points"]
 
 

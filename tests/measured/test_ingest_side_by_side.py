@@ -111,7 +111,6 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
 )
 def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(header, metric, factors, said):
     pair = side_by_side(["batch", *header.split(",")])
-    assert pair is not None
     assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, said)
     assert pair.factors == pytest.approx(factors)
 
@@ -255,11 +254,9 @@ def test_predict_and_the_form_see_the_rows_of_each_k():
 
 def test_a_time_per_token_called_tpot_on_one_side_and_itl_on_the_other_is_one_pair_whose_meaning_stays_open() -> None:
     pair = side_by_side(["concurrency", "tpot_plain_ms", "itl_with_eagle"])
-    assert pair is not None
     assert (pair.plain, pair.spec, pair.metric, pair.factors) == (1, 2, None, (1.0, 1.0))
     assert pair.said == {"drafter": "eagle", "metric": "tpot_ms"}
     seconds = side_by_side(["plain tpot (s)", "itl mtp (ms)"])
-    assert seconds is not None
     assert seconds.factors == pytest.approx((1000.0, 1.0))
     assert side_by_side(["plain_ttft_ms", "itl_with_eagle"]) is None
 

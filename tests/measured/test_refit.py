@@ -103,7 +103,6 @@ def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
 def test_another_growth_with_verified_tokens_is_recovered_and_predicted(growth):
     rows = {"noise": 0.03, "growth": growth}
     result = refit(synthetic_points((*BATCHES, 256), **rows))
-    assert result.shape is not None
     assert result.shape.growth == growth
     assert result.own_errors.after.mape < 0.75 * result.own_errors.before.mape
     assert f"to the power {1.0 + growth:g}, shipped 1" in " ".join(notes(result))
@@ -373,7 +372,6 @@ def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does() -
     runs = [once.assign(speedup=once["speedup"] * np.exp(0.01 * rng.standard_normal(len(once)))) for _ in range(15)]
     frame = pd.concat(runs, ignore_index=True).rename_axis("line")
     found, alone = refit(frame), refit(once)
-    assert found.repeats is not None
     assert (found.repeats.n_rows, found.repeats.n_settings) == (len(frame), len(once))
     assert found.repeats.log_sd == pytest.approx(0.01, rel=0.1)
     assert found.at_bound == alone.at_bound == ()

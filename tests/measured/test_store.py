@@ -1,7 +1,4 @@
-"""Building the store and asking it.
-
-What must not happen to the store: half-built files, two writers, queries that reach other files.
-"""
+"""Building the store and asking it; half-built files, two writers, queries that reach others; a made-up table."""
 
 from __future__ import annotations
 
@@ -35,6 +32,8 @@ from advisor.measured.store_tables import (
     KERNEL_TABLES,
     SPEC_BY_TABLE,
     KernelPackage,
+    KernelTable,
+    TableSpec,
     installed_package,
     kernel_files,
 )
@@ -229,7 +228,6 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
     build(store_path, kernels=package)
     fresh = status(store_path)
     assert not fresh.stale
-    assert fresh.rows_by_table is not None
     assert fresh.rows_by_table["moe"] == 6
     monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
     assert "the code that builds it has changed" in status(store_path).stale_because
@@ -325,7 +323,6 @@ def halfway(path: Path, package: KernelPackage) -> Iterator[None]:
         text=True,
     )
     try:
-        assert child.stdout is not None
         assert child.stdout.readline().strip() == "halfway"
         yield
     finally:
@@ -411,3 +408,30 @@ def test_a_folder_that_cannot_be_made_or_locked_is_said_in_a_sentence(tmp_path: 
     for path in (in_the_way / "x.duckdb", locked):
         with pytest.raises(AdvisorError, match=r"MOE_ADVISOR_STORE|being written"), only_writer(path):
             pass
+
+
+NORM = KernelTable(
+    "A made-up table: one normalisation over rows of a width.",
+    {"dtype": "VARCHAR NOT NULL", "width": "INTEGER NOT NULL", "rows": "INTEGER NOT NULL"},
+    shape="width",
+    tokens="rows",
+)
+SPEC = TableSpec("norm_perf", "norm", {"dtype": "norm_dtype", "width": "n", "rows": "m"})
+
+
+def test_a_new_kernel_table_is_loaded_asked_and_covered_by_two_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KERNEL_TABLES, "norm", NORM)
+    monkeypatch.setitem(SPEC_BY_TABLE, "norm_perf", SPEC)
+    package = fake_package(tmp_path / "package")
+    rows = [{"norm_dtype": "bfloat16", "n": 4096, "m": m, "latency": ms} for m, ms in ((8, 0.003), (1, 0.002))]
+    add_table(tmp_path / "package", "h200_sxm/norm/vllm/1.0", "norm_perf", rows)
+    summary = build(tmp_path / "advisor.duckdb", kernels=package)
+    assert summary.rows_by_table["norm"] == 2
+    with open_store(tmp_path / "advisor.duckdb") as store:
+        table = kernel_table(store, "norm", "h200-sxm", "vllm", dtype="bf16")
+        covered = coverage(store).set_index("op").loc["norm"]
+    assert table["rows"].tolist() == [1, 8]
+    assert table["latency_s"].tolist() == pytest.approx([2e-6, 3e-6])
+    assert (covered["n_shapes"], covered["n_rows"], covered["max_tokens"]) == (1, 2, 8)

@@ -69,7 +69,6 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
     press(test, "engine_start")
     assert not test.error
     run = profile.latest(engine=True)
-    assert run is not None
     assert profile.latest() is None, "no sweep of Lab"
     until(lambda: profile.engine_progress(run)[0] > 0)
     again = opened("measure", **link(SCENARIO))  # a new session
@@ -82,7 +81,6 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
     press(after, "engine_resume")
     until(over)
     done = profile.latest(engine=True)
-    assert done is not None
     assert (done.name, done.exit_code) == (run.name, 0)
     assert (done.folder / "data.csv").read_text().count("\n") == 5
 

@@ -142,7 +142,6 @@ def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytes
 def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> None:
     press(page(), "profile_start")
     run = profile.latest()
-    assert run is not None
     until(lambda: profile.progress(run) is not None)
     again = page()  # a new session: nothing of the old one is left
     assert "Measuring cpu, preset quick" in texts(again)
@@ -186,12 +185,10 @@ def test_an_app_started_again_finds_the_run_alive_and_sees_it_end() -> None:
     run = started()
     child = profile._CHILDREN.pop(run.name)  # the new app is not its parent
     found = profile.latest()
-    assert found is not None
     assert found.alive
     child.kill()
     child.wait(timeout=WAIT_S)
     over = profile.latest()
-    assert over is not None
     assert not over.alive
     assert "ended before it had results" in profile.ending(over)
 

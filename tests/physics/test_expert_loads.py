@@ -60,7 +60,6 @@ def test_a_trace_of_three_sequences_says_that_it_judges_where_it_planned() -> No
 
 def test_a_trace_gives_the_scenario_its_routing() -> None:
     found = traffic_of_trace(trace(12, 64), 128, 9)
-    assert found.routing is not None
     cv, phi, rho = (float(group.split("/")[0]) for group in found.routing.split(","))
     assert cv == pytest.approx(0.5, abs=0.1)
     assert (phi, rho) == pytest.approx((0.1, 0.2), abs=0.06)
@@ -106,7 +105,6 @@ def test_loads_that_cannot_be_are_refused(counts: np.ndarray, says: str) -> None
 
 def test_without_a_trace_the_spread_is_the_preset_s_and_called_assumed() -> None:
     found = traffic_of_preset(SETUP.router, np.random.default_rng(0))
-    assert SETUP.routing is not None
     assert found.loads.std() / found.loads.mean() == pytest.approx(SETUP.routing.load_cv.value, rel=1e-3)
     assert found.because.startswith("assumed")
 

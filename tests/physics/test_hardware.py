@@ -80,7 +80,6 @@ def test_peaks_memory_and_links_lie_in_physical_ranges_so_that_a_wrong_power_of_
         if device.gpus_per_node is not None and device.network_bytes_per_s is not None:
             assert device.gpus_per_node.value in (8, 72)
             assert device.network_bytes_per_s.value / 12.5e9 in (2, 4, 6, 8), "cards of 200, 400 and 800 Gb/s, ports"
-            assert device.link_bytes_per_s is not None
             assert device.network_bytes_per_s.value < device.link_bytes_per_s.value / 3
         if device.last_level_cache_bytes is not None:
             assert 1e6 < device.last_level_cache_bytes.value < 300e6
@@ -143,21 +142,8 @@ def test_export_variants_keep_the_chip_and_lose_links():
     for variant, original in (("a800-80gb-sxm", "a100-80gb-sxm"), ("h800-sxm", "h100-sxm")):
         less, full = load_hardware(variant), load_hardware(original)
         assert effective_bandwidth(less, "bf16").value == effective_bandwidth(full, "bf16").value
-        assert less.link_bytes_per_s is not None
-        assert full.link_bytes_per_s is not None
         assert less.link_bytes_per_s.value < full.link_bytes_per_s.value
         assert less.kernel_table_device == full.kernel_table_device
-
-
-def test_an_unknown_id_names_close_matches_and_the_command_that_lists_all():
-    with pytest.raises(AdvisorError, match=r"'h200' is not one of the \d+ accelerators.*h200-sxm.*advisor hardware"):
-        load_hardware("h200")
-
-
-@pytest.mark.parametrize("name", ["", "../drafters/none", "/etc/passwd", "H200-SXM\n", "x" * 5000])
-def test_an_id_is_never_used_as_a_path(name: str):
-    with pytest.raises(AdvisorError, match="is not one of"):
-        load_hardware(name)
 
 
 def test_a_profile_is_read_once(monkeypatch: pytest.MonkeyPatch):

@@ -169,7 +169,6 @@ def test_sparser_designs_have_more_leverage(a: float, g: float, c: float) -> Non
 def _shape(model_id: str) -> Shape:
     model = load_model(model_id)
     moe = model.moe
-    assert moe is not None
     shared = moe.shared_width / moe.expert_width
     values = (
         activation_ratio(moe.n_experts, moe.n_active, shared),

@@ -233,7 +233,6 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
 
 
 def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
-    assert MODEL.moe is not None
     two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
     shared = float(components(two, batch_size=1)["shared"])
     assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
@@ -290,7 +289,6 @@ def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_l
     for tokens in (16.0, 4096.0):  # weights decide a small step, arithmetic a large one
         step = (np.asarray(tokens / 16.0), np.asarray(16.0), np.asarray(32.0), "bf16")
         found = slowest_rank(MOE, Placement(1, 8, balance=balance), shape, *step)
-        assert found is not None
         waits[tokens] = float(found.touched), float(found.pairs)
     assert waits == {16.0: (1.5, 1.0), 4096.0: (1.0, 3.0)}
 
@@ -301,7 +299,6 @@ def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
     rows = np.asarray(64.0)
     plain, waits = (exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven))
-    assert shape is not None
     start = 2 * shape.count * 20e-6
     assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))
 
@@ -315,7 +312,6 @@ def test_what_leaves_the_node_takes_the_network_beside_the_links(dtype: WeightDt
     costs = dataclasses.replace(COSTS, network=NETWORK)
     model = MODEL.model_copy(update={"dtypes": WeightDtypes(routed=dtype)})
     shape = MoeShape.of(model)
-    assert shape is not None
     (beyond,) = exchanges(model, costs, Placement(1, 32), np.asarray(64.0), shape)
     travels = 64 * 8 * (out + 2 * 2048) / 2
     waits = 0.75 * (16e-6 + travels / 4e10)
@@ -428,7 +424,6 @@ def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(kind: str
 
 def test_shared_experts_launch_their_own_kernels_where_no_graph_is_known_to_hold_them() -> None:
     costs = dataclasses.replace(COSTS, shared_launches=0.5)
-    assert MODEL.moe is not None
     alone = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"n_shared": 0, "shared_width": 0})})
     assert launched_layers(MODEL, costs) - launched_layers(alone, costs) == 0.5 * MODEL.moe.count
     assert launched_layers(MODEL, COSTS) == launched_layers(alone, COSTS)

@@ -214,7 +214,6 @@ def test_between_nodes_a_prompt_s_token_travels_once_to_each_node() -> None:
     """Four nodes, 8 choices: 2.7 other nodes of 3 by hand, where a message for each choice makes 6."""
     setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
     network, rows, shape = setup.costs.network, np.array([4096.0]), MoeShape.of(setup.architecture)
-    assert network is not None
     step = (setup.architecture, setup.costs, setup.placement, rows)
     decode, chunk = (exchanges(*step, shape, for_prompt=each)[0] for each in (False, True))
     each_message = (7168 * 1.03125 + 16 + 7168 * 2) / 2

@@ -38,14 +38,12 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_change_the_other_way_round_turns_its_range_about() -> None:
     assert ratio_record("engine", "trtllm", "vllm") == TRT_VLLM
     back = ratio_record("engine", "vllm", "trtllm")
-    assert back is not None
     assert (back.low, back.high) == pytest.approx((1 / 1.1, 1 / 0.8))
 
 
 @pytest.mark.usefixtures("known")
 def test_a_change_without_pairs_of_its_own_takes_its_kinds_with_a_range_even_to_both_sides() -> None:
     found = ratio_record("tensor parallel", "8", "4")
-    assert found is not None
     assert (found.low, found.high) == pytest.approx((1 / 1.25, 1.25))
     assert ratio_record("KV cache", "bf16", "fp8") is None
 
@@ -54,7 +52,6 @@ def test_a_change_without_pairs_of_its_own_takes_its_kinds_with_a_range_even_to_
 def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang() -> None:
     assert unproven([ratio_record("engine", "trtllm", "vllm")]) is None  # type: ignore[list-item]
     doubt = unproven([ratio_record("engine", "vllm", "sglang")])  # type: ignore[list-item]
-    assert doubt is not None
     assert doubt.evidence == "predicted in the right direction in 55% of 90 measured pairs"
     assert doubt.name == "engine vllm -> sglang"
 
@@ -69,7 +66,6 @@ def test_the_range_of_a_number_follows_how_often_it_doubles(monkeypatch: pytest.
 
     def high(before: str, after: str) -> float:
         found = ratio_record("batch", before, after)
-        assert found is not None
         assert found.low == pytest.approx(1.0 / found.high)
         return found.high
 
@@ -98,20 +94,17 @@ def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(monkeyp
     pool = dataclasses.replace(ENGINES, right=0.95, among=("trtllm", "vllm"))
     monkeypatch.setattr(ratios, "read_ratios", lambda: (pool,))
     found = ratio_record("engine", "vllm", "other")
-    assert found is not None
     assert (found.right, found.n, found.n_apart, found.is_right) == (None, 0, 0, False)
     assert found.high == pytest.approx(1 / 0.7)
     assert unproven([found]) is found
     assert found.evidence == "in no measured pair"
     seen = ratio_record("engine", "vllm", "trtllm")
-    assert seen is not None
     assert seen.is_right
 
 
 def test_no_shipped_pair_has_an_engine_without_kernels_of_its_own() -> None:
     for engine in ("vllm", "sglang", "trtllm"):
         found = ratio_record("engine", engine, "other")
-        assert found is not None
         assert not found.is_right
 
 

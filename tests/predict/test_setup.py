@@ -80,7 +80,6 @@ def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
     plain, copied = setup_of(), setup_of(redundant_experts=3)
     assert copied.placement.redundant == 8
     moe = plain.architecture.moe
-    assert moe is not None
     one_expert = 3 * 2048 * 768 * 2 * moe.count
     # One copy for each rank in the model, and in its drafter none: the head has no experts.
     assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(one_expert, abs=0.001 * GIB)

@@ -251,7 +251,6 @@ def test_the_error_of_an_absolute_time_is_the_one_that_validation_found() -> Non
         VALIDATION.read_text(encoding="utf-8"),
         flags=re.M,
     )
-    assert row is not None
     assert math.log(1 + float(row[1]) / 100) / 1.645 == pytest.approx(PLAIN_LOG_SD, abs=0.015)
 
 

@@ -88,7 +88,6 @@ def module_rows(setup: Setup, milliseconds: list[float], heads: int) -> list[dic
     (mixer,) = setup.costs.modules
     scenario = setup.scenario
     table = table_behind(setup.hardware, setup.architecture, mixer, 8, scenario.engine, setup.cache.dtype)
-    assert table is not None
     named = {"op_name": table.op, "model": table.model, "kernel_source": "default", "mla_dtype": "bfloat16"}
     formats = {"kv_cache_dtype": table.kv_dtype, "gemm_type": table.gemm_dtype, "num_heads": heads, "tp_size": 1}
     return [
@@ -102,7 +101,6 @@ def test_a_layer_measured_whole_is_compared_with_its_own_table(tmp_path: Path, m
     setup = deepseek("sglang" if model == "glm-5" else "trtllm", model)
     (mixer,) = setup.costs.modules
     known = table_behind(setup.hardware, setup.architecture, mixer, 8, setup.scenario.engine, setup.cache.dtype)
-    assert known is not None
     root = tmp_path / "package"
     package = fake_package(root)
     rows = module_rows(setup, [0.06, 0.09], known.n_heads) + module_rows(setup, [5.0, 5.0], 2 * known.n_heads)

@@ -151,7 +151,6 @@ def documented(names: str) -> list[str]:
     """Columns that the README names for the scoring command, `names` being the words before them."""
     said = " ".join(line.lstrip(" #") for line in (BLIND / "README.md").read_text().splitlines())
     found = re.search(rf"--score measured.csv\s+# {names} ([\w, ]+?), and any of ([\w, ]+?)\s+Each folder", said)
-    assert found is not None
     return [name.strip() for part in found.groups() for name in part.split(",")]
 
 

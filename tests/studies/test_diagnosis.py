@@ -92,7 +92,6 @@ def test_a_predicted_loss_is_told_of_measured_losses_alone_and_few_clean_rows_ar
 def test_the_page_s_rates_are_within_the_bar_and_of_all_rows() -> None:
     text = FILE.read_text(encoding="utf-8")
     cells = re.search(r"^\| all \|(.+)$", text, flags=re.M)
-    assert cells is not None
     rows, _, rate, _, _, of_predicted, *_ = (cell.strip() for cell in cells[1].split("|"))
     assert float(rate.rstrip("%")) <= 100 * MOST
     assert float(of_predicted.rstrip("%")) <= 100 * MOST
@@ -103,7 +102,6 @@ def test_the_band_of_a_time_is_as_wide_as_the_page_says_that_measurements_are_of
     found = re.search(
         r"^\| plain \| [\d,]+ \| \d+ \| ([\d.]+) \| (\d+)% \|", FILE.read_text(encoding="utf-8"), flags=re.M
     )
-    assert found is not None
     assert abs(float(found[1]) - time_spread()) <= 0.05, "set spread in profiles/diagnosis/physics.yaml to it"
     assert int(found[2]) >= 75
 

@@ -126,7 +126,6 @@ def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_me
     assert alone[:4] == pytest.approx(PRIOR[:4])
     assert shared[1] > 1.5 * PRIOR[1]
     measured = small_launch("sglang", "launch_per_layer_s")
-    assert measured is not None
     launch, *others = fit_overheads(rows, 0.0).of("sglang").values  # type: ignore[arg-type]
     assert (launch, others[:3]) == (pytest.approx(measured.value_s), pytest.approx(PRIOR[1:4]))
 
@@ -223,8 +222,6 @@ def shipped(laboratory: str) -> SimpleNamespace:
 def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(points: list[Point]) -> None:
     for name in ("vllm", "vllm-workstation"):
         fitted, roofline = (class_costs(name)["residual_log_sd_by_tier"].get(tier) for tier in ("fitted", "roofline"))
-        assert fitted is not None
-        assert roofline is not None
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
     again = residuals_of(held_out_draws(few, {point.laboratory: shipped(point.laboratory) for point in few}))

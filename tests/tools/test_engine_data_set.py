@@ -39,7 +39,6 @@ def test_a_missing_engine_is_one_sentence(tmp_path: Path, capsys) -> None:
 def test_the_designs_are_what_their_names_say() -> None:
     for name, shape in DESIGNS.items():
         moe = architecture_from_config(json.dumps(design(shape)), name).moe
-        assert moe is not None
         assert (moe.n_active, moe.expert_width, moe.shared_width, moe.n_experts) == shape
         assert moe.count == 8
     parts = {name: design.width * design.n_active for name, design in DESIGNS.items()}

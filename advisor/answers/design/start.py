@@ -364,8 +364,7 @@ _COMPARED = ("n_experts", "n_active", "expert_width", "shared_width", "count", "
 def baseline_config(scenario: Scenario) -> dict[str, Any]:
     """The config.json behind a scenario's model, as a fresh copy."""
     if scenario.model_config_json is not None:
-        loaded: dict[str, Any] = json.loads(scenario.model_config_json)
-        return loaded
+        return json.loads(scenario.model_config_json)
     return copy.deepcopy(dict(model_profile(scenario.model_id).config))
 
 

@@ -493,10 +493,7 @@ def diagnose(
 
 
 def _sentence(
-    result: LoadedRuns,
-    verdict: VerdictKind,
-    findings: Sequence[Finding],
-    outcomes: Sequence[RuleOutcome],
+    result: LoadedRuns, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome]
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if result.contradicted:

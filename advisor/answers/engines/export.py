@@ -107,8 +107,7 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
         raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}")
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
-    made: EngineExport = import_module(f"advisor.answers.engines.{rule.writer}").export(request)
-    return made
+    return import_module(f"advisor.answers.engines.{rule.writer}").export(request)
 
 
 def _export_rule(engine: str) -> ExportRule:

@@ -185,9 +185,7 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Exclud
             if np.isfinite(least_token[row]).all():
                 bound = score(question, count * setup.placement.gpus, least_token[row], least_tpot[row])
                 found.append(_Option(float(bound), setup, count, at))
-    if found:
-        return found
-    return _missed(entrant, question, largest, fastest)
+    return found or _missed(entrant, question, largest, fastest)
 
 
 def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> ExcludedModel:

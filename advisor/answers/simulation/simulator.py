@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.answers.best_k import IntArray, RoundCosts
-from advisor.answers.simulation.policies import (
-    Controller,
-    IterationOutcome,
-    Policy,
-    Situation,
-)
+from advisor.answers.simulation.policies import Controller, IterationOutcome, Policy, Situation
 from advisor.prediction import AdvisorError, Array
 
 RunLengths = NDArray[np.int8]

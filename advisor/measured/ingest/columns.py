@@ -228,10 +228,7 @@ def drafter_name(text: str) -> str:
 
 
 def named_format(text: str) -> tuple[str | None, str]:
-    """Weight format that a checkpoint name says, in a table's words, with remarks on the name.
-
-    None where the name says no format.
-    """
+    """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where it says none."""
     named = resolve_model_name(text)
     if named is None:
         return None, "not known as a checkpoint; a profile's id that it begins with stands for it"

@@ -168,10 +168,7 @@ class Measured:
         return not any(item.required for item in self.missing) and not open_questions(self.rejects)
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
-        """Name of a column in the file at a line, and the factor from its unit to ours.
-
-        None where the file has no such column.
-        """
+        """Name of a column in the file at a line, and the factor from its unit to ours. None where it has none."""
         return next((one.headers.get(column) for one in self.sources if one.holds(np.array(line)).any()), None)
 
     @cached_property

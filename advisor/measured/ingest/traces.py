@@ -162,8 +162,7 @@ def parse_npy(name: str, data: bytes) -> Ids:
     body = memoryview(data)[stream.tell() :]
     if count * dtype.itemsize != len(body):
         raise AdvisorError(f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes")
-    array: Ids = np.frombuffer(body, dtype).reshape(shape, order="F" if fortran_order else "C")
-    return array
+    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
 def _npz_members(name: str, data: bytes) -> list[Ids]:

@@ -144,10 +144,7 @@ class Plan:
         return start_s * len(self.engines) + RATES_S * processor + (self.repeats + more) * round_s
 
     def round(self, number: int, cells: Iterable[Cell], usable: Iterable[Cell] | None = None) -> list[Work]:
-        """One repeat of each cell in random order, a control cell of those usable beside them.
-
-        The depths of a cell run one after the other.
-        """
+        """One repeat of each cell in random order (its depths in a row), a usable cell as control beside them."""
         order = sorted(cells)
         if not order:
             return []

@@ -226,10 +226,7 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
 
 
 def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float) -> Chart:
-    """k/N, or the shared share, of the design of least time and of the largest speedup at each batch.
-
-    batch : the one asked for, drawn as a line. [-]
-    """
+    """k/N or shared share of the designs of least time and largest speedup, with `batch` as a line."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"

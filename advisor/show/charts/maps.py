@@ -200,10 +200,7 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 
 
 def explored_chart(found: Explored, shown: str) -> Chart:
-    """Map of one figure, empty for a scenario that cannot be.
-
-    shown : one of SHOWN.
-    """
+    """Map of one figure of SHOWN, empty for a scenario that cannot be."""
     values, words = found.values[SHOWN[shown][0]], _cells(found, shown)
     table = pd.DataFrame(values, columns=list(found.columns), index=pd.Index(found.rows, name=found.down))
     figure = new_figure("", found.across, found.down, 110 + 36 * len(found.rows))

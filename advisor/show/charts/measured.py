@@ -87,10 +87,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
 
 
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
-    """Accepted length by K: measured points, held beyond, with the 80 % band.
-
-    Columns of `AcceptanceRates.accepted_lengths`.
-    """
+    """Accepted length by K (`accepted_lengths`): measured points, held beyond, with the 80 % band."""
     figure = new_figure("Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "Likely range")
@@ -151,12 +148,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and the column `by`,
     whose values are the names of the legend where they are no tiers.
     """
-    figure = new_figure(
-        "Predicted against measured speedup",
-        "Measured (×)",
-        "Predicted (×)",
-        height=480,
-    )
+    figure = new_figure("Predicted against measured speedup", "Measured (×)", "Predicted (×)", height=480)
     low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
     high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
     add_diagonal(figure, low, high)
@@ -221,15 +213,8 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 
 
 def chances_chart(kept: pd.DataFrame) -> Chart:
-    """Stated chances of a gain against the share of rows that gained, with the 80% interval of each.
-
-    kept : of `chances_kept`.
-    """
-    figure = new_figure(
-        "Chance of a gain: stated and observed",
-        "Stated chance",
-        "Gained",
-    )
+    """Stated chances of a gain (`chances_kept`) against the share that gained, each with its 80% interval."""
+    figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
     add_points(
@@ -415,10 +400,7 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
 
 
 def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
-    """Own plain steps and rounds, or an engine's own, beside the modelled ones.
-
-    steps : of `steps_beside`.
-    """
+    """Own plain steps and rounds (`steps_beside`), or an engine's own, beside the modelled ones."""
     curve = advice.curve
     figure = new_figure("Your steps beside the model's (ms)", BATCH, "")
     table: dict[str, Array] = {"batch_size": curve.batches}

@@ -112,8 +112,7 @@ def _source(law: Law) -> ast.expr:
 
 def _body(law: Law) -> ast.expr:
     """`_source` with called laws written in and constants of the module as numbers."""
-    expression: ast.expr = _WrittenIn(law).visit(ast.parse(ast.unparse(_source(law)), mode="eval").body)
-    return expression
+    return _WrittenIn(law).visit(ast.parse(ast.unparse(_source(law)), mode="eval").body)
 
 
 class _WrittenIn(ast.NodeTransformer):
@@ -130,8 +129,7 @@ class _WrittenIn(ast.NodeTransformer):
                 return ast.Call(ast.Name(_FORMS[self.known[name]]), arguments, [])
             case ast.Name(id=name) if inspect.isfunction(self.known.get(name)) and not node.keywords:
                 by_name = dict(zip(inspect.signature(self.known[name]).parameters, arguments, strict=False))
-                inner: ast.expr = _Renamed(by_name).visit(_body(self.known[name]))
-                return inner
+                return _Renamed(by_name).visit(_body(self.known[name]))
         raise AdvisorError(f"{self.law.__name__} has {ast.unparse(node)!r}, which cannot be shown; use a law or a form")
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

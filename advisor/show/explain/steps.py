@@ -472,10 +472,7 @@ def _exchange(
 def _between_nodes(
     b: Builder, run: Pass, exchange: Exchange, network: Network, sent: tuple[Quantity, Quantity]
 ) -> dict[str, Quantity]:
-    """Bytes of an expert exchange as they travel, and the share of them that leaves the node.
-
-    sent : rows and message of a rank.
-    """
+    """Bytes of what a rank sends of an expert exchange, as they travel, and the share that leaves the node."""
     rows, message = sent
     head = Head("other_nodes", "Share of choices on other nodes", "s")
     share = b.add(head, laws.other_nodes, {"n": network.ranks_per_node, "R": run.setup.placement.expert_parallel})

@@ -125,10 +125,7 @@ def engine_setup(
     draft_model: str | None = None,
     contexts: KByContext | None = None,
 ) -> EngineSetup:
-    """Setup of one engine that runs the schedule, or the reason it cannot.
-
-    served_model, draft_model, contexts : as `engine_setups` takes them.
-    """
+    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of `engine_setups`."""
     served_model = served_model or printable(_served_model(advice))
     try:
         draft, engine_advice = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
@@ -291,10 +288,7 @@ def build_report(
 
 
 def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
-    """Money and energy at a price, by default the accelerator's own, and at its TDP.
-
-    None where the batch does not fit.
-    """
+    """Money and energy at a price, by default the accelerator's, and at its TDP. None without a batch that fits."""
     curve, setup = advice.curve, advice.setup
     if does_not_fit(setup):
         return None

@@ -47,23 +47,10 @@ from advisor.show.words.expert_ranks import (
 from advisor.show.words.leaderboard import by_size, missed_texts, own_place, quality_text, table
 from advisor.show.words.leaderboard import notes as board_notes
 from advisor.show.words.leaderboard import verdict as board_verdict
-from advisor.show.words.load import (
-    acceptance_texts,
-    does_not_fit,
-    power_text,
-    share_table,
-    spend_text,
-    turn_texts,
-)
+from advisor.show.words.load import acceptance_texts, does_not_fit, power_text, share_table, spend_text, turn_texts
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.regions import (
-    held_where,
-    map_cells_table,
-    region_notes,
-    region_table,
-    region_verdict,
-)
+from advisor.show.words.regions import held_where, map_cells_table, region_notes, region_table, region_verdict
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,

@@ -72,10 +72,7 @@ def unoffered_texts(steps: NextSteps) -> list[str]:
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:
-    """Changes tried as plain values, the three best by each goal, and those refused with the reason.
-
-    The best are places in `tried`.
-    """
+    """Changes tried as plain values, places of the three best by each goal, and refusals with the reason."""
     return {
         "design": None if steps.standing is None else steps.standing.text,
         "best": {goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)] for goal in GOALS},

@@ -95,10 +95,7 @@ def _against(found: ContextMap, row: int, column: int) -> str:
 
 
 def turn_texts(found: ContextMap) -> tuple[str, ...]:
-    """A sentence for each crossing: the context at which speculation turns, and why.
-
-    Where nothing turns, one sentence says that.
-    """
+    """A sentence for each crossing, the context at which speculation turns and why. One where nothing turns."""
     if not found.drafting_k.any():
         return ("Nothing is drafted, so nothing turns.",)
     crossings = turns(found)

@@ -171,10 +171,7 @@ def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:
 
 
 def held_where(found: RegionMap, region: Region) -> str:
-    """Batches that a region holds, by accelerator, as `h100-sxm 1-32; b200-sxm 1-256?`.
-
-    ? marks an edge among the batches.
-    """
+    """Batches that a region holds, by accelerator: `h100-sxm 1-32; b200-sxm 1-256?`, with ? for an edge."""
     told = []
     for place, row in zip(found.cells.places, found.grid, strict=True):
         held = [column for column, cell in enumerate(row) if cell in region.cells]
@@ -401,9 +398,8 @@ def choices_table(found: OneDesign) -> Table[TargetsChoice]:
         Column("design", lambda row: f"{row.words} (baseline)" if row.index == own else row.words, words=True),
         Column("mean loss", attrgetter("expected"), percent),
         Column("worst loss", attrgetter("worst"), percent),
+        *(Column(str(target), partial(_loss_at, at=at), percent) for at, target in enumerate(found.targets)),
     ]
-    for at, target in enumerate(found.targets):
-        columns.append(Column(str(target), partial(_loss_at, at=at), percent))
     return Table(tuple(columns), list(rows.values()))
 
 

@@ -60,10 +60,7 @@ def forget() -> None:
 
 
 def diagnosed(scenario: Scenario) -> DiagnosisView | None:
-    """The diagnosis of what was given, anew where the bar, the columns or the values filled in are others.
-
-    None where nothing could be diagnosed.
-    """
+    """The diagnosis of what was given, anew where bar, columns or filled-in values changed. None where none can be."""
     # Files under the columns that the user chose for them, what was filled in for them, and the scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]

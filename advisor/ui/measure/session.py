@@ -309,10 +309,7 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 
 
 def filled_in() -> dict[str, str]:
-    """Values that the user filled in, by column.
-
-    Left out is what the bar says, and what is said of each file apart.
-    """
+    """Values that the user filled in, by column. Left out is what the bar says, and what is said of each file apart."""
     said: dict[str, Any] = {}
     for values, override in _GIVEN.result:
         said |= {**values, **_said(override)}

@@ -94,10 +94,7 @@ def _use_trace(trace: TraceFit) -> None:
 
 
 def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
-    """Read acceptance by position from one file, or from two scrapes of one server.
-
-    Of two, the counts in between are used.
-    """
+    """Read acceptance by position from one file, or from the counts between two scrapes of one server."""
     RATES.forget()
     _RATES_FROM.put(tuple(given))
     conditional = st.session_state.get("rates_kind") == RATES_GIVEN
@@ -115,10 +112,7 @@ def forget_all() -> None:
 
 
 def use_rates(by_position: str) -> None:
-    """Make the acceptance by position of an uploaded run the scenario's.
-
-    It is given as shares of all rounds, `0.8;0.6;0.4`.
-    """
+    """Make an uploaded run's acceptance by position the scenario's, as shares of all rounds: `0.8;0.6;0.4`."""
     try:
         use_length(rates_from_list(by_position).text)
     except AdvisorError as error:

@@ -34,15 +34,7 @@ from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
 from advisor.ui.state import plain
-from advisor.ui.widgets import (
-    LABEL,
-    accepted_from,
-    ask,
-    constants_table,
-    show_chart,
-    show_table,
-    show_warnings,
-)
+from advisor.ui.widgets import LABEL, accepted_from, ask, constants_table, show_chart, show_table, show_warnings
 
 
 def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
