@@ -114,13 +114,15 @@ _LEAST_ALPHA = 1e-3
 
 
 def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
-    """Accepted lengths for K = 0, 1, ... with odds carried over, never falling. z : deviations added. [-]"""
+    """Accepted lengths for K = 0, 1, ... with odds carried over. z : deviations added. [-]
+
+    From one K to the next they fall no further than the measured ones do: some block drafters lose at their largest K.
+    """
     k = np.arange(1, len(measured))
     odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
     carried_over = accepted_length(odds / (1.0 + odds), k)
-    if (np.diff(measured) >= 0).all():  # some measured block drafters do lose at their largest K
-        carried_over = np.maximum.accumulate(carried_over)
-    return np.concatenate([[1.0], carried_over])
+    falls = np.cumprod(np.minimum(measured[1:] / measured[:-1], 1.0))
+    return np.concatenate([[1.0], np.maximum.accumulate(carried_over / falls) * falls])
 
 
 def curve_on_task(given: str, task: Task | None) -> str:

@@ -121,7 +121,8 @@ def as_called(text: str) -> str:
 
 def _load_numpy() -> None:
     """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin. Children choose theirs."""
-    name, chosen = "OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS")
+    name = "OPENBLAS_NUM_THREADS"
+    chosen = os.environ.get(name)
     os.environ[name] = chosen or "1"
     importlib.import_module("numpy")
     if chosen is None:

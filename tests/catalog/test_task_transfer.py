@@ -171,3 +171,14 @@ def test_the_kind_of_text_reaches_the_answer_and_its_words() -> None:
     assert any("carried from coding to chat" in one for one in chat.setup.warnings)
     assert "carried from coding to chat, measured on SPEED-Bench coding" in accepted_text(chat)
     assert "another model" not in accepted_text(chat)
+
+
+def test_carried_lengths_fall_no_further_than_the_measured_ones() -> None:
+    """DeepSeek-V4-Pro's dip from 2.55 to 2.54 at K = 7 is noise, no ground to fall from 1.76 to 1.60 by K = 7."""
+    measured, transfer = parse_acceptance("deepseek-v4-pro-mtp-coding", 8), task_transfer("mtp", "coding", "chat")
+    assert transfer is not None
+    found = lengths_on_task(measured.accepted_length, transfer)
+    ratio, own = (values[1:] / values[:-1] for values in (found, measured.accepted_length))
+    assert (own < 1.0).any()
+    assert (ratio >= np.minimum(own, 1.0) - 1e-12).all()
+    assert found[:3] == pytest.approx([1.0, 1.585, 1.764], abs=2e-3), "what rises by itself is left alone"

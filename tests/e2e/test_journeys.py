@@ -13,7 +13,7 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.summary import fit_of
+from advisor.answers.summary import fit_of, headline
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
@@ -44,9 +44,10 @@ def expected(scenario: Scenario) -> tuple[str, str]:
         return "Do not draft", f"{plain.tpot_s * 1e3:.3g} ms per token without"
     gain = f"{answer.speedup.value:.2f}×"
     tokens = f"{answer.n_draft} token{'s' if answer.n_draft > 1 else ''}"
-    hardly = answer.speedup.value < 1.1
-    return f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {gain} faster", (
-        f"{answer.speedup.low:.1f}–{answer.speedup.high:.1f}×"
+    hardly, low, high = answer.speedup.value < 1.1, answer.speedup.low, answer.speedup.high
+    said = f"{gain} modelled" if headline(advice, answer.n_draft).endswith("published") else f"{gain} faster"
+    return f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {said}", (
+        f"{low:.1f}–{high:.1f}×"
     )
 
 
@@ -147,7 +148,7 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     page.keyboard.press("Escape")
     wait_until_drawn(page)
     card = page.locator(".st-key-finding_0")
-    assert "--max-running-requests N" in card.get_by_test_id("stCode").inner_text()
+    assert "--max-running-requests 128" in card.get_by_test_id("stCode").inner_text()
     assert "128 sequences, above 48 sequences" in card.inner_text()
     page.locator("summary", has_text="Measured beside predicted").click()
     beside = page.get_by_test_id("stExpander").filter(has_text="Measured beside predicted")

@@ -323,11 +323,14 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
     data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True}))
     found = rules.evaluate("d => against(unpack(d), d.accepted.now, 32, 3)", data)
-    assert [part for part in found if part[0]] == ([[said, ", on random tokens"]] if said else [])
+    assert [part for part in found if part[0]] == ([[said, ", on random tokens (accept less)"]] if said else [])
     assert all("runs below the range: " in before for _, before in found[:1])
     here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
     below = f"; {len(speedup)} below the range" if said else ""
-    assert here == [["", " · ◆ published here: "], [said or "1.70× and 1.70×", f", on random tokens{below}"]]
+    assert here == [
+        ["", " · ◆ published here: "],
+        [said or "1.70× and 1.70×", f", on random tokens (accept less){below}"],
+    ]
 
 
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:

@@ -321,8 +321,10 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
         carried(curve.id, known, _KIND, task, context_tokens) for curve, known in zip(heads, measured, strict=True)
     ]
     lengths = np.median([each.accepted_length[: longest + 1] for each in moved], axis=0)
-    gains = np.diff(lengths)
-    chances = np.clip(gains / np.concatenate([[1.0], gains[:-1]]), 0.0, 1.0)
+    gains = np.maximum(np.diff(lengths), 0.0)
+    before = np.concatenate([[1.0], gains[:-1]])
+    # Where a draft brought nothing, the next one does not either.
+    chances = np.minimum(np.divide(gains, before, out=np.zeros_like(gains), where=before > 0.0), 1.0)
     names = ", ".join(sorted(curve.model_id for curve in heads))
     kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
     return BorrowedHeads(

@@ -284,7 +284,7 @@ function against(m, length, batch, n, inTitle = false) {
     const i = k === null ? best : m.drafts.indexOf(k);
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
-  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens" : "");
+  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens (accept less)" : "");
   const told = (runs, mark, one, many, near = [], brief = false) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
