@@ -11,7 +11,10 @@ function slider(label, id, most, moved, done, steps) {
   const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1, most: 1, beyond: "" };
   range.addEventListener("input", () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); });
   range.addEventListener("change", () => { one.held = false; done(); });
+  exact.addEventListener("input", () => { one.typing = true; }); // an answer to what was asked before leaves it alone
+  exact.addEventListener("blur", () => { one.typing = false; });
   exact.addEventListener("change", () => {
+    one.typing = false;
     const typed = Number(exact.value), isOutside = exact.value && (typed < one.least || typed > one.most);
     note.textContent = isOutside ? `${typed} not taken: ${one.beyond}.` : "";
     if (isOutside) exact.value = one.shown;
@@ -139,10 +142,11 @@ function update(v) {
   v.wider.textContent = m.fit ? m.fit.wider : "";
   v.batchSlider.range.value = Math.log2(v.batch);
   v.batchSlider.range.setAttribute("aria-valuetext", `${v.batch} sequences`);
-  v.batchSlider.exact.value = v.batchSlider.shown = v.batch;
+  v.batchSlider.shown = v.batch;
   v.lengthSlider.range.value = v.length;
   v.lengthSlider.range.setAttribute("aria-valuetext", `${v.length.toFixed(2)} tokens`);
-  v.lengthSlider.exact.value = v.lengthSlider.shown = v.length.toFixed(2);
+  v.lengthSlider.shown = v.length.toFixed(2);
+  for (const one of [v.batchSlider, v.lengthSlider]) if (!one.typing) one.exact.value = one.shown;
   drawn_again(v);
   table(v);
   launch(v);
