@@ -17,6 +17,7 @@ from advisor.answers.best_k import (
     break_even_batch,
     draft_rows,
     graph_texts,
+    interpolate_batches,
     kernel_cliffs,
     last_batch,
     others_text,
@@ -240,6 +241,28 @@ def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
         if curve.batches[0] <= run.batch_size <= curve.batches[-1]
         and (np.isnan(run.n_draft) or run.n_draft in curve.drafts[1:])
     ]
+
+
+def published_here(advice: Advice) -> list[PublishedRun]:
+    """Published runs of this setup and drafter at its very batch, of its K or of none that is stated."""
+    return [
+        run
+        for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
+        if run.batch_size == advice.scenario.batch_size and (np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
+    ]
+
+
+def side_of_range(advice: Advice, run: PublishedRun) -> int:
+    """Side of its likely range on which a published run lies, -1 for below, as on the page (rules.js).
+
+    0 within, and for a K that is not predicted. Without a K: that of the fastest.
+    """
+    curve = advice.curve
+    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
+    low, speedup, high = (interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high))
+    k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
+    found = curve.drafts == k
+    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
 
 
 def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.answers.advice import Advice, gain_text
-from advisor.answers.best_k import DraftRow, interpolate_batches, recommended_draft
+from advisor.answers.advice import Advice, gain_text, published_here, side_of_range
+from advisor.answers.best_k import DraftRow, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
-from advisor.measured.published import PublishedRun, runs_beside
+from advisor.measured.published import runs_beside
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import SIMULATED
 from advisor.physics.components import FACTORS
@@ -68,21 +68,12 @@ def headline(advice: Advice, n_draft: int) -> str:
     if row.speedup < _HARDLY:
         loses = ", and it may lose" if row.speedup_low < 1.0 else ""
         return f"Hardly worth it: {row.speedup:.2f}×{loses}{borrowed}"
-    found = [run.speedup for run in _published_here(advice)] if n_draft == advice.curve_k else []
+    found = [run.speedup for run in published_here(advice)] if n_draft == advice.curve_k else []
     if found and (max(found) < row.speedup_low or min(found) > row.speedup_high):
         values = listed([f"{one:.2f}×" for one in sorted(found)])
         values = values if len(found) < 3 else f"{min(found):.2f}–{max(found):.2f}×"
         return f"{tokens}: {row.speedup:.2f}× modelled, {values} published{borrowed}"
     return f"{tokens}: {row.speedup:.1f}× faster{borrowed}"
-
-
-def _published_here(advice: Advice) -> list[PublishedRun]:
-    """Published runs of this setup and drafter at its very batch, of its K or of none that is stated."""
-    return [
-        run
-        for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
-        if run.batch_size == advice.scenario.batch_size and (np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
-    ]
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -111,7 +102,7 @@ def published_text(advice: Advice) -> str:
     speedups, batches = sorted(run.speedup for run in runs), sorted(run.batch_size for run in runs)
     values = dict.fromkeys(f"{value:.2f}x" for value in (speedups[0], speedups[-1]))
     loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
-    beside = [_beside(advice, run) for run in runs]
+    beside = [side_of_range(advice, run) for run in runs]
     below, outside = sum(side < 0 for side in beside), sum(side != 0 for side in beside)
     where, silent = "all lie within the likely range", sum(bool(np.isnan(run.accepted_length)) for run in runs)
     if outside:
@@ -122,25 +113,12 @@ def published_text(advice: Advice) -> str:
         told = f", and {many} had prompts of random tokens, which accept less" if drawn else ""
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
-    near = [f"{run.speedup:.2f}x" for run in _published_here(advice)]
+    near = [f"{run.speedup:.2f}x" for run in published_here(advice)]
     here = f", {listed(near)} at batch {advice.scenario.batch_size:,}" if near and len(near) < len(runs) else ""
     return (
         f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
         f"{' to '.join(loads)}{here}; {where}."
     )
-
-
-def _beside(advice: Advice, run: PublishedRun) -> int:
-    """-1 for a run below its likely range, 1 above it, else 0; as on the page (rules.js). Without a K: of the fastest.
-
-    0 for a K that is not predicted.
-    """
-    curve = advice.curve
-    at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
-    low, speedup, high = (interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high))
-    k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
-    found = curve.drafts == k
-    return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
 
 
 def likely_text(advice: Advice, n_draft: int) -> str:
