@@ -12,8 +12,8 @@ from studies.published import MAX_PLAIN_FACTOR, read_numbers
 from studies.validation.outside import BATCHES, cohere
 from studies.validation.own_runs import OURS, largest_mean
 from studies.validation.plain import RATES, believed, end_to_end_rates, figures_s
-from studies.validation.step_times import Bar, Decode, at_least, at_most
-from studies.validation.tables import MIN_ROWS, markdown_table, percent
+from studies.validation.step_times import Bar, Decode, at_least, at_most, bars_section
+from studies.validation.tables import MIN_ROWS, percent
 from studies.validation.unseen import in_data_centre, mean_figures, straight_laboratories
 
 GRID = "seonjinn"
@@ -36,14 +36,12 @@ def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | N
         *_best_k(regrets),
         *_sweet_spot(),
     ]
-    met = sum(bar.met is True for bar in bars)
-    lines = [(bar.what, bar.bar, bar.figure, bar.status) for bar in bars]
-    return (
-        f"## Bars of rounds\n\n{met} of {len(bars)} met. What was asked of the second form of rounds; laboratories "
-        "left out, engines that call themselves immature apart but where said. What was tried for those missed: "
-        "docs/decisions/0038-inputs-as-the-sources-state-them.md.\n\n"
-        + markdown_table(("what", "bar", "figure", "status"), lines)
+    said = (
+        "What was asked of the second form of rounds; laboratories left out, engines that call themselves immature "
+        "apart but where said. What was tried for those missed: "
+        "docs/decisions/0038-inputs-as-the-sources-state-them.md."
     )
+    return bars_section("Bars of rounds", said, bars)
 
 
 def _errors(mature: pd.DataFrame) -> Iterator[Bar]:

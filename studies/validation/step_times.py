@@ -358,16 +358,22 @@ def step_time_bars(decode: Decode, costs: pd.DataFrame) -> list[Bar]:
     return [bar for part in parts for bar in part]
 
 
-def bars_of_step_times(bars: Sequence[Bar]) -> str:
-    """The section of docs/validation.md."""
+def bars_section(title: str, said: str, bars: Sequence[Bar]) -> str:
+    """A section of docs/validation.md: how many bars are met, what to know of them, and each with its figure."""
     met = sum(bar.met is True for bar in bars)
     lines = [(bar.what, bar.bar, bar.figure, bar.status) for bar in bars]
-    return (
-        f"## Bars of step times\n\n{met} of {len(bars)} met. Plain decode is judged with the constants of small "
-        "launches fitted without the point's own model. Chosen on these points and kept when a model is left out: the "
-        "forms, vLLM's 0.18 border, SGLang's constant for every layer instead of one for norms, TensorRT-LLM's fp8 "
-        "cache. So this is a development score.\n\n" + markdown_table(("what", "bar", "figure", "status"), lines)
+    table = markdown_table(("what", "bar", "figure", "status"), lines)
+    return f"## {title}\n\n{met} of {len(bars)} met. {said}\n\n{table}"
+
+
+def bars_of_step_times(bars: Sequence[Bar]) -> str:
+    """The section on step times."""
+    said = (
+        "Plain decode is judged with the constants of small launches fitted without the point's own model. Chosen on "
+        "these points and kept when a model is left out: the forms, vLLM's 0.18 border, SGLang's constant for every "
+        "layer instead of one for norms, TensorRT-LLM's fp8 cache. So this is a development score."
     )
+    return bars_section("Bars of step times", said, bars)
 
 
 CURVES = MEASUREMENTS / "verify_cost_curve"

@@ -175,7 +175,7 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        cause = cause_text(worst).replace("Likeliest cause", "Else" if suspect else "Likeliest cause")
+        cause = cause_text(worst, "Else" if suspect else "Likeliest cause")
         said = [plain_text(worst), _unforeseen_text(worst), suspect, cause, _until_text(worst, compared)]
         return " ".join(filter(None, said))
     if (row := shown_row(compared)) is None:
@@ -240,17 +240,19 @@ def _reach(row: Compared) -> str:
     return f" The band reaches to {amount(row.high, row.unit)}: a gain is not ruled out." if row.high > 1.0 else ""
 
 
-def cause_text(one: Comparison) -> str:
+def cause_text(one: Comparison, likely: str = "Likeliest cause") -> str:
     """Sentence on the likeliest cause of a loss that is not predicted, with its number.
 
     A round of the same times gains in proportion to its accepted length, down to that of no accepted draft.
+
+    likely : how the sentence on a slow round begins.
     """
     row = one.row("speedup")
     if row is None or row.measured is None:
         return ""
     too_little, length = row.predicted / row.measured, one.accepted_length
     if one.length_from == OF_THE_RUN:
-        return _round_text(one, too_little)
+        return _round_text(one, too_little, likely)
     if length / too_little > 1.0:
         return (
             f"Two causes that these data cannot tell apart: an accepted length of {length / too_little:.2f}, not "
@@ -259,17 +261,17 @@ def cause_text(one: Comparison) -> str:
         )
     least = row.predicted / length
     return (
-        f"Likeliest cause: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
+        f"{likely}: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
         f"least {least / row.measured - 1.0:.0%} too long, as without CUDA graphs or with a slow drafter."
     )
 
 
-def _round_text(one: Comparison, too_little: float) -> str:
+def _round_text(one: Comparison, too_little: float, likely: str) -> str:
     """Sentence on a round that takes too many plain steps, which a short plain step makes of a round as predicted."""
     round_s, plain_s = one.row("round"), one.row("plain")
     if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
         return (
-            f"Likeliest cause: a round of {too_little:.2f} times as many plain steps as predicted, with drafting, "
+            f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted, with drafting, "
             "verification or the host at fault."
         )
     steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
@@ -280,7 +282,7 @@ def _round_text(one: Comparison, too_little: float) -> str:
     times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
     if round_s.measured <= round_s.predicted:
         return f"The round is not too long, the plain step is shorter than predicted: {times}."
-    return f"Likeliest cause: {times}, with drafting, verification or the host at fault."
+    return f"{likely}: {times}, with drafting, verification or the host at fault."
 
 
 def plain_text(one: Comparison) -> str:

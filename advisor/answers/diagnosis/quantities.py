@@ -228,7 +228,7 @@ def limit_suspected(run: Run) -> str:
         return ""
     return (
         f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless --max-running-requests says "
-        f"{batch:,.0f}: {admitted:.0f} of {batch:,.0f} give {admitted / batch:.2f} of the rate. Add the launch line."
+        f"{batch:,.0f}: add the launch line."
     )
 
 

@@ -160,7 +160,10 @@ def _take_text(scenario: Scenario) -> None:
         _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
-        take({PASTED: text.encode("utf-8", errors="replace")}, scenario, pasted=True)
+        data = text.encode("utf-8", errors="replace")
+        beside = _other_half(kind_of(PASTED, data))
+        taken = any(one.name == PASTED for one in beside)
+        take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
     if unread := unread_text(text):
         _SAID.put((*_SAID.result, unread))
 
@@ -175,28 +178,30 @@ def _take_files(scenario: Scenario) -> None:
         forget()
 
 
-def take(given: Mapping[str, bytes], scenario: Scenario, *, pasted: bool = False) -> None:
-    """Send each file to its reader, those of one kind together.
+_OF_RUNS: tuple[Kind, ...] = ("benchmark", "server")
 
-    pasted : whether a launch line joins the numbers that stand, and numbers a launch line: one diagnosis is of both.
-    """
+
+def _other_half(kind: Kind) -> list[UserFile]:
+    """Numbers that stand, for a launch line that is pasted, or the launch line for numbers: a diagnosis is of both."""
+    before = dict(KINDS.result)
+    return [one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in {*_OF_RUNS} - {kind}]
+
+
+def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFile] = ()) -> None:
+    """Send each file to its reader, those of one kind together. `beside` are runs that stand and are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
-    runs_of, before = ("benchmark", "server"), dict(KINDS.result)
-    other = [name for name, kind in before.items() if pasted and kind in runs_of and kind not in kinds.values()]
-    earlier = [one for one in diagnosis.given() if one.name in other] if set(runs_of) & set(kinds.values()) else []
-    given = {f"{name} (2)" if name in other else name: data for name, data in given.items()} if earlier else given
-    kinds = dict(zip(given, kinds.values(), strict=True))
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
     for kept in (_SAID, NOTES):
         kept.forget()
     session.complain("file", "")
-    KINDS.put((*((one.name, before[one.name]) for one in earlier), *kinds.items()))
+    before = dict(KINDS.result)
+    KINDS.put((*((one.name, before[one.name]) for one in beside), *kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
-    if runs := [UserFile(name, data) for name, data in given.items() if kinds[name] in runs_of]:
-        diagnosis.give([*earlier, *runs])
+    if runs := [UserFile(name, data) for name, data in given.items() if kinds[name] in _OF_RUNS]:
+        diagnosis.give([*beside, *runs])
     if trace := by_kind.get("trace"):
         traces.take_trace(load_setup(scenario), list(trace.items()))
     if rates := by_kind.get("acceptance"):
@@ -400,9 +405,9 @@ def _named(name: str, value: Any) -> str:
     """A value as it is shown."""
     if name == "accepted_length_same_run":
         return _YES_NO[int(value)]
-    return (
-        _LABELS[name](str(value)) if name in _LABELS else f"{value:,.10g}" if isinstance(value, float) else str(value)
-    )
+    if name in _LABELS:
+        return _LABELS[name](str(value))
+    return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first: Sequence[str] = ()) -> Any:

@@ -268,10 +268,9 @@ function spread(runs) {
   return said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
 }
 
-/** Published runs of this setup at a batch and K, and whether all of them lie on one side of a row's likely range. */
-function publishedHere(m, batch, own) {
-  const runs = m.published.filter((one) => one[3] && one[0] === batch && (one[1] === own.k || one[1] === null));
-  return { runs, apart: runs.length > 0 && (runs.every((one) => one[2] < own.low) || runs.every((one) => one[2] > own.high)) };
+/** Published runs of this setup at a batch, of a K or of none that is stated. */
+function publishedAt(m, batch, n) {
+  return m.published.filter((one) => one[3] && one[0] === batch && (one[1] === n || one[1] === null));
 }
 
 /** What published runs of this setup and the user's own say that our likely range does not, in words; those at this batch and K first. */
@@ -300,7 +299,7 @@ function against(m, length, batch, n, inTitle = false) {
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run", "published runs", same.filter((one) => one[0] === batch && (one[1] === n || one[1] === null)), inTitle)];
+  return [...mine, ...told(same, "◆", "published run", "published runs", publishedAt(m, batch, n), inTitle)];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -347,14 +346,15 @@ function verdict(m, batch, length, now, ranges) {
     const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
     return { title, parts };
   }
-  const gain = `${own.speedup.toFixed(2)}×`, here = publishedHere(m, batch, own);
+  const gain = `${own.speedup.toFixed(2)}×`, here = publishedAt(m, batch, own.k);
+  const apart = here.length > 0 && (here.every((one) => one[2] < own.low) || here.every((one) => one[2] > own.high));
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
   const lost = mayLose(m, length, ranges), last = `pays to ${most === m.largest ? `memory's end, ${to}` : `batch ${to}+`}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
-  const said = here.apart ? `${gain} modelled, ${spread(here.runs)} published` : `${gain} faster`;
+  const said = apart ? `${gain} modelled, ${spread(here)} published` : `${gain} faster`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   return {
     title,
@@ -362,7 +362,7 @@ function verdict(m, batch, length, now, ranges) {
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, moved ? ` modelled, ${percent(tried.pDrawn)} chance of a gain · ` : " likely · "],
       [chance, ` ${moved ? m.counting : "chance of a gain"} · ${pays} · `],
       [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`],
-      ...against(m, length, batch, own.k, here.apart && own.speedup >= 1.1),
+      ...against(m, length, batch, own.k, apart && own.speedup >= 1.1),
     ],
   };
 }
