@@ -326,6 +326,15 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     assert [part for part in found if part[0]] == ([[said, ", on random tokens (accept less)"]] if said else [])
     assert all("runs below the range: " in before for _, before in found[:1])
     here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
+    title, parts = rules.evaluate(
+        "d => { const m = unpack(d), al = d.accepted.now;"
+        " const told = verdict(m, 16, al, outcome(m, 16, al), schedule(m, al));"
+        " return [told.title, told.parts.flat().join('')]; }",
+        data,
+    )
+    assert title.endswith(f"× modelled, {said} published" if said else "× faster")
+    assert ("published runs below the range, on random tokens (accept less)" in parts) == bool(said)
+    assert ("published here" in parts) == (not said), "what the title says is not said twice"
     below = f"; {len(speedup)} below the range" if said else ""
     assert here == [
         ["", " · ◆ published here: "],
@@ -414,3 +423,15 @@ def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(page: 
     assert page.get_by_text("4.5 not taken: a round of K = 3 emits").is_visible()
     assert exact.input_value() == "1.20"
     assert page.locator("#length").locator("xpath=..").inner_text().startswith("Accepted length, K = 3")
+
+
+def test_a_click_that_closes_a_menu_is_none_on_the_chart(first_page: Any, app_url: str) -> None:
+    open_page(first_page, app_url, "serve")
+    plot, batch = first_page.locator(".live .plot").first, first_page.get_by_label("Batch, exact value")
+    first_page.get_by_role("button", name="Share", exact=True).click()
+    first_page.get_by_text("Link to this page").wait_for()
+    plot.click(position={"x": 200, "y": 300}, force=True)
+    first_page.get_by_text("Link to this page").wait_for(state="hidden")
+    assert batch.input_value() == "16"
+    plot.click(position={"x": 200, "y": 300})
+    assert batch.input_value() != "16"

@@ -348,7 +348,7 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
 def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
-    show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=210)
+    show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
