@@ -47,6 +47,7 @@ from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, load_scenari
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
 from advisor.profiling.command import main as profiler
+from advisor.profiling.device import TORCH_MISSING
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
 from advisor.show.report.build import APP_ADDRESS, applicable_errors, build_report
@@ -182,10 +183,6 @@ def app(context: click.Context, port: int) -> None:
     runpy.run_module("streamlit", run_name="__main__")
 
 
-TORCH_MISSING = "profiling needs torch, which is not installed here; install torch 2.10 to 2.13 for your device"
-_WITHOUT_TORCH = {"-h", "--help"}
-
-
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def profile(options: tuple[str, ...]) -> None:
@@ -200,7 +197,7 @@ def profile(options: tuple[str, ...]) -> None:
         sys.exit(
             engine_profiler(options, _engine_config, engine_python() or sys.executable, program(), _check_hardware)
         )
-    if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
+    if not asked & {"-h", "--help"} and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))
 

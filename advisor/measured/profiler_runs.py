@@ -44,6 +44,7 @@ from advisor.physics.acceptance import Acceptance
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, read_file, write_whole
+from advisor.profiling.device import TORCH_MISSING
 from advisor.text import counted
 
 ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
@@ -53,7 +54,6 @@ ENGINE = "engine"
 PYTHON_VARIABLE = "MOE_ADVISOR_ENGINE_PYTHON"
 ASK_TIMEOUT_S = 120.0
 TAIL_BYTES = 64 * 1024
-TORCH_MISSING = "Measuring needs torch, which is not installed here; install torch 2.10 to 2.13 for your device."
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 """Runs that this process started, by name: only a parent learns how its child ended."""
@@ -109,24 +109,19 @@ def refusal(server_address: str | None, url: str | None, *, engine: bool = False
             "Measuring is off because this app is served beyond its own machine. Run `python -m advisor profile` "
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
-    return "" if engine or find_spec("torch") else TORCH_MISSING
+    return "" if engine or find_spec("torch") else f"Not offered: {TORCH_MISSING}."
 
 
 def engine_python() -> str:
-    """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make test-engine-live`, or this one. "" for none."""
+    """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make engine`, or this one. "" for none."""
     made = PACKAGE.parent / ".engine-venv/bin/python"
     here = sys.executable if find_spec("vllm") else ""
     return os.environ.get(PYTHON_VARIABLE) or (str(made) if made.exists() else here)
 
 
 def devices() -> list[dict[str, Any]]:
-    """Devices the profiler finds, by the fields of its Device, accelerators first. Raises AdvisorError."""
+    """Devices the profiler finds, label and fields of its Device, accelerators first. Raises AdvisorError."""
     return list(_ask(["--list-devices", "--json"]))
-
-
-def label(device: dict[str, Any]) -> str:
-    """Name of one of `devices()` as `--device` accepts it."""
-    return "cpu" if device["backend"] == "cpu" else f"{device['backend']}:{device['index']}"
 
 
 def plan(preset: str, device: str) -> dict[str, Any]:
@@ -289,11 +284,11 @@ def progress(run: ProfilerRun) -> dict[str, Any] | None:
 
 
 def engine_progress(run: ProfilerRun) -> tuple[float, str]:
-    """Finished share of a run of an engine, in [0, 1], and what is done in words. [-]"""
-    for line in reversed(_tail(run)):
-        if found := re.match(r"\[ *([\d.]+) s\] (\d+)/(\d+) ", line):
-            elapsed_s, done, total = map(float, found.groups())
-            return done / max(total, 1.0), f"{elapsed_s:.0f} s, {done:.0f} of {total:.0f} repeats"
+    """Finished share of a run of an engine, in [0, 1], and what is done in words, noise included. [-]"""
+    since_start = "\n".join(_tail(run)).rpartition("; plan ")[2]
+    noise = re.findall("; control steps[^;\n]*", since_start)
+    for elapsed_s, done, total in re.findall(r"^\[ *([\d.]+) s\] (\d+)/(\d+) ", since_start, re.M)[-1:]:
+        return int(done) / max(int(total), 1), f"{float(elapsed_s):.0f} s, {done} of {total} repeats{''.join(noise)}"
     return 0.0, "Starting the engine"
 
 

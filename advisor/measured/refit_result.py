@@ -347,7 +347,7 @@ class RefitResult:
         if self.surprise > MAX_MOVE:
             reasons.append(
                 f"Predictions of these rows change by {self.surprise:.0%} in the median, more than an engine explains: "
-                "are batch, K, placement, model and unit those of the run?"
+                f"are {'the rates, ' if self.own else ''}batch, K, placement, model and unit those of the run?"
             )
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
             reasons.append(f"Ended at their bound: {bound}; something else is wrong.")

@@ -176,7 +176,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
 def _list_devices(options: argparse.Namespace) -> int:
     devices = detect_devices()
     if options.json:
-        print(json.dumps([asdict(device) for device in devices]))
+        print(json.dumps([asdict(device) | {"label": device.label} for device in devices]))
     else:
         for device in devices:
             print(f"{device.label:<8} {device.name}, {device.memory_bytes / 2**30:.0f} GiB")

@@ -83,6 +83,7 @@ class StopOnSignal:
         return self.asked
 
 
+TORCH_MISSING = "torch is not installed here; install torch 2.10 to 2.14 for your device"
 ASSUMED_CACHE_BYTES = 64 * 2**20
 """Last-level cache taken where the system does not tell it: larger than most, so that buffers exceed the real one."""
 
@@ -282,7 +283,7 @@ def pick_device(requested: str) -> Device:
     """The device named on the command line. Raises ProfilingError that lists what there is."""
     devices = detect_devices()
     if not devices:
-        raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")
+        raise ProfilingError(TORCH_MISSING)
     if requested == "auto":
         return devices[0]
     for device in devices:

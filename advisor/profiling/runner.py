@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiling.device import Clock, DeviceLostError, GraphPool, ProfilingError, clocks
+from advisor.profiling.device import TORCH_MISSING, Clock, DeviceLostError, GraphPool, ProfilingError, clocks
 from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder, State, build_meta, status_of, to_yaml, write_atomically
 
@@ -258,7 +258,7 @@ def run(
     try:
         import torch
     except ImportError as error:
-        raise ProfilingError("profiling needs torch; install torch 2.10 to 2.13 for your device") from error
+        raise ProfilingError(TORCH_MISSING) from error
     from advisor.profiling.timing import ready_control
 
     folder = ResultFolder(Path(out_dir))

@@ -210,10 +210,9 @@ class Stage:
         dim = self.dims.head_dim
         attentions = attention_kernels(self.context, power_of_two=dim & (dim - 1) == 0)
         usable = {name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)}
-        moes = {n: k for n, k in available_kernels(self.context).items() if not isinstance(k, str)}
+        found = sorted(available_kernels(self.context).items(), key=lambda one: one[0] == "expert_loop")
+        moes = {n: k for n, k in found if not isinstance(k, str)}
         first = usable.get("two_products") or next(iter(usable.values()))
-        if self.context.accelerator and len(moes) > 1:  # cannot be captured, so it cannot be the fastest
-            moes.pop("expert_loop", None)
         moe_name = self._best({n: (k, first) for n, k in moes.items()}, session)
         attention_name = self._best({n: (moes[moe_name], a) for n, a in usable.items()}, session)
         return moe_name, moes[moe_name], attention_name, usable[attention_name]
@@ -221,6 +220,8 @@ class Stage:
     def _best(self, candidates: dict[str, tuple[Kernel, Attention]], session: Session) -> str:
         times: dict[str, float] = {}
         for name, (moe, attention) in candidates.items():
+            if times and name == "expert_loop" and self.context.accelerator:
+                break  # cannot be captured, so it cannot be the fastest
             columns = {"block": self.block.name, "op": self.block.op, "kernel": name}
             work = partial(self._pass_seconds, name, moe, attention, session)
             seconds = tried(work, columns, self.rows, self.context, kernel=name)

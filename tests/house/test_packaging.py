@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from advisor.measured.store import data_folder
 from advisor.profiles import data_root
+from advisor.profiling.device import TORCH_MISSING
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -128,3 +129,6 @@ def test_every_main_package_is_a_dependency_and_its_pin_satisfies_it() -> None:
         assert version in wanted[name].specifier, f"{wanted[name]} forbids the pinned {version}"
     needed = {canonicalize_name(Requirement(one).name) for one in PROJECT["dependencies"]}
     assert needed == set(pins) - {"torch"}, "each dependency is pinned among the main packages"
+    first, last = re.findall(r"2\.(\d+)", TORCH_MISSING)
+    assert str(wanted["torch"].specifier) == f"<2.{int(last) + 1},>=2.{first}"
+    assert f"torch (2.{first} to 2.{last})" in (ROOT / "docs/profiling.md").read_text(encoding="utf-8")

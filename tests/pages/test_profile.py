@@ -33,7 +33,7 @@ from tests.pages.app_page import WAIT_S, opened, press, texts
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("own_runs")
-DEVICES = [{"backend": "cpu", "index": 0, "name": "stand-in CPU"}]
+DEVICES = [{"label": "cpu", "name": "stand-in CPU"}]
 PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}]}
 
 STAND_IN = """
@@ -102,7 +102,7 @@ def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any)
 def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: None)
     test = page()
-    assert test.info[0].value == profile.TORCH_MISSING
+    assert test.info[0].value == f"Not offered: {profile.TORCH_MISSING}."
     assert "profile_start" not in {button.key for button in test.button}
     assert not test.error
 
@@ -252,7 +252,7 @@ def test_the_ratio_chart_holds_every_held_out_pair_and_says_its_error(tmp_path: 
 
 def test_a_smoke_sweep_runs_in_its_own_process_from_plan_to_result() -> None:
     pytest.importorskip("torch", reason="the profiler itself needs torch (requirements.txt has it)")
-    assert "cpu" in [profile.label(item) for item in profile.devices()]
+    assert "cpu" in [item["label"] for item in profile.devices()]
     assert profile.plan("smoke", "cpu")["estimate_s"] > 0
     run = profile.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
     over = ended()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -164,6 +165,16 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
     moe = {row["kernel"]: row["status"] for row in rows_of(out) if row["op"] == "moe_layer"}
     assert moe["grouped_mm"] == "unavailable"
     assert moe["expert_loop"] == "ok"
+
+
+@pytest.mark.usefixtures("fake_cuda")
+def test_a_pass_whose_other_kernels_fail_falls_back_on_the_loop_over_experts(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels_moe, "grouped_mm", Mock(side_effect=RuntimeError("no kernel image")))
+    run(make_plan("smoke", plan.device, only=["decode_step"]), tmp_path / "out")
+    rows = [row for row in rows_of(tmp_path / "out") if row["op"] == "decode_step" and row["status"] == "ok"]
+    assert {row["kernel"].partition("+")[0] for row in rows} == {"moe:expert_loop"}
 
 
 def test_running_out_of_memory_costs_one_block_only(

@@ -23,6 +23,7 @@ from typing import Any
 from advisor.profiling.device import Options, ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import DRAFTERS, ENGINES, EXTRA_ROUNDS, STEP_S, Plan, routing_parameters
 from advisor.profiling.engine.runner import Outcome, require_engine, run
+from advisor.profiling.results import write_atomically
 
 SPEED = """
 import json, time, torch
@@ -230,20 +231,21 @@ def _price(plan: Plan, budget_s: float) -> str:
     return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
 
 
-def _hardware(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, str]:
-    """The accelerator's JSON as given, or this processor's; after a resume, in a file of its own, that of now."""
+def _hardware(options: argparse.Namespace, *, again: bool) -> str:
+    """The accelerator's JSON as given, or this processor's with the best rates so far: other work speeds none up."""
     kept = options.output / "hardware.json"
     try:
-        path = Path(options.hardware) if options.hardware else kept if options.resume and kept.exists() else None
+        path = Path(options.hardware) if options.hardware else kept if again and kept.exists() else None
         was = path.read_text(encoding="utf-8") if path else ""
     except (OSError, ValueError) as error:
         raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
     if was and (options.hardware or SOURCE not in was):
-        return {kept.name: was}
-    now = hardware(options.engine_python)
-    if was:
-        say("this processor's rates: those of the start stand, those of now are in hardware-resumed.json")
-    return {"hardware-resumed.json" if was else kept.name: now}
+        return was
+    new = hardware(options.engine_python)
+    best, now = json.loads(was or new), json.loads(new)
+    best["bandwidth_bytes_per_s"] = max(best["bandwidth_bytes_per_s"], now["bandwidth_bytes_per_s"])
+    best["peak_flops_per_s"]["bf16"] = max(best["peak_flops_per_s"]["bf16"], now["peak_flops_per_s"]["bf16"])
+    return json.dumps(best, indent=1)
 
 
 def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> list[str]:
@@ -324,17 +326,19 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(text, file=stream, flush=True)
 
     say(_price(plan, options.budget_s))
-    beside = _hardware(options, say) if plan.hardware == "hardware.json" else {}
+    own = {plan.hardware: _hardware(options, again=options.resume)} if plan.hardware == "hardware.json" else {}
     outcome = run(
         plan,
         options.output,
         python=options.engine_python,
         budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
-        beside=beside,
+        beside=own,
         on_progress=lambda at: say(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}"),
         should_stop=StopOnSignal("stopping; --resume goes on from here"),
     )
+    if own and outcome.status == "complete":
+        write_atomically(options.output / plan.hardware, _hardware(options, again=True))
     if options.json:
         print(json.dumps(asdict(outcome)))
     else:

@@ -141,7 +141,7 @@ class Plan:
         start_s = START_S + (0.0 if eager or processor else COMPILE_S)
         prompts = [work.cell.batch * work.cell.context for work in self.round(0, self.cells)]
         round_s = len(prompts) * STEP_S * (self.steps + 3) + PROMPT_S * sum(prompts)
-        return start_s * len(self.engines) + RATES_S * processor + (self.repeats + more) * round_s
+        return start_s * len(self.engines) + 2 * RATES_S * processor + (self.repeats + more) * round_s
 
     def round(self, number: int, cells: Iterable[Cell], usable: Iterable[Cell] | None = None) -> list[Work]:
         """One repeat of each cell in random order (its depths in a row), a usable cell as control beside them."""

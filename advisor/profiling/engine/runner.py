@@ -247,7 +247,7 @@ def _progress(plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]]
     before = len(controls) - sum(bool(line.get("control")) for line in new)
     was, now = (max(some, default=1.0) / min(some, default=1.0) - 1 for some in (controls[:before], controls))
     if was <= NOISE_LIMIT < now:
-        message += f"; control steps {100 * now:.0f} % apart: other work disturbs this run, cells may come out noisy"
+        message += f"; control steps {100 * now:.0f} % apart: other work disturbs this run, stop and resume when quiet"
     if 0 < done < total:  # by the steps measured so far, with those that are not timed
         repeat_s = statistics.mean(one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one)
         message += f"; about {repeat_s * (total - done):.0f} s left"

@@ -53,7 +53,7 @@ def _choose() -> None:
     found = tried(_devices)
     if not found:
         return
-    names = {runs.label(item): item["name"] for item in found}
+    names = {item["label"]: item["name"] for item in found}
     device = st.selectbox("Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device")
     preset = st.segmented_control("Preset", runs.PRESETS, default="quick", required=True, key="profile_preset")
     facts = tried(_plan, preset, device)
