@@ -224,7 +224,7 @@ def _targets(total_params: float | None, active_params: float | None) -> dict[st
     targets = {"total": total_params, "active": active_params}
     given = {name: float(value) for name, value in targets.items() if value is not None}
     if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
-        raise AdvisorError("give a target size as a positive number of parameters, e.g. 4e10 in all or 3e9 active")
+        raise AdvisorError("give a target size as a positive number, e.g. 40 B in all or 3 B active")
     if few := [value for value in given.values() if value < 1e6]:  # 40 for 40B
         raise AdvisorError(f"{few[0]:g} parameters are no size of a model; did you mean {few[0]:g}B?")
     return given

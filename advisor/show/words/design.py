@@ -117,7 +117,7 @@ def _k_text(drafts: Iterable[int]) -> str:
 def quality_text(ends: tuple[float, float]) -> str:
     """Quality by the lowest and the highest law as `85–104%`."""
     low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
-    return low if low == high else f"{low.rstrip('%')}–{high}"
+    return low if low == high else f"{low} to {high}" if high[0] == ">" else f"{low.rstrip('%')}–{high}"
 
 
 _Line = tuple[str, Callable[[Costed], str]]
