@@ -73,8 +73,8 @@ def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     yield "What the model leaves unexplained", replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z)
 
 
-_HARDLY = 1.1
-"""Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""
+HARDLY = 1.1
+"""Choice of this project: a gain below this is called hardly worth it. [-]"""
 _NEAR_CERTAIN = 0.995
 """From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [-]"""
 
@@ -355,7 +355,7 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         if prediction.low >= 1.0:
             return draft
         gain = gain_text(own.speedup_low, own.p_gain, *record)
-        return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < _HARDLY else f"{draft} {gain}"
+        return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < HARDLY else f"{draft} {gain}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     best = rows[_best_drafting(rows)]

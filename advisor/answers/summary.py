@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.answers.advice import Advice, gain_text, published_here, side_of_range
+from advisor.answers.advice import HARDLY, Advice, gain_text, published_here, side_of_range
 from advisor.answers.best_k import DraftRow, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
@@ -36,9 +36,6 @@ if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
     from advisor.answers.advice import BandPart
     from advisor.answers.design.space import DesignSpace
     from advisor.measured.refit_result import Errors
-
-_HARDLY = 1.05
-"""Choice of this project: a gain below this is called hardly worth it. [-]"""
 
 
 def headline(advice: Advice, n_draft: int) -> str:
@@ -65,15 +62,20 @@ def headline(advice: Advice, n_draft: int) -> str:
     tokens = f"Draft {counted(n_draft, 'token')}"
     if row.speedup < 1.0:
         return f"{tokens}: {row.speedup:.2f}×, slower than plain{borrowed}"
-    if row.speedup < _HARDLY:
+    if row.speedup < HARDLY:
         loses = ", and it may lose" if row.speedup_low < 1.0 else ""
         return f"Hardly worth it: {row.speedup:.2f}×{loses}{borrowed}"
-    found = [run.speedup for run in published_here(advice)] if n_draft == advice.curve_k else []
-    if found and (max(found) < row.speedup_low or min(found) > row.speedup_high):
-        values = listed([f"{one:.2f}×" for one in sorted(found)])
-        values = values if len(found) < 3 else f"{min(found):.2f}–{max(found):.2f}×"
-        return f"{tokens}: {row.speedup:.2f}× modelled, {values} published{borrowed}"
-    return f"{tokens}: {row.speedup:.1f}× faster{borrowed}"
+    return f"{tokens}: {row.speedup:.2f}× {contradicted(advice, n_draft) or 'faster'}{borrowed}"
+
+
+def contradicted(advice: Advice, n_draft: int) -> str:
+    """Words on published runs of the batch that all lie beyond one end of the likely range. Else empty."""
+    row = advice.drafts[n_draft]
+    found = sorted(run.speedup for run in published_here(advice)) if 0 < n_draft == advice.curve_k else []
+    if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
+        return ""
+    values = listed([f"{one:.2f}×" for one in found]) if len(found) < 3 else f"{found[0]:.2f}–{found[-1]:.2f}×"
+    return f"modelled, {values} published"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:

@@ -7,13 +7,14 @@ What does not move with batch or accepted length is worked out here once; the br
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from advisor.answers.advice import PUBLISHED_COUNTED, Advice
+from advisor.answers.advice import HARDLY, PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
@@ -79,7 +80,7 @@ def live_answer(
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
-        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED},
+        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED, "hardly": HARDLY},
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
         "counting": advice.counting,
@@ -166,8 +167,16 @@ def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
     ]
 
 
+_OPTIONS = {
+    "num_speculative_tokens_per_batch_size": "[first batch, last batch, K]",
+    "cudagraph_capture_sizes": "tokens a step, so that every K runs in CUDA graphs",
+    "candidate_steps": "K from that batch on",
+}
+"""What engines' options hold that do not say so themselves."""
+
+
 def launch(advice: Advice) -> dict[str, str]:
-    """Text to paste into a shell, note and engine: how this answer is served, or why no command is written.
+    """Text to paste into a shell, notes and engine: how this answer is served, or why no command is given.
 
     A file that the engine loads is written by the same paste.
     """
@@ -183,7 +192,13 @@ def launch(advice: Advice) -> dict[str, str]:
     if made.file_name:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
     named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
-    return {"engine": engine, "text": text, "note": named if DRAFT_MODEL_PLACEHOLDER in text else ""}
+    notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
+    if admitted := re.search(r"--max-running-requests (\d+)", text):
+        is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch
+        end = "all that fit in memory at this context" if is_full else "where the schedule of K ends"
+        notes.append(f"{int(admitted[1]):,} requests: {end}.")
+    hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
+    return {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:

@@ -46,9 +46,9 @@ def with_speedup(value: float, low: float) -> str:
 
 
 def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() -> None:
-    assert with_speedup(1.84, 1.7) == "Draft 3 tokens: 1.8× faster"
+    assert with_speedup(1.84, 1.7) == "Draft 3 tokens: 1.84× faster"
+    assert with_speedup(1.09, 1.01) == "Hardly worth it: 1.09×"
     assert with_speedup(1.04, 0.97) == "Hardly worth it: 1.04×, and it may lose"
-    assert with_speedup(1.04, 1.01) == "Hardly worth it: 1.04×"
     assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
     never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
     assert headline(never, 0).startswith("Don’t speculate: 0.")

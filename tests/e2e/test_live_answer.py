@@ -259,6 +259,11 @@ def test_on_a_telephone_no_note_covers_a_line(page: Any, app_url: str) -> None:
 def test_another_engine_changes_numbers_and_command_together(page: Any, app_url: str) -> None:
     query = "model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=2.4%403"
     opened(page, app_url, query)
+    copy = page.get_by_role("button", name="Copy", exact=True)
+    stood = copy.bounding_box()
+    page.locator(".sub summary").click()
+    page.locator(".sub details p").first.wait_for()
+    assert copy.bounding_box() == stood, "remarks lie over the page and move nothing"
     rates = page.locator(".live tbody tr").first.inner_text()
     page.get_by_role("radio", name="SGLang").or_(page.get_by_text("SGLang", exact=True)).first.click()
     page.get_by_role("heading", name="Launch on SGLang").wait_for()

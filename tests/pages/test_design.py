@@ -90,7 +90,9 @@ def test_the_design_behind_a_held_dial_is_named_and_becomes_mine() -> None:
     retuned = costed(ANSWER.space, parse_experts(held, Experts(1, 1, 0.0, 1)))
     assert loss == pytest.approx(retuned.tpot_s / best.tpot_s - 1, abs=1e-3)
     button = test.button(key="held_ratio")
-    assert button.label.startswith(f"Fastest of equal quality at k/N 1/8: {held} (+")
+    assert button.label == "Fastest at k/N 1/8"
+    assert button.help.startswith(f"{held}: fastest of equal quality, +")
+    assert any(f"by {held}." in chart.alt for chart in charts(test)), "the dial says it to a screen reader"
     button.click().run()
     assert test.text_input(key="design_mine").value == held
     assert dial(test, "ratio").value.endswith(f" of {held.split()[0][1:]}")
@@ -242,11 +244,11 @@ def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
 
 def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_best_design() -> None:
     test = page()
-    before = test.title[0].value
-    test.number_input(key="design_start_total").set_value(40.0).run()
-    assert test.title[0].value == before  # nothing is searched for before the button says so
-    test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
+    assert "design_like" not in [item.key for item in test.selectbox], "layers are asked about once there is a start"
+    test.number_input(key="design_start_total").set_value(40.0)
     press(test, "design_from_size")
+    test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
+    assert "the 32 layers of Mixtral 8x7B" in texts(test)
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
     assert "Keep" not in test.title[0].value
     assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
@@ -256,7 +258,7 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     drawn: list[Any] = []
     monkeypatch.setattr(view, "show_plot", lambda chart, *_: drawn.append(chart))
     test = page()
-    test.number_input(key="design_start_total").set_value(40.0).run()
+    test.number_input(key="design_start_total").set_value(40.0)
     drawn.clear()
     press(test, "design_from_size")
     assert test.session_state["model_id"] == "own-qwen3.5-35b-a3b-n256k8s1w592"

@@ -81,7 +81,11 @@ def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> 
     if "--speculative-adaptive-config" in made["text"]:
         name = made["text"].split("--speculative-adaptive-config ")[1].split()[0]
         assert made["text"].startswith(f"cat > {name} <<'EOF'\n{{")
+    full = advise(GPT_OSS.model_copy(update={"engine": "sglang", "context_tokens": 65536}))
+    assert f"{full.setup.memory.largest_batch} requests: all that fit in memory" in launch(full)["note"]
+    assert made["note"].endswith(" 1,024 requests: where the schedule of K ends.")
     assert launch(advice)["text"].startswith("vllm serve openai/gpt-oss-20b")
+    assert launch(advice)["hint"].startswith("num_speculative_tokens_per_batch_size: [first batch, last batch, K]. ")
 
 
 def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advice) -> None:

@@ -10,6 +10,7 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.answers.summary import headline
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
 from advisor.predict.scenario import Scenario
@@ -94,6 +95,16 @@ def test_its_words_stand_alone(engine: str) -> None:
     assert "gpt-oss-120b" in text.split("Draft length")[0]
     assert "DRAFT-MODEL" in launch
     assert ("2048]" in launch) == (engine == "vllm")
+
+
+def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_headline() -> None:
+    """DeepSeek-V3 on 8 H200, batch 32: 1.06 and 1.15 times (measurements/published_speedups_3)."""
+    asked = {"batch_size": 32, "acceptance": "deepseek-r1-mtp-internal"}
+    report = report_on(SCENARIOS["many GPUs"].model_copy(update=asked))
+    said = headline(report.advice, 2).partition("× ")[2]
+    assert said == "modelled, 1.06× and 1.15× published"
+    tiles = text_of(render(report, "pdf", brief=True))[1].partition("Draft length")[2].partition("In short")[0]
+    assert f"{said}; likely range" in " ".join(tiles.split())
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

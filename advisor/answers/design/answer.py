@@ -305,7 +305,7 @@ def infeasible(space: DesignSpace) -> Infeasible:
     most = max(counts, key=lambda name: counts[name])
     beyond, reason = float(np.expm1(space.violation[nearest])), CONSTRAINT_TEXT[most]
     message = (
-        f"No design keeps every constraint. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
+        f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
         f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
         f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
         f"{_remedy(space, nearest, counts['memory'])}"

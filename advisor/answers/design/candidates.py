@@ -379,17 +379,17 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
     if space.baseline_problem:
         return f"Today's design cannot serve this; {words[0].lower()}{words[1:]} can"
-    if abs(space.measured_gap) > MAX_MEASURED_GAP:
-        return (
-            f"No comparison: {kept} was measured at {1.0 + space.measured_gap:.1f}× what is modelled for such designs"
-        )
-    asked = space.question.objective
-    better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"
-    if keeps_baseline(space, chosen):
-        clearly = "" if own_design(space, chosen) else "clearly "
-        return f"Keep {kept}: nothing {clearly}{better} at equal quality"
-    gain = f"{chosen.objective_gain.value:.2f}×"
-    return f"{words}: {gain} {'faster' if asked == 'tpot' else MERITS[asked].gain_of} at equal quality"
+    if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
+        return f"No comparison: {kept} takes {1.0 + gap:.1f}× its modelled time, and others are only modelled"
+    gain, merit, is_time = chosen.objective_gain, MERITS[space.question.objective], space.question.objective == "tpot"
+    if own_design(space, chosen):
+        return f"Keep {kept}: nothing {'faster' if is_time else f'better by {merit.words}'} at equal quality"
+    likely = f"(likely {gain.low:.2f}–{gain.high:.2f}×)"
+    if not keeps_baseline(space, chosen):
+        return f"{words}: {gain.value:.2f}× {'faster' if is_time else merit.gain_of} {likely} at equal quality"
+    told = f"is {gain.value:.2f}× as fast" if is_time else f"has {gain.value:.2f}× {merit.gain_of}"
+    slower = ", but is slower per token" if chosen.tpot_gain.value < 1.0 < gain.low else ""
+    return f"Keep {kept}: at equal quality the best alternative {told} {likely}{slower}"
 
 
 def short_words(space: DesignSpace, item: Candidate) -> str:
@@ -411,7 +411,7 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
     if own_design(space, chosen):
         return f"{start} it is {words[0].lower()}{words[1:]}."
     problem = f" {space.baseline_problem}" if space.baseline_problem else ""
-    lead = "" if is_clear(space, chosen) or problem else "the best guess is "
+    lead = "" if is_clear(space, chosen) or problem else "the alternative is "
     return (
         f"{start}, {lead}{words[0].lower()}{words[1:]} instead of top-{own.n_active} of {own.n_experts}: "
         f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
@@ -419,23 +419,14 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
 
 
 def _merits(space: DesignSpace, chosen: Candidate) -> str:
-    """The objective against the baseline's with its band; of a speedup, the speed per token in the same line."""
-    question, own, gain = space.question, space.baseline, chosen.objective_gain
-    merit = MERITS[question.objective]
-    told = (
-        f"{merit.text(chosen.objective)} {merit.words if question.objective != 'tpot' else 'per output token'} against "
-        f"{merit.text(question.value(own.score))}, {gain.value:.2f} times {merit.gain_of} "
-        f"({gain.low:.2f}-{gain.high:.2f})"
-    )
+    """The objective against the baseline's; of a speedup, the speed per token in the same line."""
+    question, merit, time = space.question, MERITS[space.question.objective], chosen.tpot_gain.value
+    unit = "per output token" if question.objective == "tpot" else merit.words
+    told = f"{merit.text(chosen.objective)} {unit} against {merit.text(question.value(space.baseline.score))}"
     if question.objective != "sd_speedup":
         return told
-    time = chosen.tpot_gain
-    caveat = "faster" if time.value >= 1.0 else "slower"
-    factor = time.value if time.value >= 1.0 else 1.0 / time.value
-    return (
-        f"{told}; a ratio to its own plain decoding, not a speed: per token it is {factor:.2f} times {caveat} than the "
-        "baseline"
-    )
+    beside = f"{max(time, 1.0 / time):.2f} times {'faster' if time >= 1.0 else 'slower'} than the baseline"
+    return f"{told}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
 
 
 def price_words(space: DesignSpace, chosen: Candidate) -> str:

@@ -206,7 +206,7 @@ def shape_config(shape: TypedShape) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Start:
-    """A scenario whose model was typed or sized, and in one sentence where its shape comes from."""
+    """A scenario whose model was typed or sized, and in few words where its shape comes from."""
 
     scenario: Scenario
     note: str
@@ -224,7 +224,7 @@ def _targets(total_params: float | None, active_params: float | None) -> dict[st
     targets = {"total": total_params, "active": active_params}
     given = {name: float(value) for name, value in targets.items() if value is not None}
     if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
-        raise AdvisorError("give a target size as a positive number of parameters, e.g. 4e10 in all or 3e9 active")
+        raise AdvisorError("give a target size as a positive number, e.g. 40 B in all or 3 B active")
     if few := [value for value in given.values() if value < 1e6]:  # 40 for 40B
         raise AdvisorError(f"{few[0]:g} parameters are no size of a model; did you mean {few[0]:g}B?")
     return given
@@ -265,11 +265,14 @@ def start_from_size(
         moe = wanted.routed
         shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
         mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
-        counts = parameter_counts(wanted)
+        counts, depth = parameter_counts(wanted), sum(mixer.count for mixer in near.mixers)
+        chosen = "newest shipped model near" if _off(near, given) <= np.log(NEAR) else "shipped model nearest to"
+        why = "" if like is not None else f", the {chosen} that size"
         note = (
-            f"Start for {_targets_text(given)}: {near.name} with {mix} ({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active; widths go in {RANK_WIDTH_MULTIPLE}s), "
-            f"its layers and attention kept ({_layers_text(near)}). Equal quality means the quality of this start."
+            f"Start for {_targets_text(given)}: the {depth} layers of {near.name}{why} ({_layers_text(near)}; hidden "
+            f"size {near.hidden_size:,}), not scaled, with {mix} ({counts.total / 1e9:.1f} B total, "
+            f"{counts.active_nonembedding / 1e9:.2f} B active; widths go in {RANK_WIDTH_MULTIPLE}s). "
+            "Equal quality means the quality of this start."
         )
         name = f"{near.id}-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"
         return Start(_with_config(scenario, name, config), note)
@@ -316,17 +319,19 @@ def _shipped() -> tuple[Architecture, ...]:
     return tuple(one for one in found if one.moe is not None)
 
 
+def _off(architecture: Architecture, given: Mapping[str, float]) -> float:
+    """Logarithm of how far a model is from the targets. [-]"""
+    counts = parameter_counts(architecture)
+    own = {"total": counts.total, "active": counts.active_nonembedding}
+    return max(abs(float(np.log(own[name] / target))) for name, target in given.items())
+
+
 def _by_likeness(given: Mapping[str, float]) -> list[Architecture]:
     """Shipped models in the order in which they are tried as a start."""
 
-    def off(architecture: Architecture) -> float:
-        counts = parameter_counts(architecture)
-        own = {"total": counts.total, "active": counts.active_nonembedding}
-        return max(abs(float(np.log(own[name] / target))) for name, target in given.items())
-
     def order(architecture: Architecture) -> tuple[int, float]:
-        near = off(architecture) <= np.log(NEAR)
-        return (-model_profile(architecture.id).year if near else 0, off(architecture))
+        off = _off(architecture, given)
+        return (-model_profile(architecture.id).year if off <= np.log(NEAR) else 0, off)
 
     return sorted(_shipped(), key=order)
 

@@ -59,8 +59,7 @@ def dial_chart(dial: Dial) -> Chart:
     )
     # The slider above spans the same width, so that its thumb stands over the chart's mark.
     figure.update_layout(margin={"l": DIAL_INSET, "r": 8, "b": 40})
-    figure.update_xaxes(automargin=False)
-    figure.update_yaxes(automargin=False)
+    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
     _add_quality(figure, dial, x, names)
     _add_loss(figure, dial, x, names)
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
@@ -114,7 +113,7 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
     other = dial.held[at] if dial.held and dial.held[at] != dial.designs[at].text else ""
     figure.add_annotation(text=f"<b>{loss_text(dial.loss[at])}</b> {other}", font_size=13, **place)
     top = max(float(np.nanmax(lost, initial=0.0)), 1.0)
-    figure.update_layout(yaxis_range=[-0.08 * top, 1.3 * top])
+    figure.update_layout(yaxis_range=[-0.08 * top, 1.5 * top])
 
 
 def _dial_alt(dial: Dial) -> str:
@@ -123,9 +122,10 @@ def _dial_alt(dial: Dial) -> str:
         return f"By {what}: nothing keeps every limit."
     own = dial.loss[dial.own]
     here = "nothing keeps every limit" if np.isnan(own) else f"{own:.1%} of the time is lost"
+    held = dial.held[dial.own] if dial.held else ""
     return (
         f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at yours, "
-        f"{dial_value(dial, dial.own)}, {here}. Turned alone from {dial_value(dial, 0)} to "
+        f"{dial_value(dial, dial.own)}, {here}{held and f', by {held}'}. Turned alone from {dial_value(dial, 0)} to "
         f"{dial_value(dial, len(dial.loss) - 1)}, quality by the most cautious law goes from "
         f"{dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
     )
@@ -159,7 +159,7 @@ _MARKS = {
     "today": ("square", NEUTRAL, 12, "top left"),
     "mine": ("triangle-up", GREEN, 13, "bottom center"),
     "best": ("circle", BLUE, 14, "top right"),
-    "one law": ("diamond", VERMILLION, 14, "bottom center"),
+    "one law": ("diamond", VERMILLION, 14, "bottom left"),
 }
 
 

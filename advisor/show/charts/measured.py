@@ -193,14 +193,8 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    said = {
-        "x": [1.01] * len(errors),
-        "y": _names(errors),
-        "text": text,
-        "textposition": "middle right",
-        "textfont_size": 11,
-    }
-    figure.add_scatter(**said, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
+    said = {"x": [1.03] * len(errors), "y": _names(errors), "text": text, "textposition": "middle right"}
+    figure.add_scatter(**said, textfont_size=11, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
     figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]

@@ -16,15 +16,19 @@ def _known(form: str, scale: float = 1.0) -> Callable[[float | None], str]:
     return lambda value: "" if value is None else form.format(value * scale)
 
 
+def _called(policy: str) -> str:
+    return "no speculation" if policy == "static K=0" else policy.replace("static K=", "K = ")
+
+
 POLICIES: tuple[Column[PolicyOutcome], ...] = (
-    Column("K chosen by", attrgetter("policy"), key="policy", words=True),
+    Column("K chosen by", attrgetter("policy"), _called, "policy", words=True),
     Column("Speedup", attrgetter("speedup"), "{:.2f}×".format, "speedup"),
     Column("To the best single K", attrgetter("gain_over_best_static"), "{:+.1%}".format, "gain_over_best_static"),
     Column("ms per token", attrgetter("tpot_s"), _known("{:.2f}", 1e3), "tpot_s"),
     Column("p95 ms per token", attrgetter("p95_request_tpot_s"), _known("{:.2f}", 1e3), "p95_request_tpot_s"),
     Column("Mean K", attrgetter("mean_draft"), "{:.1f}".format, "mean_draft"),
     Column("Mean batch", attrgetter("mean_batch"), "{:.1f}".format, "mean_batch"),
-    Column("Iterations testing", attrgetter("test_share"), _known("{:.1%}"), "test_share"),
+    Column("Rounds testing K", attrgetter("test_share"), _known("{:.1%}"), "test_share"),
     Column("Requests finished", attrgetter("finished"), "{:,}".format, "finished_requests"),
 )
 
@@ -32,11 +36,7 @@ POLICIES: tuple[Column[PolicyOutcome], ...] = (
 def simulation_chart(report: SimulationReport) -> Chart:
     """Simulated speedup of each policy over plain decoding, against the best single K and the oracle."""
     outcomes = report.outcomes
-    names = [
-        outcome.policy if (k := outcome.static_k) is None else f"K = {k}" if k else "no speculation"
-        for outcome in outcomes
-    ]
-    values = [outcome.speedup for outcome in outcomes]
+    names, values = [_called(outcome.policy) for outcome in outcomes], [outcome.speedup for outcome in outcomes]
     best = report.of(f"static K={report.best_static_k}")
     oracle = report.of("oracle (hindsight)")
     figure = new_figure(

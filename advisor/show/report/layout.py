@@ -19,6 +19,7 @@ from advisor.answers.engines.config import one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
+    contradicted,
     correction_text,
     flips_text,
     gain_end_text,
@@ -77,9 +78,10 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     """(label, value, note) of the numbers at the head of a report."""
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
+    said, likely = contradicted(report.advice, answer.n_draft), f"likely range {_band(speedup.low, speedup.high)}"
     return (
         ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%}"),
-        (ratio.name, ratio.text(speedup.value), f"likely range {_band(speedup.low, speedup.high)}"),
+        (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
     )

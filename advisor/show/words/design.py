@@ -84,21 +84,22 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
     """The line under the headline: time, quality and weights beside the baseline's, called `own_name`."""
     best, space = answer.recommended, answer.space
     if best is None:
-        return answer.verdict
-    own, gain = space.baseline, best.objective_gain
-    time = _time(space, best.index, best.tpot_s, " ms per token")
-    start = f"Width {best.expert_width:,}, {_k_text(dict.fromkeys(best.n_draft))}"
+        return answer.verdict.removeprefix(f"{answer.headline}. ")
+    own, width = space.baseline, f"{best.expert_width:,}, {_k_text(dict.fromkeys(best.n_draft))}"
+    start = f"Width {width} · {_time(space, best.index, best.tpot_s, ' ms per token')}"
     if own_design(space, best):
-        return f"{start} · {time} · none of {len(space):,} designs of equal quality is faster"
+        return f"{start} · none of {len(space):,} designs of equal quality is faster"
     if space.baseline_problem:
-        return f"{start} · {time} · {space.baseline_problem}"
-    band = f"{gain.low:.2f}–{gain.high:.2f}"
-    kept = _k_text(dict.fromkeys(own.served.n_draft[:, 0].tolist()))
-    guess = f"{kept} · best guess {short_words(space, best)}, {start.partition(', ')[2]}: {gain.value:.2f}× ({band})"
+        return f"{start} · {space.baseline_problem}"
+    quality, size = f"quality {quality_text(best.quality_range)} by three laws", best.total_params / 1e9
+    own_size, own_time, own_k = own.total_params / 1e9, own.served.tpot_s[:, 0], own.served.n_draft[:, 0]
+    if answer.clear:
+        today = _time(space, None, own_time)
+        return f"{start}, {own_name} {today} · {quality} · {size:,.0f}\u00a0B, {own_name} {own_size:,.0f}"
     return (
-        f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time}, {own_name} "
-        f"{_time(space, None, own.served.tpot_s[:, 0])} · quality {quality_text(best.quality_range)} by three scaling "
-        f"laws · {best.total_params / 1e9:,.0f} B, {own_name} {own.total_params / 1e9:,.0f}"
+        f"{_k_text(dict.fromkeys(own_k.tolist()))} · {_time(space, None, own_time, ' ms per token')} · "
+        f"{own_size:,.0f}\u00a0B. Alternative: {short_words(space, best)}, width {width} · "
+        f"{_time(space, best.index, best.tpot_s, ' ms')} · {quality} · {size:,.0f}\u00a0B"
     )
 
 
@@ -116,7 +117,7 @@ def _k_text(drafts: Iterable[int]) -> str:
 def quality_text(ends: tuple[float, float]) -> str:
     """Quality by the lowest and the highest law as `85–104%`."""
     low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
-    return low if low == high else f"{low.rstrip('%')}–{high}"
+    return low if low == high else f"{low} to {high}" if high[0] == ">" else f"{low.rstrip('%')}–{high}"
 
 
 _Line = tuple[str, Callable[[Costed], str]]

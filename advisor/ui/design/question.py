@@ -14,7 +14,7 @@ from advisor.answers.design.start import SHAPE_EXAMPLE, Start, parse_batches, st
 from advisor.catalog.hardware import model_name
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept, folded_key, take_typed
 from advisor.ui.state import add_own_model
@@ -129,8 +129,8 @@ def _limit(name: str, key: str, **then: Any) -> float | None:
 
 START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
 """A model's name, and where its shape comes from."""
-_PROBLEM: Kept[tuple[str, str]] = Kept("_design_start_problem", lambda: ("", ""))
-"""What was asked for, shape or size, and why it could not be."""
+_OF_SIZE: Kept[tuple[float | None, float | None]] = Kept("_design_start_sizes", lambda: (None, None))
+"""Total and active size that it was started from. [parameters]"""
 MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 """Whether a control of this page has changed the model, which the bar above must then show."""
 
@@ -139,35 +139,30 @@ def draw_start(scenario: Scenario) -> None:
     """A search without a model, behind a button: from a size and a model near it, or a typed shape."""
     # Another model, another key: so it closes once it has started one.
     with st.popover("New size", type="tertiary", key=f"design_new_{START.result[0]}"):
-        # Asked for here, they are limits of the search once the button says so.
-        typed = {key: _limit(key, key.replace("target", "start")) for key in _TARGETS}
-        sizes = [None if size is None else size * _BILLION for size in typed.values()]
-        known = starts(*sizes) if any(sizes) else ()
-        like = st.selectbox(
-            "Layers and attention of",
-            known,
-            key="design_like" if known else "design_like_none",
-            format_func=model_name,
-            placeholder="type a size above",
-            disabled=not known,
-            help="The experts are solved to the size; the first of the list is the newest model near it.",
-        )
-        st.button(
-            "Start from this size",
-            key="design_from_size",
-            disabled=not known,
-            on_click=_from_size,
-            args=(scenario, typed, like),
-        )
-        _show_problem("size")
-        st.text_input(
-            "Shape",
-            key="design_shape",
-            placeholder=SHAPE_EXAMPLE,
-            help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
-        )
-        st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
-        _show_problem("shape")
+        show_problem(START.problem)
+        with st.form("design_size", border=False):  # Enter starts; only then are these limits of the search
+            for key in _TARGETS:
+                _limit(key, key.replace("target", "start"))
+            st.form_submit_button("Start from this size", key="design_from_size", on_click=_from_size, args=(scenario,))
+        if any(_OF_SIZE.result) and own_name(scenario) == "start":
+            st.selectbox(
+                "Layers and attention of",
+                starts(*_OF_SIZE.result),
+                key="design_like",
+                format_func=model_name,
+                on_change=_from_size,
+                args=(scenario, True),
+            )
+        with st.form("design_typed", border=False):
+            st.text_input(
+                "Shape",
+                key="design_shape",
+                placeholder=SHAPE_EXAMPLE,
+                help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
+            )
+            st.form_submit_button(
+                "Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,)
+            )
 
 
 def own_name(scenario: Scenario) -> str:
@@ -175,34 +170,26 @@ def own_name(scenario: Scenario) -> str:
     return "start" if START.result[0] == scenario.model_id else "today"
 
 
-def _show_problem(asked: str) -> None:
-    """Why the last start could not be, where this is what was asked for."""
-    of, problem = _PROBLEM.result
-    show_problem(problem if of == asked else "")
-
-
 def _from_shape(scenario: Scenario) -> None:
-    text = str(st.session_state.get("design_shape") or "")
-    _take("shape", lambda: start_from_shape(scenario, text))
+    if START.take(lambda: _taken(start_from_shape(scenario, st.session_state["design_shape"]))):
+        _OF_SIZE.forget()
 
 
-def _from_size(scenario: Scenario, typed: dict[str, float | None], like: str | None) -> None:
-    total, active = (None if size is None else size * _BILLION for size in typed.values())
-    if _take("size", lambda: start_from_size(scenario, total, active, like)):
-        st.session_state.update(typed)
+def _from_size(scenario: Scenario, is_like: bool = False) -> None:
+    """Callback of the sizes, or of the model whose layers they get."""
+    now = st.session_state
+    typed = {key: now[key.replace("target", "start")] for key in _TARGETS}
+    total, active = _OF_SIZE.result if is_like else (one and one * _BILLION for one in typed.values())
+    like = now["design_like"] if is_like else None
+    if START.take(lambda: _taken(start_from_size(scenario, total, active, like))):
+        _OF_SIZE.put((total, active))
+        now.update({} if is_like else typed)
 
 
-def _take(asked: str, found: Any) -> bool:
-    """Make the start the user's own model, as an uploaded configuration would be; a refusal is kept in words."""
-    _PROBLEM.forget()
-    try:
-        start: Start = found()
-        take_model(str(start.scenario.model_config_json), start.scenario.model_id)
-    except AdvisorError as error:
-        _PROBLEM.put((asked, str(error)))
-        return False
-    START.put((st.session_state["model_id"], start.note))
-    return True
+def _taken(start: Start) -> tuple[str, str]:
+    """Make a start the user's own model, as an uploaded configuration would be. Its name there, and its note."""
+    take_model(str(start.scenario.model_config_json), start.scenario.model_id)
+    return st.session_state["model_id"], start.note
 
 
 def take_model(config: str, name: str) -> None:

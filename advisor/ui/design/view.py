@@ -179,8 +179,8 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] slowdown of the fastest at equal quality, named if not mine &emsp; "
-    ":green[▮] quality of mine (size of an equally good model)"
+    ":blue[●]&nbsp;slowdown of the fastest at equal quality, named if not mine &emsp; "
+    ":green[▮]&nbsp;quality of mine (size of an equally good model)"
 )
 
 
@@ -218,6 +218,8 @@ def _head(scenario: Scenario, answer: DesignAnswer) -> None:
             draw_start(scenario)
         if whose := borrowed_from(answer.space):
             st.caption(f"Acceptance borrowed from {plain(whose)}")
+        if own == "start":
+            st.caption(plain(START.result[1]))
 
 
 def _turn(key: str, turned: dict[str, str]) -> None:
@@ -273,9 +275,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[D
         show_plot(chart, "design_pareto")
     with right:
         st.subheader("Mine beside best", anchor=False)
-        if (own := own_name(space.setup.scenario)) == "start":
-            st.caption(plain(START.result[1]))
-        show_table(beside_table(today, typed, best, own))
+        show_table(beside_table(today, typed, best, own := own_name(space.setup.scenario)))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         show_problem(problem)
         if said := mine_text(today, typed, own):
@@ -286,13 +286,14 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[D
 
 
 def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
-    """Buttons that make the best design with one dial held at the user's value the user's."""
-    for dial in found:
-        if (held := dial.held[dial.own]) not in ("", chosen.text):
-            at = f"{HELD[dial.name]} {held_value(dial, dial.own)}"
-            said = f"Fastest of equal quality at {at}: {held} ({loss_text(float(dial.loss[dial.own]))})"
-            take = st.session_state.__setitem__
-            st.button(said, key=f"held_{dial.name}", type="tertiary", on_click=take, args=("design_mine", held))
+    """Buttons that make the design that a dial names the user's."""
+    with st.container(horizontal=True):
+        for dial in found:
+            if (held := dial.held[dial.own]) not in ("", chosen.text):
+                said, take = f"Fastest at {HELD[dial.name]} {held_value(dial, dial.own)}", st.session_state.__setitem__
+                help_text = f"{held}: fastest of equal quality, {loss_text(float(dial.loss[dial.own]))} time."
+                key = f"held_{dial.name}"
+                st.button(said, key=key, type="tertiary", help=help_text, on_click=take, args=("design_mine", held))
 
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:

@@ -146,7 +146,7 @@ def _use(text: str) -> None:
 def draw_profile_panel() -> None:
     """The whole panel: the run in hand, or what could be measured and the last result."""
     st.markdown("On a GPU node, the engine itself, plain and with drafts; drop its CSV on Measure:")
-    st.code("python -m advisor profile --engine vllm --model config.json --output measured", language=None)
+    st.code("advisor profile --engine vllm --model config.json --output measured", language=None, wrap_lines=True)
     if off := runs.refusal(st.get_option("server.address"), st.context.url):
         st.info(off)
         return

@@ -133,7 +133,6 @@ def draw_sources(advice: Advice) -> None:
 _WORST_ROWS, _GROUPS, _ENGINES = 8, 9, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
-_ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
 
 
 @st.cache_resource(show_spinner="Reading the published measurements ...", max_entries=1)
@@ -168,7 +167,10 @@ def draw_evidence(scenario: Scenario) -> None:
     with st.expander("Worst cases"):
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))
-    st.caption(f"{_ALIKE} docs/validation.md has every figure with its bar, and what it misses.")
+    st.caption(
+        "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as observed. Numbers: rows. "
+        "Shares are means over laboratories, not rows. docs/validation.md has every figure with its bar."
+    )
 
 
 def _in_words(errors: Errors) -> str:

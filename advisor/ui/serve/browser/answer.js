@@ -101,7 +101,7 @@ function take(v, data) {
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
   const count = data.warnings.length;
   v.remarks.hidden = !count;
-  v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), ...data.warnings.map((one) => node("p", {}, one)));
+  v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), node("div", {}, data.warnings.map((one) => node("p", {}, one))));
   v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
   axes(v);
   legend(v);
@@ -249,7 +249,7 @@ function folded(text) {
 }
 
 function launch(v) {
-  const { text, note, engine } = v.m.command;
+  const { text, note, hint, engine } = v.m.command;
   v.launch.classList.toggle("stale", v.waiting || v.batch !== v.m.batch || (v.m.accepted && v.length !== v.m.accepted.now));
   if (v.shown === v.m.command) return;
   v.shown = v.m.command;
@@ -258,7 +258,7 @@ function launch(v) {
     copy.textContent = "Copied";
     setTimeout(() => (copy.textContent = "Copy"), 1500);
   } }, "Copy");
-  const code = node("pre", { tabindex: 0, role: "region", "aria-label": `Launch command for ${engine}` }, folded(text));
+  const code = node("pre", { tabindex: 0, role: "region", "aria-label": `Launch command for ${engine}`, title: hint || "" }, folded(text));
   const head = node("div", { class: "head" }, node("h2", {}, `Launch on ${engine}`), text ? copy : "");
   v.launch.replaceChildren(head, ...(text ? [code] : []), ...(note ? [node("p", {}, note)] : []));
 }

@@ -355,14 +355,14 @@ function verdict(m, batch, length, now, ranges) {
   const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
   const said = apart ? `${gain} modelled, ${spread(here)} published` : `${gain} faster`;
-  const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
+  const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   return {
     title,
     parts: [
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, moved ? ` modelled, ${percent(tried.pDrawn)} chance of a gain · ` : " likely · "],
       [chance, ` ${moved ? m.counting : "chance of a gain"} · ${pays} · `],
       [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`],
-      ...against(m, length, batch, own.k, apart && own.speedup >= 1.1),
+      ...against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly),
     ],
   };
 }
