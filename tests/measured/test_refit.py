@@ -324,7 +324,7 @@ def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(
     assert setup.costs.host_per_round_s == pytest.approx(after["round_host"], rel=1e-3)
 
 
-def test_errors_are_of_all_values_apart_by_kind_and_what_got_worse_is_named() -> None:
+def test_errors_are_of_all_values_and_apart_by_kind() -> None:
     speedups = synthetic_points((1, 8, 32), (3,), truth={"round_host": 3.0})
     times = synthetic_points((1, 8, 32), (0,), quantity="tpot_s")
     times.loc[:, "tpot_s"] *= [1.0, 1.08, 1.0]
@@ -336,15 +336,8 @@ def test_errors_are_of_all_values_apart_by_kind_and_what_got_worse_is_named() ->
     assert errors.before.mape == pytest.approx(before.mean())
     kinds = {kind.quantity: kind.after.mape for kind in errors.kinds}
     assert kinds == {name: pytest.approx(after[rows["quantity"] == name].mean()) for name in ("speedup", "tpot_s")}
-    assert [one.line for one in errors.worse] == rows["line"][(after - before).sort_values().index[::-1]].tolist()[
-        : int((after > before).sum())
-    ]
-    assert errors.worse
-    assert "all 6 values, each left out of the fit in turn, are predicted" in found.sentence
-    assert f"(mean error {before.mean():.1%}" in found.sentence
-    assert "3 speedups" in found.sentence
-    assert "3 times per output token" in found.sentence
-    assert f"{len(errors.worse)} of 6 worse, most of all line {errors.worse[0].line}, " in found.sentence
+    said = f"Its 6 values, each left out of the fit in turn: {after.mean():.1%} off, {before.mean():.1%} before."
+    assert found.sentence.endswith(said)
 
 
 def test_rows_without_drafts_name_no_drafter() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ from advisor.answers.own_gap import (
     decision_text,
     drafts_of,
     own_verdict,
+    parts_text,
     rows_to_compare,
     steps_beside,
     verdict_text,
@@ -38,8 +40,7 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
-from advisor.show.charts.measured import before_after_chart, gap_parts_chart, own_gap_chart, steps_chart
+from advisor.show.charts.measured import before_after_chart, own_gap_chart, steps_chart
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted
@@ -54,6 +55,7 @@ from advisor.ui.measure.drop import (
     is_served,
     read_as,
     take,
+    told_apart,
 )
 from advisor.ui.measure.session import (
     FILES,
@@ -130,15 +132,19 @@ def draw_refit(scenario: Scenario) -> None:
         return
     points, result = REFIT.result
     st.subheader("What your data changed", anchor=False)
-    st.markdown(plain(result.sentence))
-    if result.length_factor is not None:
-        acceptance = scenario.acceptance if _without_length(upload()) else None
-        st.button("They were: refit with them held", key="hold_lengths", on_click=hold_lengths, args=(acceptance,))
-    if changed := _changed(result, scenario):
-        st.markdown(f":material/tune: {plain(changed)}")
+    against, changed = result.reasons_against, _changed(result, scenario)
+    if against:
+        st.warning(plain(" ".join(against)), icon=":material/help:")
+    else:
+        st.markdown("  \n".join(filter(None, map(plain, (result.sentence, changed)))))
+    if result.length_factor is not None and not _without_length(upload()):
+        label = "The file's accepted lengths are of these runs: refit"
+        st.button(label, key="hold_lengths", on_click=hold_lengths)
     _use(result, scenario)
     groups = curve_groups(result)
     with st.expander("Before and after, constants"):
+        for said in filter(None, (result.sentence, changed) if against else ()):
+            st.markdown(plain(said))
         if groups:
             chosen = st.selectbox(
                 "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
@@ -174,8 +180,6 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
     read = upload()
     borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
     length = own_length(read, scenario) if read is not None and borrowed else None
-    for reason in found.reasons_against:
-        st.warning(plain(reason), icon=":material/help:")
     row = st.container(horizontal=True, gap="small")
     offer = "Use anyway, on every page" if found.reasons_against else "Use this refit on every page"
     with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
@@ -220,8 +224,8 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if lacking(read.frame) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
-        if _concerns_the_doctor(read, None):
-            diagnosis.draw(diagnosis.diagnosed(scenario), scenario)
+        if _concerns_the_doctor(read, None) and (doctor := diagnosis.diagnosed(scenario)) and doctor.findings:
+            diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
         _refitted(scenario)
         _read_as(read, scenario)
     else:
@@ -252,9 +256,6 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         show_problem(unpredicted)
         return
     rows, why = rows_to_compare(advice, read.frame)
-    if not why and FROM_BAR.result.keys() & _OF_BAR:
-        said = _set_up(scenario.model_id, scenario.hardware_id)
-        st.info(plain(f"Read as {said}, from the bar: the file does not say. Change the bar where it is another."))
     if why:
         _of_another_scenario(read, scenario, why, heading)
         return
@@ -268,12 +269,14 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         heading(doctor.title)
         if doctor.findings and decision:
             decision = f"Until it is mended: {decision[:1].lower()}{decision[1:]}"
-        st.markdown(f"**{plain(decision)}**" if decision else "")
-        diagnosis.draw(doctor, scenario)
+        diagnosis.draw(doctor, scenario, decision)
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
         st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
+        if FROM_BAR.result.keys() & _OF_BAR:
+            said = _set_up(scenario.model_id, scenario.hardware_id)
+            st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
     _steps_that_follow(found, read, scenario, leads)
     _refitted(scenario)
     if len(asked) > 1:
@@ -281,8 +284,8 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     chart, side = st.columns([17, 10], gap="large")
     with chart:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)
+        st.caption(plain(parts_text(found)))
     with side:
-        show_chart(gap_parts_chart(found), "gap_parts", scenario)
         _read_as(read, scenario)
     if doctor is not None and not leads:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
@@ -349,6 +352,8 @@ def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
     show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
+    for said in told_apart():
+        st.caption(plain(said))
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
@@ -372,13 +377,9 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
         if not read.frame["draft_tokens_k"].eq(0).any():
             return
         scenario = advice.scenario
-        try:
-            text = plain_sweep_of(read.frame, scenario)
-            held = held_sweep(load_setup(scenario.model_copy(update={SWEEP: text})))
-        except AdvisorError as error:
-            st.caption(plain(f"Not a sweep to predict with: {error}."))
-            return
-        if held is None:
+        text, _ = attempt(plain_sweep_of, read.frame, scenario)
+        held, _ = attempt(lambda: held_sweep(load_setup(scenario.model_copy(update={SWEEP: text}))))
+        if text is None or held is None:
             return
         st.markdown(plain(held.text))
         used = scenario.plain_sweep == text
