@@ -284,7 +284,7 @@ def verdict_text(found: OwnVerdict) -> str:
 def parts_text(found: OwnVerdict) -> str:
     """Sentence on the factors that the gap of a speedup is the product of. Empty where only one is known."""
     parts = [f"{PARTS[part.key].lower()} {change_text(part.ratio)}" for part in found.parts]
-    return f"The gap of {change_text(found.gap)} is {listed(parts)}." if parts[1:] else ""
+    return f"Parts of the gap ({change_text(found.gap)}): {'; '.join(parts)}." if parts[1:] else ""
 
 
 def decision_text(frame: pd.DataFrame) -> str:

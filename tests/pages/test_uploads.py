@@ -445,7 +445,7 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     assert "6 points of h200-sxm with vllm" in texts(test)
     by_key = {button.key: button for button in test.button}
     assert by_key["use_own_length"].label == "Use my accepted length 2.4@3"
-    assert re.search(r"The gap of \S+ is plain step \S+, accepted length \S+ and round", texts(test))
+    assert re.search(r"Parts of the gap \(\S+\): plain step \S+; accepted length \S+; round", texts(test))
     by_key["use_refit"].click().run()
     assert scenario(test).acceptance == "2.4@3", "the length that the runs counted, not the borrowed one"
     go_to(test, "serve").run(timeout=120)

@@ -152,13 +152,14 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
 
 
 def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True) -> None:
-    """What to do, why, what to paste, the remedy (its button may be filled), findings. Nothing where nobody asked.
+    """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
 
     decision : what the measured speedups say to do.
     """
     if found is None:
         return
-    said = re.split(r"(?<=[.:]) (?=[A-Z])", found.sentence.removeprefix(f"{found.title}: "))
+    cause = found.sentence.removeprefix(f"{found.title}: ")
+    said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
     st.markdown("  \n".join(f"**{plain(text)}**" for text in (decision or found.until, said[0]) if text))
     st.caption(plain(" ".join(said[1:])))
     if found.command is not None:

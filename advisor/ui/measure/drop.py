@@ -276,7 +276,7 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
 
 
 def told_apart() -> list[str]:
-    """What the bar says of the files and what was filled in: `From the bar: B200 SXM, gpt-oss-20b, vLLM, TP 1`."""
+    """Values of the bar and those filled in, a line each: `From the bar: B200 SXM, gpt-oss-20b, vLLM`."""
     told = (("From the bar", FROM_BAR.result), ("Filled in", filled_in()))
     return [f"{by}: {', '.join(_briefly(*item) for item in values.items())}." for by, values in told if values]
 

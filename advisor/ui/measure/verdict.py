@@ -86,22 +86,21 @@ from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 
 def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
-    """The button that refits, and the accepted length that rows without one borrow where some lack it."""
+    """The button that refits where rows are enough, with the bar's accepted length for rows that lack one."""
+    if read.rows_kept < MIN_POINTS:
+        return
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
-    few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
     n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
-        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}"
-        if read.rows_kept >= MIN_POINTS
-        else f"Refit ({MIN_POINTS} rows and more)",
+        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}",
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
-        disabled=bool(absent) or read.rows_kept < MIN_POINTS,
-        help=f"Still missing: {fields}." if absent else few if read.rows_kept < MIN_POINTS else None,
+        disabled=bool(absent),
+        help=f"Still missing: {fields}." if absent else None,
     )
 
 
@@ -368,7 +367,7 @@ def _take_table(scenario: Scenario) -> None:
 def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
     """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
     steps = steps_beside(advice, rows)
-    if not len(steps):
+    if len(steps) < 2:  # one stands in the tables
         return
     with st.expander(
         f"Your {counted(len(steps), 'step')} beside the model's", expanded=bool((steps["n_draft"] == 0).all())
