@@ -206,14 +206,6 @@ class OwnErrors:
     """The same apart by quantity."""
 
     @property
-    def better(self) -> bool:
-        """Whether held-out rows are predicted better than by the shipped constants, and well enough.
-
-        Asked of all values together, and of the speedups among them by themselves: what is advised rests on those.
-        """
-        return not self.far_off and not self.no_better
-
-    @property
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
         limit, means = 1.0 - LEAST_FALL, self.means.items()
@@ -349,11 +341,6 @@ class RefitResult:
             text += ", none set aside"
         n, (before, after) = self.own_errors.after.n, self.own_errors.means["values"]
         return f"{text}. Its {n} values, each left out of the fit in turn: {after:.1%} off, {before:.1%} before."
-
-    @property
-    def at_bound(self) -> tuple[str, ...]:
-        """Names of multipliers that ended at their bound."""
-        return tuple(item.name for item in self.parameters if item.at_bound)
 
     @property
     def learnt(self) -> list[RefitParameter]:

@@ -579,35 +579,27 @@ def test_a_limit_that_no_line_raises_is_suspected_first(engine: str, batch: int,
     assert ("SGLang admits 48 requests unless --max-running-requests says 64" in sentence) == suspected
 
 
-HEAD = '--speculative-config \'{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}\''
+HEAD = """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}'"""
+EAGER = """ --speculative-config '{"method": "eagle3", "num_speculative_tokens": 5}'"""
+SHORTER = """--speculative-config '{..., "num_speculative_tokens": 2}'"""
+MENDED = [
+    ("A=1 vllm serve m --enforce-eager --port 1", "leave --enforce-eager out", "A=1 vllm serve m | --port 1"),
+    ("vllm serve --enforce-eager m", "leave --enforce-eager out", "vllm serve | m"),
+    ("vllm serve m --max-num-seqs=8", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
+    ("vllm serve m", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
+    (f"vllm serve m {HEAD}", "vllm serve ... without --speculative-config", "vllm serve m"),
+    (f"vllm serve m {HEAD}", 'leave "enforce_eager" out of --speculative-config', f"vllm serve m |{EAGER}"),
+    (f"vllm serve m {HEAD}", SHORTER, f"vllm serve m | {HEAD.replace('5', '2')}"),
+    ("vllm serve m", "--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency", ""),
+    ("vllm serve m 'open", "--max-num-seqs 64", ""),
+    ("vllm serve m --speculative-config {", SHORTER, ""),
+    ("", "--max-num-seqs 64", ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("line", "fixes", "mended"),
-    [
-        ("A=1 vllm serve m --enforce-eager --port 1", ["leave --enforce-eager out"], "A=1 vllm serve m | --port 1"),
-        ("vllm serve --enforce-eager m", ["leave --enforce-eager out"], "vllm serve | m"),
-        ("vllm serve m --max-num-seqs=8", ["--max-num-seqs 64"], "vllm serve m | --max-num-seqs 64"),
-        ("vllm serve m", ["--max-num-seqs 64", "read a few replies"], "vllm serve m | --max-num-seqs 64"),
-        (f"vllm serve m {HEAD}", ["vllm serve ... without --speculative-config"], "vllm serve m"),
-        (
-            f"vllm serve m {HEAD}",
-            ['leave "enforce_eager" out of --speculative-config'],
-            'vllm serve m | --speculative-config \'{"method": "eagle3", "num_speculative_tokens": 5}\'',
-        ),
-        (
-            f"vllm serve m {HEAD}",
-            ["--speculative-config '{..., \"num_speculative_tokens\": 2}'"],
-            f"vllm serve m | {HEAD.replace('5', '2')}",
-        ),
-        ("vllm serve m", ["--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency"], ""),
-        ("vllm serve m 'open", ["--max-num-seqs 64"], ""),
-        ("vllm serve m --speculative-config {", ["--speculative-config '{..., \"num_speculative_tokens\": 2}'"], ""),
-        ("", ["--max-num-seqs 64"], ""),
-    ],
-)
-def test_a_launch_line_is_mended_as_its_findings_word_it(line: str, fixes: list[str], mended: str) -> None:
-    assert mended_line(line, fixes) == mended.replace(" | ", " \\\n  ")
+@pytest.mark.parametrize(("line", "fix", "mended"), MENDED)
+def test_a_launch_line_is_mended_as_its_findings_word_it(line: str, fix: str, mended: str) -> None:
+    assert mended_line(line, [fix, "read a few replies"]) == mended.replace(" | ", " \\\n  ")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

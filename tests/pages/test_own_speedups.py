@@ -116,3 +116,10 @@ def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
     assert re.search(r"over the limit of 15%: most batch 64 at K = 3 \(\d+%\)", said)
     assert re.search(r"The fit asks for 0\.\d\d of the accepted length: give that of these very runs", said)
     assert "again" not in said, "not before the length is settled"
+
+
+def test_share_says_that_own_speedups_decide_k_on_serve_and_so_does_the_file() -> None:
+    test = go_to(two_k(), "share").run()
+    assert re.search(r"speedups decide K on Serve: keep K = 3 up to batch 8[^$]* In the link and", texts(test))
+    assert "Own measured speedups decide K on Serve: keep K = 3" in " ".join(item.value for item in test.markdown)
+    assert "Own measured speedups" not in texts(go_to(two_k(max_tpot_ms="30"), "share").run())

@@ -187,8 +187,7 @@ _OF_THE_RUN = (
 
 def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
     """The button that opens the best K, and what each K is predicted to give by batch."""
-    with st.container():
-        _remedy_button(found, scenario, kind)
+    _remedy_button(found, scenario, kind)
     st.caption(plain(found.said))
     show_table(found.table)
 

@@ -109,13 +109,6 @@ def _without_length(read: Measured | None) -> bool:
     return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
 
 
-def draw_refit_problem(scenario: Scenario) -> None:
-    """Reasons that a refit was refused, or that no engine explains a column in its unit."""
-    unit, refused = unit_problem(scenario.acceptance), problem("refit")
-    for said in dict.fromkeys((unit, refused)):
-        show_problem(said)
-
-
 def _needed(names: tuple[str, ...], rows: int) -> str:
     """A field that is needed, or several of which one is, in words."""
     if names == QUANTITIES:
@@ -126,7 +119,9 @@ def _needed(names: tuple[str, ...], rows: int) -> str:
 
 
 def draw_refit(scenario: Scenario) -> None:
-    """The refit of this session, where there is one."""
+    """Refit of this session, or reasons against its rows."""
+    for said in dict.fromkeys((unit_problem(scenario.acceptance), problem("refit"))):
+        show_problem(said)
     if REFIT.result is None:
         return
     points, result = REFIT.result
@@ -192,13 +187,6 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
         help=f"In this session only; the link and the report of a scenario then carry it.{with_length}",
     )
     row.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
-    if (found.hardware_id, found.engine) != (scenario.hardware_id, scenario.engine):
-        st.caption(
-            plain(
-                f"It holds for {found.hardware_id} with {found.engine_class}; the scenario in the bar is on "
-                f"{scenario.hardware_id} with {scenario.engine}."
-            )
-        )
 
 
 _SHOWN_ROWS = 200
@@ -225,18 +213,13 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         draw_open_fields(read, scenario)
         if _concerns_the_doctor(read, None) and (doctor := diagnosis.diagnosed(scenario)) and doctor.findings:
             diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
-        _refitted(scenario)
+        draw_refit(scenario)
         _read_as(read, scenario)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
     draw_mapping_panel(scenario)
     _details(read, scenario)
-
-
-def _refitted(scenario: Scenario) -> None:
-    draw_refit_problem(scenario)
-    draw_refit(scenario)
 
 
 def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
@@ -277,7 +260,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
             said = _set_up(scenario.model_id, scenario.hardware_id)
             st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
     _steps_that_follow(found, read, scenario, leads)
-    _refitted(scenario)
+    draw_refit(scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
     chart, side = st.columns([17, 10], gap="large")
@@ -305,7 +288,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     elif (theirs := scenario_of(read.frame, scenario)) is not None:
         use = functools.partial(show_other, theirs)
         st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
-    _refitted(scenario)
+    draw_refit(scenario)
     _read_as(read, scenario)
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
@@ -150,11 +150,16 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
     return run
 
 
+def _extras(scenario: Scenario, **further: Any) -> Extras:
+    """Sections of every report that is made here, and further ones."""
+    price = values()["load_price"]
+    return Extras(usd_per_hour=price, address=_address(), own=own_text(scenario), **further)
+
+
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
     """A button for one page of PDF, of today and without further sections where nothing else is given."""
     day = date or dt.date.today()
-    extras = Extras(usd_per_hour=values()["load_price"], address=_address(), own=own_text(scenario))
-    chosen = chosen or Chosen(extras, None, "", ())
+    chosen = chosen or Chosen(_extras(scenario), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
@@ -172,13 +177,7 @@ def chosen_for(scenario: Scenario) -> Chosen:
     """
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
-    extras = Extras(
-        usd_per_hour=now["load_price"],
-        over_context=now["report_context"],
-        swept=swept,
-        own=own_text(scenario),
-        address=_address(),
-    )
+    extras = _extras(scenario, over_context=now["report_context"], swept=swept)
     ranks, ranks_text = None, ""
     problems: list[str] = []
     if now["report_models"]:
