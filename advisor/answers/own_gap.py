@@ -281,6 +281,12 @@ def verdict_text(found: OwnVerdict) -> str:
     return said
 
 
+def parts_text(found: OwnVerdict) -> str:
+    """Sentence on the factors that the gap of a speedup is the product of. Empty where only one is known."""
+    parts = [f"{PARTS[part.key].lower()} {change_text(part.ratio)}" for part in found.parts]
+    return f"Parts of the gap ({change_text(found.gap)}): {'; '.join(parts)}." if parts[1:] else ""
+
+
 def decision_text(frame: pd.DataFrame) -> str:
     """Sentence on which K to draft where, by the measured speedups of a points frame alone. Empty without any."""
     at = _by_k(frame)

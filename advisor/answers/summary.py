@@ -33,7 +33,6 @@ from advisor.profiles import PROFILES, read_made
 from advisor.text import counted, listed
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
-    from advisor.answers.advice import BandPart
     from advisor.answers.design.space import DesignSpace
     from advisor.measured.refit_result import Errors
 
@@ -496,31 +495,10 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
         (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
         for row in (shipped.drafts[k], refitted.drafts[k])
     )
-    moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
-    band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
+    moved = f"{'narrows' if after < before else 'widens'} from ±{before:.0%} to ±{after:.0%}"
+    band = f"stays ±{after:.0%}" if abs(after - before) < _SAME else moved
     at = f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to {now:.2f}×"
-    return f"Your rows move the speedup {at}; the likely range {band}. {_reason(refitted, shipped, k, moved)}"
-
-
-def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
-    """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
-    from advisor.answers.advice import band_parts
-
-    batch = float(refitted.scenario.batch_size)
-    parts = [
-        (new.what[0].lower() + new.what[1:], _half_width(old), _half_width(new))
-        for old, new in zip(band_parts(shipped.setup, batch, k), band_parts(refitted.setup, batch, k), strict=True)
-    ]
-    if moved == "stays":
-        label, _, largest = max(parts, key=lambda part: part[2])
-        return f"Most of it is: {label}, alone ±{largest:.0%}."
-    sign = 1.0 if moved == "widens" else -1.0
-    label, old, new = max(parts, key=lambda part: sign * (part[2] ** 2 - part[1] ** 2))
-    return f"Most of that: {label}, alone ±{old:.0%} before and ±{new:.0%} now."
-
-
-def _half_width(part: BandPart) -> float:
-    return (part.high - part.low) / (part.high + part.low)
+    return f"Your rows move the speedup {at}; the likely range {band}."
 
 
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -356,6 +357,10 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
 
 def _print(found: DiagnosisView, show_all: bool) -> None:
     out.say(found.sentence)
+    out.say(found.until)
+    if found.command is not None:
+        whose, line = found.command
+        click.echo(f"{whose}:\n{indent(line, '  ')}")
     if found.remedy is not None:
         out.say(f"\n{found.remedy.said}:")
         out.print_table(found.remedy.table)
@@ -370,7 +375,8 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         out.say(compared.parts)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
-    out.say(f"\nChecks passed: {len(found.clean)}. {found.more}")
+    open_ = "" if show_all else f"; {len(found.not_judged)} need more input (--all lists them)"
+    out.say(f"\nChecks passed: {len(found.clean)}{open_}.")
     out.print_labelled("  passed", found.clean if show_all else ())
     for title, needs in found.not_judged if show_all else ():
         click.echo(f"  {title}: needs {needs}")

@@ -211,8 +211,10 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
     """What a refit found, and what speaks against it."""
     from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
 
-    held = " (--set accepted_length_same_run=1)" if answer.length_factor is not None else ""
-    out.say(f"{answer.sentence.removesuffix('.')}{held}.\n")
+    held = answer.length_factor is not None
+    out.say(answer.sentence + " Lengths of these very runs are held: --set accepted_length_same_run=1." * held)
+    out.print_labelled("rejected by the checks", answer.reasons_against)
+    click.echo("")
     out.print_table(Table(PARAMETERS, answer.parameters))
     _say_borrowed(points)
     for note in notes(answer):
@@ -222,8 +224,6 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
     _print_reasons("not used in the fit", ((each.reason, each.line, each.rows) for each in answer.refused))
-    click.echo("")
-    out.print_labelled("rejected by the checks", answer.reasons_against)
 
 
 def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object) -> list[str]:

@@ -42,9 +42,7 @@ from advisor.measured.refit_result import (
     RefitParameter,
     RefitResult,
     Repeats,
-    Worse,
     errors_of,
-    relative_error,
 )
 from advisor.measured.row_questions import open_copies
 from advisor.physics.acceptance import parse_acceptance
@@ -409,7 +407,7 @@ def _parameters(
 
 
 def _own_errors(rows: pd.DataFrame) -> OwnErrors:
-    """Over every value that was fitted, then apart by quantity, and the values that are predicted worse than before."""
+    """Over every value that was fitted, then apart by quantity."""
     fitted = rows[rows["used"]]
 
     def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
@@ -418,13 +416,7 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
 
     overall = of(fitted)
     kinds = tuple(of(some, str(name)) for name, some in fitted.groupby("quantity", sort=False))
-    lost = relative_error(fitted, "left_out") - relative_error(fitted, "before")
-    order = np.argsort(-lost)[: int((lost > 0).sum())]
-    worse = tuple(
-        Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
-        for one in fitted.iloc[order].to_dict("records")
-    )
-    return OwnErrors(overall.before, overall.after, kinds, worse)
+    return OwnErrors(overall.before, overall.after, kinds)
 
 
 @dataclass(frozen=True)

@@ -195,24 +195,6 @@ class KindErrors:
     before: Errors
     after: Errors
 
-    @property
-    def text(self) -> str:
-        """Errors in words: `4 times per output token 4.7% and 4.6%`."""
-        words = QUANTITY_WORDS[self.quantity]
-        first, _, rest = words.partition(" ")
-        many = f"{first}s {rest}".rstrip()
-        return f"{counted(self.after.n, words, many)} {self.before.mape:.1%} and {self.after.mape:.1%}"
-
-
-@dataclass(frozen=True)
-class Worse:
-    """Value that a refit without its row predicts worse, with its errors as shares. [-]"""
-
-    line: int
-    quantity: str
-    before: float
-    after: float
-
 
 @dataclass(frozen=True)
 class OwnErrors:
@@ -222,52 +204,24 @@ class OwnErrors:
     after: Errors
     kinds: tuple[KindErrors, ...] = ()
     """The same apart by quantity."""
-    worse: tuple[Worse, ...] = ()
-    """Values that got worse, the one that lost most first."""
-
-    @property
-    def text(self) -> str:
-        """Errors before and after: over all values, by quantity where there are several, and the worst."""
-        text = f"mean error {self.before.mape:.1%} before, {self.after.mape:.1%} after"
-        if len(self.kinds) > 1:
-            text += f": {', '.join(kind.text for kind in self.kinds)}"
-        if self.worse:
-            worst = self.worse[0]
-            worst_text = f"{QUANTITY_WORDS[worst.quantity]}, {worst.before:.1%} before, {worst.after:.1%} after"
-            text += f"; {len(self.worse)} of {self.after.n} worse, most of all line {worst.line}, {worst_text}"
-        return text
-
-    @property
-    def better(self) -> bool:
-        """Whether held-out rows are predicted better than by the shipped constants, and well enough.
-
-        Asked of all values together, and of the speedups among them by themselves: what is advised rests on those.
-        """
-        return not self.far_off and not self.no_better
 
     @property
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
-        limit = 1.0 - LEAST_FALL
-        return next(
-            (label for label, before, after in self._judged() if before < LEAST_ERROR or not after <= limit * before),
-            "",
-        )
+        limit, means = 1.0 - LEAST_FALL, self.means.items()
+        return next((label for label, (old, new) in means if old < LEAST_ERROR or not new <= limit * old), "")
 
     @property
     def far_off(self) -> str:
         """Word for the judged values off by more than MAX_ERROR in the mean, empty without any."""
-        return next((label for label, _, after in self._judged() if not after <= MAX_ERROR), "")
+        return next((label for label, (_, after) in self.means.items() if not after <= MAX_ERROR), "")
 
-    def _judged(self) -> list[tuple[str, float, float]]:
-        """What is judged, and its mean error before and after."""
+    @property
+    def means(self) -> dict[str, tuple[float, float]]:
+        """Mean error before and after of what is judged: all values, and the speedups among them."""
         groups = [("values", self.before, self.after)]
         groups += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
-        return [
-            (label, float(before.mape or 0.0), float(after.mape or 0.0))
-            for label, before, after in groups
-            if None not in (before.mape, after.mape)
-        ]
+        return {label: (float(before.mape or 0.0), float(after.mape or 0.0)) for label, before, after in groups}
 
 
 @dataclass(frozen=True)
@@ -330,19 +284,20 @@ class RefitResult:
 
     @property
     def reasons_against(self) -> tuple[str, ...]:
-        """Reasons why the shipped constants should stay, one sentence each. Empty when nothing speaks for that."""
+        """Reasons why the shipped constants should stay, each with what to do next. Empty when nothing says so."""
         reasons = list(self.questions)
-        if self.own_errors.far_off:
-            label = self.own_errors.far_off.capitalize()
-            reasons.append(
-                f"{label} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean, most of all "
-                f"{'; '.join(self._furthest)}: measure these again, and batches between them."
+        if label := self.own_errors.far_off:
+            after = self.own_errors.means[label][1]
+            reasons.insert(
+                0,
+                f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over the limit of "
+                f"{MAX_ERROR:.0%}: most {self._furthest}.{'' if self.questions else f' {self._next}'}",
             )
-        elif self.own_errors.no_better:
-            label = self.own_errors.no_better.capitalize()
+        elif label := self.own_errors.no_better:
+            before, after = self.own_errors.means[label]
             reasons.append(
-                f"{label} left out of the fit are predicted no better than by the shipped constants: "
-                f"the error has to fall by {LEAST_FALL:.0%}."
+                f"{label.capitalize()} left out of the fit are {after:.1%} off in the mean, no better than by the "
+                f"shipped constants, {before:.1%}: the error has to fall by {LEAST_FALL:.0%}."
             )
         if self.surprise > MAX_MOVE:
             reasons.append(
@@ -354,16 +309,24 @@ class RefitResult:
         return tuple(reasons)
 
     @property
-    def _furthest(self) -> list[str]:
-        """The rows furthest off when left out: `batch 8 at K = 3, 31% off`."""
+    def _next(self) -> str:
+        """What to do about values that are far off: a length that is not of these runs is at fault before they are."""
+        if self.length_factor is None:
+            return "Measure these again, and batches between them."
+        factor = f"{self.length_factor:.2f}"
+        return f"The fit asks for {factor} of the accepted length: give that of these very runs, or say that it is."
+
+    @property
+    def _furthest(self) -> str:
+        """The rows furthest off when left out: `batch 8 at K = 3 (31%)`."""
         rows = self.rows[self.rows["used"]]
         rows = rows.assign(off=relative_error(rows, "left_out")).nlargest(_NAMED, "off")
         cells = zip(rows["batch_size"], rows["n_draft"], rows["off"], strict=True)
-        return [f"batch {batch:g} at K = {k}, {off:.0%} off" for batch, k, off in cells]
+        return ", ".join(f"batch {batch:g} at K = {k} ({off:.0%})" for batch, k, off in cells)
 
     @property
     def sentence(self) -> str:
-        """Summary of the refit: changes, points, those set aside, and whether it predicts unseen ones better."""
+        """Summary of the refit: changes, points, those set aside, and how far off it predicts unseen ones."""
         learnt = self.learnt
         moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
         text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
@@ -376,29 +339,8 @@ class RefitResult:
             text += f", {len(self.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
         else:
             text += ", none set aside"
-        errors = self.own_errors
-        verdict = "better on average"
-        if errors.far_off:
-            state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
-            verdict = f"{state}: keep the shipped constants and check batch, unit and length of {self._furthest[0]}"
-        elif errors.no_better:
-            state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
-            verdict = f"{state}: keep the shipped constants"
-        text += (
-            f". Predictions of these points change by {self.moved:.1%} in the median; all {errors.after.n} values, "
-            f"each left out of the fit in turn, are predicted {verdict} ({errors.text})."
-        )
-        if (factor := self.length_factor) is None:
-            return text
-        return (
-            f"{text} The accepted length stays the scenario's own: multiply it by {factor:.2f} there to predict these "
-            "points. Lengths that your file states of these very runs are held, if you say so."
-        )
-
-    @property
-    def at_bound(self) -> tuple[str, ...]:
-        """Names of multipliers that ended at their bound."""
-        return tuple(item.name for item in self.parameters if item.at_bound)
+        n, (before, after) = self.own_errors.after.n, self.own_errors.means["values"]
+        return f"{text}. Its {n} values, each left out of the fit in turn: {after:.1%} off, {before:.1%} before."
 
     @property
     def learnt(self) -> list[RefitParameter]:
@@ -417,7 +359,10 @@ def notes(result: RefitResult) -> list[str]:
 
     What speaks against the refit is said apart.
     """
-    sentences = [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
+    sentences = [f"Predictions of these points change by {result.moved:.1%} in the median."]
+    if (factor := result.length_factor) is not None:
+        sentences.append(f"The accepted length stays the scenario's own: {factor:.2f} of it predicts these points.")
+    sentences += [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
     if result.few_layers:
         sentences.append(f"Rows lie on the {' and the '.join(result.few_layers)}: no whole model was timed.")
     if names := ", ".join(item.meaning for item in result.parameters if not item.identified):

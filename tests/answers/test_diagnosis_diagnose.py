@@ -14,8 +14,10 @@ import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
 from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.physics import all_rules
 from advisor.answers.diagnosis.quantities import quantity
 from advisor.answers.diagnosis.runs import UserFile, UserInput, read_runs
+from advisor.answers.engines.config import mended_line
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
 from tests.answers.console_runs import DRAFTED, PLAIN, block, launch, of_files
@@ -90,7 +92,7 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     found = diagnose(slower(drafting=1.5).files())
     assert found.verdict == "unexplained"
     assert not found.findings
-    assert found.sentence.startswith("Your runs gain less than predicted: K = 3 at batch")
+    assert found.sentence.startswith("K = 3 at batch 16 gains less than predicted: measured 1.13x")
     assert "Likeliest cause: a round takes 2.13 plain steps, 1.42 predicted (round " in found.sentence
 
 
@@ -298,7 +300,7 @@ def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
 def test_a_loss_beyond_the_band_is_not_what_the_model_predicts() -> None:
     found = arms(3, 75.0, 1.7)
     assert LOSES not in rules(found)
-    assert "Tokens/s fall by 57% with K = 3 at batch 256, more than predicted: measured 0.43x" in found.sentence
+    assert "K = 3 at batch 256 loses 57%: measured 0.43x" in found.sentence
 
 
 def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> None:
@@ -320,7 +322,7 @@ def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
     found = of_files((PLAIN, launch() + block(32.1, first_ms=60_000.0)))
     assert rules(found) == ["first_token_waits"]
     assert found.verdict == "as_predicted"
-    assert "and no time is longer than the model explains: the first token" in found.sentence
+    assert found.sentence.startswith("Measurement and settings look right: the first token")
 
 
 TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
@@ -513,15 +515,14 @@ def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() ->
     rows = "".join(f"h200-sxm,8,sglang,deepseek-v3,mtp,{k},64,{ms}\n" for k, ms in ((0, 12), (3, 18)))
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
-    assert said.startswith("Your plain step, 12 ms, is not as predicted, ")
-    assert said.index("plain step") < said.index("Tokens/s fall by ")
-    until = "Switch speculation off at batch 64 until the cause is found."
-    assert f"The mean accepted length in the engine's log decides. {until}" in said
+    assert said.startswith("K = 3 at batch 64 loses 33%: measured 0.67x")
+    assert said.index("loses") < said.index("Plain step measured 12 ms, predicted") < said.index("Either ")
+    assert found.until == "Switch speculation off at batch 64 until the cause is found."
+    assert said.endswith("the mean accepted length in the engine's log tells which.")
     assert "Likeliest cause" not in said
     counted = rows.replace(",3,64,18", ",3,64,18,2.4").replace(",0,64,12", ",0,64,12,")
     own = diagnose([UserFile("runs.csv", (head.replace("\n", ",accepted_length\n") + counted).encode())]).sentence
-    assert "The round is not too long, the plain step is shorter than predicted: a round takes 3.60 plain steps" in own
-    assert "at fault" not in own
+    assert "The plain step is shorter than predicted, the round is not too long: a round takes 3.60 plain steps" in own
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 
@@ -538,27 +539,13 @@ def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(ms: tuple
     here = [("h200-sxm", 0, 21.0), ("h200-sxm", 3, 30.0), *(("h200-sxm", 1, one) for one in ms)]
     rows = [*here, ("b200-sxm", 0, 20.0), ("b200-sxm", 2, 12.0)]  # what another server gains is no advice here
     text = "".join(f"{gpu},8,sglang,deepseek-v3,mtp,{k},64,{one}\n" for gpu, k, one in rows)
-    assert until in diagnose([UserFile("runs.csv", (head + text).encode())]).sentence
+    assert until in diagnose([UserFile("runs.csv", (head + text).encode())]).until
 
 
 def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
     found = diagnose(FAULTS["drafter_hardly_accepted"].files())
     assert found.sentence.startswith("Few drafts are accepted: hardly any draft is accepted")
     assert view_of(found).title == "Few drafts are accepted"
-
-
-LAUNCH = b"""vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --speculative-config '{"method": "mtp",
- "num_speculative_tokens": 3}'\n"""
-
-
-def test_two_numbers_beside_a_launch_line_are_asked_for_no_run_without_drafts() -> None:
-    for told, asked in (
-        (b"1,900 tokens/s without, 1,450 with, batch 64", "the time per output token of one request"),
-        (b"TPOT 18 ms without, 24 ms with, batch 64", "the generated tokens per second"),
-    ):
-        more = diagnose([UserFile("pasted", LAUNCH + told)], {"hardware_id": "h200-sxm"}).more
-        assert "a run without drafts" not in more
-        assert asked in more
 
 
 def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
@@ -590,3 +577,44 @@ def test_a_limit_that_no_line_raises_is_suspected_first(engine: str, batch: int,
     known = {"hardware_id": "h200-sxm", "gpu_count": "8", "model_id": "deepseek-v3", "engine": engine}
     sentence = diagnose([UserFile("pasted", told)], known).sentence
     assert ("SGLang admits 48 requests unless --max-running-requests says 64" in sentence) == suspected
+
+
+HEAD = """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}'"""
+EAGER = """ --speculative-config '{"method": "eagle3", "num_speculative_tokens": 5}'"""
+SHORTER = """--speculative-config '{..., "num_speculative_tokens": 2}'"""
+MENDED = [
+    ("A=1 vllm serve m --enforce-eager --port 1", "leave --enforce-eager out", "A=1 vllm serve m | --port 1"),
+    ("vllm serve --enforce-eager m", "leave --enforce-eager out", "vllm serve | m"),
+    ("vllm serve m --max-num-seqs=8", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
+    ("vllm serve m", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
+    (f"vllm serve m {HEAD}", "vllm serve ... without --speculative-config", "vllm serve m"),
+    (f"vllm serve m {HEAD}", 'leave "enforce_eager" out of --speculative-config', f"vllm serve m |{EAGER}"),
+    (f"vllm serve m {HEAD}", SHORTER, f"vllm serve m | {HEAD.replace('5', '2')}"),
+    ("vllm serve m", "--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency", ""),
+    ("vllm serve m 'open", "--max-num-seqs 64", ""),
+    ("vllm serve m --speculative-config {", SHORTER, ""),
+    ("", "--max-num-seqs 64", ""),
+]
+
+
+@pytest.mark.parametrize(("line", "fix", "mended"), MENDED)
+def test_a_launch_line_is_mended_as_its_findings_word_it(line: str, fix: str, mended: str) -> None:
+    assert mended_line(line, [fix, "read a few replies"]) == mended.replace(" | ", " \\\n  ")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_every_remedy_that_reads_as_a_flag_mends_a_line(engine: str) -> None:
+    line = f"vllm serve m {HEAD} --enforce-eager --disable-cuda-graph --no-async-scheduling --disable-overlap-schedule"
+    line += " --speculative-num-steps 5 --compilation-config {}"
+    for _, rule in all_rules():
+        fix = rule.fix_for(engine, recommended_k=2, batch=48, n_draft=5)
+        assert "{batch_size}" not in fix
+        if engine in rule.engines and fix.startswith(("--", "leave --", 'leave "')) and not {*"`;,("} & {*fix[:30]}:
+            assert mended_line(line, [fix]), rule.id
+
+
+def test_arguments_that_a_log_prints_are_the_line_to_mend() -> None:
+    log = """non-default args: {'model': 'm', 'enforce_eager': True, 'speculative_config': {'method': 'ngram'}}
+    Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs"""
+    found = diagnose([UserFile("server.log", log.encode())])
+    assert found.launch_line == """vllm serve m --enforce-eager --speculative-config '{"method": "ngram"}'"""

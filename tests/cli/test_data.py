@@ -18,7 +18,8 @@ def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(run: R
         "evidence: batch_size 128",
         "do: --max-running-requests",
         "source: sgl-project/sglang",
-        "To say more, add",
+        "Your launch line, mended:\n  python -m sglang.launch_server \\\n",
+        "    --max-running-requests 128\n",
         "advise qwen3-30b-a3b --gpus 1xh200-sxm",
     ):
         assert word in out
@@ -39,5 +40,5 @@ def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(run: Run, tmp_p
     )
     run_of = ("--gpus", "8xH200", "--model", "deepseek-v3", "--drafter", "mtp")
     _, out, _ = run("diagnose", file, *run_of, "--accepted-length", "2.1@3")
-    assert "Tokens/s fall by 14% with K = 3 at batch 32, which is not predicted: measured 0.86x" in flat(out)
+    assert "K = 3 at batch 32 loses 14%: measured 0.86x" in flat(out)
     assert "--accepted-length 2.1@3" in out.partition("Next:")[2]

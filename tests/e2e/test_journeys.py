@@ -147,9 +147,8 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     page.get_by_role("heading", name="The engine is misconfigured").wait_for()
     page.keyboard.press("Escape")
     wait_until_drawn(page)
-    card = page.locator(".st-key-finding_0")
-    assert "--max-running-requests 128" in card.get_by_test_id("stCode").inner_text()
-    assert "128 sequences, above 48 sequences" in card.inner_text()
+    assert "--max-running-requests 128" in page.get_by_test_id("stMain").get_by_test_id("stCode").first.inner_text()
+    assert "128 sequences, above 48 sequences" in page.locator(".st-key-finding_0").inner_text()
     page.locator("summary", has_text="Measured beside predicted").click()
     beside = page.get_by_test_id("stExpander").filter(has_text="Measured beside predicted")
     beside.get_by_test_id("stDataFrame").first.wait_for()  # drawn on a canvas: tests/pages reads its cells

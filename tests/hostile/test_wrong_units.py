@@ -89,7 +89,7 @@ def test_better_is_never_said_of_a_refit_that_stays_far_off():
     answer = refitted(table(("step_time_s",), lambda f: {"step_time_s": f["tpot_s"]}, drafts_only=True))
     assert answer.own_errors.after.mape > MAX_ERROR
     assert answer.own_errors.after.mape < answer.own_errors.before.mape
-    assert not answer.own_errors.better
+    assert answer.own_errors.far_off
     assert "predicted better" not in answer.sentence
 
 

@@ -106,7 +106,7 @@ def test_few_rows_that_others_do_not_tell_ask_for_batches_between(tmp_path):
     few = frame[frame["batch_size"].isin([1, 16]) & frame["draft_tokens_k"].isin([0, 3])]
     few = few.assign(step_time_s=few["step_time_s"] * [1.0, 3.0, 0.4, 1.5])
     result = refit_chosen(select_points(few)[0])
-    assert "measure these again, and batches between them." in " ".join(result.reasons_against)
+    assert "Measure these again, and batches between them." in " ".join(result.reasons_against)
 
 
 def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, run):

@@ -44,17 +44,15 @@ def compared(test: AppTest) -> pd.DataFrame:
 def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
     test = diagnosed(page(), SLOW)
     assert test.title[0].value == "The engine is misconfigured"
-    assert "The engine is misconfigured: SGLang admits 48 requests" in texts(test)
-    assert fixes(test) == ["--max-running-requests 128"]
+    assert "**SGLang admits 48 requests" in texts(test)
+    (command,) = fixes(test)
+    assert command.startswith("python -m sglang.launch_server \\\n  --model-path Qwen/Qwen3-30B-A3B")
+    assert command.endswith("  --max-running-requests 128"), "the line of the run that drafts, mended"
     assert "batch_size 128 sequences, above 48 sequences" in texts(test)
     assert "Source: sgl-project/sglang pull request 34290" in texts(test)
     table = compared(test)
     assert [*table.columns] == ["Measured", "Predicted", "Likely range", "Measured / predicted"]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
-    assert re.search(r"To say more, add .*its log \(\d+ checks\)", texts(test))
-    found = re.search(r"Speedup ([0-9.]+) of predicted: plain step ([0-9.]+) / round ([0-9]+\.[0-9]+)", texts(test))
-    speedup, plain, whole = map(float, found.groups() if found else ())
-    assert speedup == pytest.approx(plain / whole, abs=0.02)
     assert not test.error
 
 
@@ -83,17 +81,14 @@ def test_a_complaint_s_server_and_length_are_used() -> None:
     assert not test.warning
 
 
-def test_the_bar_fills_what_the_text_does_not_say() -> None:
-    one, other = (compared(diagnosed(page(hardware_id=name), SLOW)) for name in ("h200-sxm", "b200-sxm"))
-    assert (one["Predicted"] != other["Predicted"]).any()
-    assert (one["Measured"] == other["Measured"]).all()
-
-
 def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
     upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
     assert "Speculation does not pay at this batch on this hardware" in texts(test)
-    assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
+    assert "Instead: python -m sglang.launch_server ... without --speculative-algorithm" in texts(test)
+    (command,) = fixes(test)
+    assert "--tp-size 2" in command
+    assert "--speculative" not in command, "nothing is drafted where nothing pays"
 
 
 def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_accelerator() -> None:
@@ -193,7 +188,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     said = texts(test)
     assert test.title[0].value == "This loss is not foreseen"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
-    assert "with accepted length 2.17 of the bar, since the run states none" in said
+    assert "accepted length 2.17 of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]
     curve = advise(scenario).curve
     at = curve.speedup[list(curve.batches).index(64)]
@@ -234,11 +229,9 @@ def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said
     text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
     test = diagnosed(page(engine="vllm"), text)
     assert "Measured 0.85×." in texts(test)
-    assert re.search(r"To say more, add the batch \(\d+ checks\)", texts(test))
     test.number_input(key="unsaid_batch_size").set_value(128)
     press(test, "predict_unsaid")
     assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", texts(test))
-    assert "unsaid_batch_size" not in {item.key for item in test.number_input}
 
 
 def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
@@ -261,8 +254,18 @@ def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: i
     assert "The engine is misconfigured" not in texts(test)
     diagnosed(test, both[1 - first])
     assert "SGLang admits 48 requests" in test.title[0].value + texts(test)
-    assert fixes(test) == ["--max-running-requests 64"]
+    assert [one.splitlines()[-1] for one in fixes(test)] == ["  --max-running-requests 64"]
     assert "0.76" in texts(test), "the numbers stand"
     press(test, "forget")
     diagnosed(test, both[1])
     assert "0.76" not in texts(test)
+
+
+def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() -> None:
+    test = diagnosed(page(engine="vllm", drafter_id="eagle3"), "TPOT 20 ms without, 24 ms with EAGLE-3 K=3, batch 64")
+    assert "Either " in texts(test)
+    test.number_input(key="unsaid_accepted_length").set_value(1.4)
+    press(test, "predict_unsaid")
+    assert test.session_state["_scenario"].acceptance == "1.4@3"
+    assert "Either " not in texts(test)
+    assert "unsaid_accepted_length" not in {item.key for item in test.number_input}

@@ -51,4 +51,4 @@ def test_what_the_user_gives_is_named_as_given_and_stands_before_the_bar() -> No
 def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(otherwise: dict[str, str] | None) -> None:
     found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar")
     assert found.comparisons[0][1].place.startswith("2 x NVIDIA H100")
-    assert "Judged as" not in found.sentence
+    assert "Read as" not in found.sentence

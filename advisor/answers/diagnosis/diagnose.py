@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import median
 from typing import Literal
 
-from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words, to_add
+from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     IN_WORDS,
@@ -64,8 +63,6 @@ class RuleOutcome:
     evidence: tuple[Evidence, ...] = ()
     lacks: tuple[str, ...] = ()
     """What it would need, and where that stands."""
-    adds: tuple[str, ...] = ()
-    """What a user would add for it."""
 
 
 def judged(run: Run) -> list[RuleOutcome]:
@@ -103,9 +100,8 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        texts = map(fact_words, missing), (to_add(one, run) for one in missing)
-        lacks, adds = (tuple(dict.fromkeys(filter(None, some))) for some in texts)
-        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks, adds)
+        lacks = tuple(dict.fromkeys(map(fact_words, missing)))
+        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), lacks)
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
 
 
@@ -145,14 +141,13 @@ def _shown(value: Value, unit: str) -> str:
 
 
 _OPENING: dict[Kind, str] = {
-    "measurement": "Measure again before anything is tuned",
+    "measurement": "Measure again before tuning",
     "configuration": "The engine is misconfigured",
-    "physics": "The measurement and the settings look right",
+    "physics": "Measurement and settings look right",
 }
 FEW_ACCEPTED = "Few drafts are accepted"
 _OF_DRAFTS = {"drafter_hardly_accepted", "k_too_long"}
 """Rules of the settings that speak of the drafter and its K: the engine does as it was told."""
-_SLOWER = (", and no time is longer than the model explains", ", and the run is slower than the model explains")
 
 
 def verdict_text(
@@ -167,7 +162,7 @@ def verdict_text(
     if faults := [one for one in findings if not one.rule.expected]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
-        return f"Measure again before anything is tuned: no row of it can be used ({refused[0]})."
+        return f"{_OPENING['measurement']}: no row can be used ({refused[0]})."
     if losing and verdict == "as_predicted":
         return loss_text(losing[0])
     if foreseen := predicted_text(compared):
@@ -176,14 +171,13 @@ def verdict_text(
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
         cause = cause_text(worst, "Else" if suspect else "Likeliest cause")
-        said = [plain_text(worst), _unforeseen_text(worst), suspect, cause, _until_text(worst, compared)]
-        return " ".join(filter(None, said))
+        return " ".join(filter(None, [_unforeseen_text(worst), plain_text(worst), suspect, cause]))
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
     row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
-        fault = f" {_NO_GAIN}: no setting found is at fault.{_reach(row)}"
+        fault = f" {_NO_GAIN}.{_reach(row)}"
         return f"Nothing found: {row_said}, within the likely range.{fault if loses else ''}"
     besides = f" {besides_text(losing[0])}" if losing else ""
     return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}"
@@ -195,9 +189,9 @@ def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     return min(less, key=lambda one: one.gain or 0.0, default=None)
 
 
-def _until_text(one: Comparison, compared: Sequence[Comparison]) -> str:
-    """Sentence on what to do at a batch that loses until its cause is known. Empty where it does not lose."""
-    if (one.gain or 1.0) >= 1.0:
+def _until_text(compared: Sequence[Comparison]) -> str:
+    """Sentence on what to do at the batch that loses most until its cause is known. Empty where none loses."""
+    if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
         return ""
     at, k = f"at batch {one.batch_size:,.4g} until the cause is found", one.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
@@ -212,10 +206,8 @@ def _until_text(one: Comparison, compared: Sequence[Comparison]) -> str:
 def _unforeseen_text(one: Comparison) -> str:
     if (row := one.row("speedup")) is None or row.measured is None:
         return ""
-    if row.measured >= 1.0:
-        return f"Your runs gain less than predicted: {_cell(one)} {_both(row)}."
-    foreseen = "more than predicted" if row.predicted < 1.0 else "which is not predicted"
-    return f"Tokens/s fall by {1.0 - row.measured:.0%} with {_cell(one)}, {foreseen}: {_both(row)}."
+    less = "gains less than predicted" if row.measured >= 1.0 else f"loses {1.0 - row.measured:.0%}"
+    return f"{_cell(one)} {less}: {_both(row)}."
 
 
 _NO_GAIN = "Speculation does not pay at this batch on this hardware"
@@ -255,25 +247,18 @@ def cause_text(one: Comparison, likely: str = "Likeliest cause") -> str:
         return _round_text(one, too_little, likely)
     if length / too_little > 1.0:
         return (
-            f"Two causes that these data cannot tell apart: an accepted length of {length / too_little:.2f}, not "
-            f"{length:.2f} ({one.length_from}), or a round of {too_little:.2f} times as many plain steps. The mean "
-            "accepted length in the engine's log decides."
+            f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} ({one.length_from}), or "
+            f"a round takes {too_little:.2f} times as long: the mean accepted length in the engine's log tells which."
         )
-    least = row.predicted / length
-    return (
-        f"{likely}: the round itself is slow. With no draft accepted {least:.2f}x is predicted, so it takes at "
-        f"least {least / row.measured - 1.0:.0%} too long, as without CUDA graphs or with a slow drafter."
-    )
+    slow = row.predicted / length / row.measured - 1.0
+    return f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA graphs, a slow drafter)."
 
 
 def _round_text(one: Comparison, too_little: float, likely: str) -> str:
     """Sentence on a round that takes too many plain steps, which a short plain step makes of a round as predicted."""
     round_s, plain_s = one.row("round"), one.row("plain")
     if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
-        return (
-            f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted, with drafting, "
-            "verification or the host at fault."
-        )
+        return f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted ({_OF_A_ROUND})."
     steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
     both = "; ".join(
         f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"
@@ -281,18 +266,18 @@ def _round_text(one: Comparison, too_little: float, likely: str) -> str:
     )
     times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
     if round_s.measured <= round_s.predicted:
-        return f"The round is not too long, the plain step is shorter than predicted: {times}."
-    return f"{likely}: {times}, with drafting, verification or the host at fault."
+        return f"The plain step is shorter than predicted, the round is not too long: {times}."
+    return f"{likely}: {times}; {_OF_A_ROUND}."
+
+
+_OF_A_ROUND = "drafting, verification or the host"
 
 
 def plain_text(one: Comparison) -> str:
     """Sentence that the plain step is not as predicted. Empty where it lies in its range or was not measured."""
     if (row := one.row("plain")) is None or row.measured is None or row.inside:
         return ""
-    return (
-        f"Your plain step, {amount(row.measured, row.unit)}, is not as predicted, {_band(row)}: check weight "
-        "format, GPUs and the batch that decoded; the speedup is predicted over another step."
-    )
+    return f"Plain step {_both(row)}: check weight format, GPUs and batch."
 
 
 def predicted_text(compared: Sequence[Comparison]) -> str:
@@ -304,11 +289,10 @@ def predicted_text(compared: Sequence[Comparison]) -> str:
     named = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
         near = [f"{one.batch_size:,.4g}" for one, row in rows if row.low < 1.0]
-        within = f", but lies within the likely range at batch {listed(near)}" if near else ""
+        within = f"; a loss lies within the likely range at batch {listed(near)}" if near else ""
         return (
             f"{named} is predicted to gain at each batch tried: {_at(*rows[0])}"
-            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}. A loss is not foreseen{within}: add what was measured "
-            "without and with drafts."
+            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}{within}. Add what was measured without and with drafts."
         )
     worst, row = min(losses, key=lambda pair: pair[1].predicted)
     pays = f"gain {_at(*gains[-1])} and to " if gains else ""
@@ -323,11 +307,9 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
     kind = faults[0].kind
     titles = "; ".join(one.rule.title for one in faults if one.kind == kind)
-    slower = slower_than_explained(compared)
-    if kind == "physics" and losing and not slower:
+    if kind == "physics" and losing and not slower_than_explained(compared):
         return f"{loss_text(losing[0])} Besides: {titles}."
     opening = FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]
-    opening += _SLOWER[slower] if kind == "physics" and slower is not None else ""
     worst = unforeseen(compared)
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
     row = shown_row(compared)
@@ -425,7 +407,8 @@ class Diagnosis:
 
     verdict: VerdictKind
     sentence: str
-    assumed: str  # ` on 8 x NVIDIA H200, as in the bar`, where a run names no accelerator
+    until: str
+    """What to do at the batch that loses most until its cause is known. Empty where none loses unforeseen."""
     findings: tuple[Finding, ...]
     clean: tuple[tuple[Kind, Rule], ...]
     """Rules that were judged and found nothing."""
@@ -434,13 +417,15 @@ class Diagnosis:
     """Each predicted run beside its measurement, by `file, line`."""
     unsaid: tuple[str, ...]
     """Columns without which nothing is predicted."""
-    more: str
-    """What to add so that more rules can be judged."""
     not_compared: tuple[str, ...]
     read: tuple[str, ...]
     not_read: tuple[str, ...]
     refused: tuple[str, ...]
     """Rows that contradict themselves or cannot be read, with the reader's reason."""
+    launch_line: str
+    """Of the run that the first finding is of, else of the first one that drafts. Empty where it is not known."""
+    fixes: tuple[str, ...]
+    """What was found in that run, as its findings word the remedy."""
 
 
 def diagnose(
@@ -469,20 +454,21 @@ def diagnose(
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
-    named = f"from {source}", f"the accelerator from {source}"
-    lent = [run.comparison for run in result.runs if run.comparison and run.assumed.split(", ")[0] in named]
     unusable = bool(result.refused) and not result.n_kept
     verdict = _verdict(findings, unusable, [one for _, one in compared])
     if result.contradicted:
         verdict = "mismeasured"
     reasons = {run.not_compared for run in result.runs if run.not_compared}
     clean, not_judged = _by_rule(outcomes)
+    places = [*(one.lines[0] for one in findings), *(run.place for run in result.runs if run.drafts), ""]
+    lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
     return Diagnosis(
+        launch_line=next((line for line in lines if isinstance(line, str)), ""),
+        fixes=tuple(one.fix for one in findings if places[0] in one.lines),
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes),
-        assumed=f" on {lent[0].place}, as in {source}" if lent else "",
+        until=_until_text([one for _, one in compared]),
         unsaid=unsaid(result),
-        more=_more_text(not_judged),
         findings=findings,
         clean=clean,
         not_judged=not_judged,
@@ -548,22 +534,12 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
-_MOST_ADDED = 4
-
-
-def _more_text(not_judged: Sequence[RuleOutcome]) -> str:
-    """Sentence on what to add, what decides most rules first. Empty where nothing is open."""
-    adds = Counter(text for one in not_judged for text in one.adds)
-    named = [f"{text} ({counted(count, 'check')})" for text, count in adds.most_common(_MOST_ADDED)]
-    return f"To say more, add {listed(named)}." if named else ""
-
-
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
     k = run.comparison.recommended.n_draft if run.comparison else None
-    fix = first.rule.fix_for(run.text("engine"), k, run.number("batch_size"))
+    fix = first.rule.fix_for(run.text("engine"), k, run.number("batch_size"), run.number("draft_tokens_k"))
     lines = tuple(one.run.place for one in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
 

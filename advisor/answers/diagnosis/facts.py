@@ -13,13 +13,13 @@ from statistics import fmean, median
 from typing import Any
 
 from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
+from advisor.answers.engines.config import option_groups
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
-from advisor.measured.ingest.side_by_side import ANY_RATE
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
-from advisor.text import listed, number_of
+from advisor.text import number_of
 
 
 @dataclass(frozen=True)
@@ -136,29 +136,8 @@ def fact_words(needed: str) -> str:
     return needed if " " in needed else " or ".join(_words(name) for name in needed.split("|"))
 
 
-_ADDED = {_LINE: "the server's launch line", _LOG: "its log", _CLIENT: "the benchmark's result file"}
-
-
 TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
 """Columns without which a run with drafts is not predicted."""
-
-
-def to_add(needed: str, run: Run) -> str:
-    """File, run or value, by its title, that a user adds so that a fact is known. Empty where nothing would help."""
-    name = needed.split("|")[0]
-    if name.startswith("plain:") and run.value("baseline_value") is not None:  # the run was given, by another figure
-        figure = COLUMNS["points"][name.removeprefix("plain:")].in_text
-        return f"the {figure} without drafts" if run.text("metric") != ANY_RATE else "whether rates are of one request"
-    if " " in needed or name.startswith("plain:"):
-        return "a run without drafts" if name.startswith("plain:") else needed
-    if name == "prediction":
-        needs = TO_PREDICT if run.value("draft_tokens_k") != 0 else TO_PREDICT[:-1]
-        lacked = [COLUMNS["points"][one.split("|")[0]].in_text for one in needs if not run.has(one)]
-        return f"the {listed(lacked)}" if lacked else ""
-    if name in FACTS:
-        return next((text for where, text in _ADDED.items() if FACTS[name].where.startswith(where)), FACTS[name].where)
-    column = COLUMNS["points"].get(name)
-    return f"the {column.in_text}" if column is not None else name
 
 
 def _words(name: str) -> str:
@@ -185,6 +164,9 @@ MAX_TEXT = 4_000_000
 """Characters of a log that are looked at. [-]"""
 _LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]{0,50000}")
 """A launch line, as far as it is looked at: splitting it into words takes time that grows with its square."""
+_BEFORE_LAUNCH = re.compile(r"(?:\b[A-Z][A-Z0-9_]*=[^\s'\"]*[ \t]+)*(?:\S*python[\d.]*[ \t]+-m[ \t]+)?\Z")
+"""What stands on a launch line before the server's name: settings of the environment, Python."""
+_MAX_BEFORE = 500  # characters
 _PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
 _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
 """What tells a server's printed arguments from those of a benchmark."""
@@ -288,31 +270,35 @@ def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
 
     The line is that of the launch; what a log says before the first launch line is of its server too.
     """
-    starts = [match.start() for match in _LAUNCHES.finditer(text[:MAX_TEXT])]
+    starts = [_begins(text, match.start()) for match in _LAUNCHES.finditer(text[:MAX_TEXT])]
     edges = [0, *starts[1:], len(text)]
     lines = [text.count("\n", 0, start) + 1 for start in starts or [0]]
     pieces = [(line, read_settings(text[start:end])) for line, (start, end) in zip(lines, pairwise(edges), strict=True)]
     return [(line, facts) for line, facts in pieces if facts]
 
 
+def _begins(text: str, start: int) -> int:
+    """Place where the command begins that names a server at `start`."""
+    before = _BEFORE_LAUNCH.search(text[max(start - _MAX_BEFORE, 0) : start])
+    return start - len(before[0] if before else "")
+
+
 def _from_launch(text: str) -> dict[str, Any]:
     match = _LAUNCHES.search(text)
     if match is None:
         return {}
+    line = match[0].split(" && ")[0]
     try:
-        words = shlex.split(match[0].split(" && ")[0], comments=True)
+        words = shlex.split(line, comments=True)
     except ValueError:
-        words = match[0].split()
-    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", match[0])[0]}
+        words = line.split()
+    whole = text[_begins(text, match.start()) : match.start()] + line
+    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", line)[0], "_line": whole}
     if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
         out["model"] = words[words.index("serve") + 1]
-    for index, word in enumerate(words):
-        if not word.startswith("--"):
-            continue
+    for word, *following in option_groups(words)[1:]:
         name, equals, value = word[2:].partition("=")
-        following = words[index + 1 :]
-        end = next((i for i, one in enumerate(following) if one.startswith("--")), len(following))
-        values = [value] if equals else following[:end]
+        values = [value] if equals else following
         out[name.replace("-", "_").replace(".", "_")] = " ".join(values)
     return out
 
@@ -325,8 +311,19 @@ def _from_printed(text: str) -> dict[str, Any]:
             out["_engine"] = "sglang" if "ServerArgs" in match[0] else out.get("_engine", "vllm")
     stated = _NON_DEFAULT.search(text)
     if stated and isinstance(arguments := _literal(stated["args"]), dict):
-        out |= {**arguments, "_engine": "vllm"}
+        out |= {**arguments, "_engine": "vllm", "_line": _line_of(arguments)}
     return out
+
+
+def _line_of(arguments: Mapping[str, Any]) -> str:
+    """The command line of vLLM's printed arguments that are not its defaults."""
+    given = {name: value for name, value in arguments.items() if value not in (None, False) and name != "model_tag"}
+    model = given.pop("model", arguments.get("model_tag", ""))
+    words = ["vllm", "serve", str(model)] if model else []
+    for name, value in given.items() if words else ():
+        text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [text])]
+    return shlex.join(words)
 
 
 def _literal(text: str) -> Any:
@@ -355,7 +352,7 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     graphs = _object(arguments.get("compilation_config"))
     spec = _object(arguments.get("speculative_config"))
     flat = {**arguments, **graphs, **{k: v for k, v in spec.items() if k == "num_speculative_tokens"}}
-    facts: dict[str, Any] = {"launch_line": True}
+    facts: dict[str, Any] = {"launch_line": arguments.get("_line") or True}
     for name, value in flat.items():
         if name in _FLAGS and value is not None and (value != "" or name in _BARE):
             fact, read = _FLAGS[name]

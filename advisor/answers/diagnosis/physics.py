@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from advisor.answers.best_k import DraftRow, draft_rows
-from advisor.catalog.engines import class_today, engine_ids
+from advisor.answers.engines.config import LEAST_COUNTS
+from advisor.catalog.engines import class_today, engine_ids, grid_sizes
 from advisor.catalog.fit_records import class_costs, load_overheads
 from advisor.catalog.models import resolve_model_name
 from advisor.measured.ingest.acceptance import rates_from_list
@@ -40,6 +41,8 @@ TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 """above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same text or flag;
 contains: the limit is among the words of the quantity."""
 Kind = Literal["measurement", "configuration", "physics"]
+_STEP_TOKENS = 8192
+"""Least budget of a step that is advised: vLLM's own on a server. [tokens]"""
 NEAR = 0.15
 """Share within which values are alike: that of `ingest.contradictions`. [-]"""
 
@@ -116,7 +119,7 @@ class Rule(Frozen):
     """Engines that it speaks of; empty: of all."""
     arm: Literal["speculative", "plain", "any"] = "speculative"
     fix: dict[str, str] = Field(min_length=1)
-    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that quantity of the run."""
+    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that value of the run."""
     fix_without: dict[str, str] = Field(default_factory=dict)
     """Likewise, where it is best to draft nothing."""
     expected: bool = False
@@ -131,11 +134,22 @@ class Rule(Frozen):
             raise ValueError(f"rule {self.id} is for all engines; give a fix for `any`")
         return self
 
-    def fix_for(self, engine: str, recommended_k: int | None = None, batch: float | None = None) -> str:
-        """Advice on what to do on an engine, for the K that is recommended and the batch that was run."""
+    def fix_for(
+        self, engine: str, recommended_k: int | None = None, batch: float | None = None, n_draft: float | None = None
+    ) -> str:
+        """Advice on what to do on an engine, for the K that is recommended and the batch and K that were run."""
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        return text.replace("{recommended_k}", str(recommended_k)).replace("{batch_size}", f"{batch or 0:.0f}")
+        requests, verified = math.ceil(batch or 0), int(n_draft or 0) + 1
+        values = {
+            "recommended_k": recommended_k,
+            "recommended_tokens": (recommended_k or 0) + 1,
+            "batch_size": requests or "(requests at a time)",
+            "verified_tokens": verified,
+            "step_tokens": max(requests * verified, _STEP_TOKENS),
+            "captured_tokens": sorted({count * verified for count in {*grid_sizes(LEAST_COUNTS, requests), requests}}),
+        }
+        return reduce(lambda said, item: said.replace(f"{{{item[0]}}}", str(item[1])), values.items(), text)
 
 
 class RuleSet(Frozen):

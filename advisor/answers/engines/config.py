@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from typing import Any, Literal
 
 from advisor.answers.best_k import KRange
@@ -108,12 +110,13 @@ def one_slot_a_line(text: str) -> str:
 
 def option_texts(command: str) -> list[str]:
     """Pieces of a shell command, the program first, then each option with its values. A shell reads the same words."""
-    pieces: list[list[str]] = [[]]
-    for word in shlex.split(command):
-        if word.startswith("--"):
-            pieces.append([])
-        pieces[-1].append(word)
-    return [shlex.join(words) for words in pieces]
+    return list(map(shlex.join, option_groups(shlex.split(command))))
+
+
+def option_groups(words: Sequence[str]) -> list[list[str]]:
+    """Words of a command, the program's first, then each option with its values."""
+    starts = [0, *(place for place, word in enumerate(words) if word.startswith("--")), len(words)]
+    return [list(words[start:end]) for start, end in pairwise(starts)]
 
 
 def one_option_a_line(command: str) -> str:
@@ -304,3 +307,51 @@ def _alike(given: str, wanted: str) -> bool:
         free = {name for name, value in other.items() if value == DRAFT_MODEL_PLACEHOLDER}
         return {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
     return bool(one == other)
+
+
+_LEAVE_OUT = re.compile(r'leave (?:"(\w+)" out of )?(--[\w-]+)(?: out)?$')
+
+
+def mended_line(line: str, fixes: Sequence[str]) -> str:
+    """A launch line with the fixes that are flags, an option a line. Empty where none changes it.
+
+    fixes : as findings word them: `--flag value`, `--flag '{..., "key": value}'`, `leave --flag out`, `leave "key" out
+    of --flag`, `vllm serve ... without --speculative-config`. Others change nothing.
+    """
+    try:
+        groups = option_groups(shlex.split(line, comments=True))
+        mended = reduce(_with_fix, fixes, groups) if line else groups
+    except ValueError:  # quotes that are not closed, or an object that is no JSON
+        return ""
+    return "" if mended == groups else " \\\n  ".join(map(shlex.join, mended))
+
+
+def _with_fix(groups: list[list[str]], fix: str) -> list[list[str]]:
+    """Options, each with its values, after one fix."""
+    if " without --speculative" in fix:
+        return [group for group in groups if not group[0].startswith("--speculative")]
+    if found := _LEAVE_OUT.match(fix):
+        key, flag = found.groups()
+        return [one for group in groups if (one := _option(group, flag, None if key is None else {key: None}))]
+    asked = shlex.split(fix) if fix.startswith("--") else []
+    if len(asked) % 2 or not all(word.startswith("--") for word in asked[::2]):
+        return groups
+    for flag, text in zip(asked[::2], asked[1::2], strict=True):
+        value = json.loads(text.replace("..., ", "")) if "..., " in text else text
+        is_there = any(group[0].partition("=")[0] == flag for group in groups)
+        groups = [_option(group, flag, value) for group in groups] if is_there else [*groups, [flag, text]]
+    return groups
+
+
+def _option(words: list[str], flag: str, value: str | dict[str, Any] | None) -> list[str]:
+    """An option as it is where its flag is another; else with the value, its object's keys changed, or left out."""
+    name, equals, own = words[0].partition("=")
+    if name != flag:
+        return words
+    if value is None:
+        return words[1:]
+    own, rest = (own, words[1:]) if equals else (words[1], words[2:])
+    if isinstance(value, dict):
+        both = {**json.loads(own), **value}
+        value = json.dumps({key: one for key, one in both.items() if one is not None})
+    return [name, value, *rest]

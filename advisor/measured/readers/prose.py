@@ -262,6 +262,8 @@ def read(sample: Sample) -> RawRows:
         raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in kept], "K")
     for name, value in _names(text).items():
         raw.constant(name, value, value)
+    if "batch_size" not in raw.cells and (sent := re.findall(r"\b(\d{1,4}) requests\b", text)):
+        raw.prefill["batch_size"] = int(sent[0])  # at a time, or in all: it is asked
     version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
     if version and "draft_tokens_k" not in raw.cells:
         raw.prefill["draft_tokens_k"] = int(version[1])

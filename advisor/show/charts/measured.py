@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.answers.own_gap import PARTS, OwnVerdict, verdict_title
+from advisor.answers.own_gap import OwnVerdict, verdict_title
 from advisor.catalog.adjustment import change_text
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.sweep_fit import SweepFit
@@ -304,7 +304,6 @@ def rank_chart(answer: RanksAnswer) -> Chart:
 
 
 _SAME_LENGTH = 0.01
-_PARTS_PX = 44
 _BEYOND = 2.0
 """Last batch drawn over the largest that was measured. [-]"""
 
@@ -359,38 +358,6 @@ def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:
     y = np.column_stack([points["measured"] * scale, points["predicted"] * scale, gap]).ravel()
     line = {"color": NEUTRAL, "width": 1}
     figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-
-
-def gap_parts_chart(found: OwnVerdict) -> Chart:
-    """The gap's factors on the speedup, and what they multiply to."""
-    names = [*(PARTS[part.key] for part in found.parts), "All together"]
-    ratios = np.array([*(part.ratio for part in found.parts), found.gap])
-    change = (ratios - 1.0) * 100.0
-    last = len(names) - 1
-    colors = [NEUTRAL if i == last else VERMILLION if one < 0 else BLUE for i, one in enumerate(change)]
-    gains = found.quantity == "speedup"
-    title = "Parts of the gap" if gains else "Your time against the model's"
-    figure = new_figure(title, "", "", height=90 + _PARTS_PX * len(names))
-    add_bars(
-        figure,
-        names,
-        change,
-        colors,
-        text=[change_text(ratio) for ratio in ratios],
-        textposition="outside",
-        cliponaxis=False,
-        hovertemplate="%{y}: times %{customdata:.2f}<extra></extra>",
-        customdata=ratios,
-    )
-    far = 1.45 * max(float(np.abs(change).max()), 5.0)
-    figure.update_xaxes(range=[-far, far], visible=False)
-    figure.update_yaxes(showgrid=False)
-    figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
-    said = ", ".join(
-        f"{name.lower()} {change_text(ratio)}" for name, ratio in zip(names[:-1], ratios[:-1], strict=True)
-    )
-    alt = f"The gap of {change_text(found.gap)} is the product of {said}."
-    return Chart(figure, alt, pd.DataFrame({"part": names, "factor": ratios}))
 
 
 def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:

@@ -28,7 +28,7 @@ from advisor.answers.explore.questions import (
 from advisor.predict.scenario import Scenario
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
-from advisor.show.report.blocks import Block, Listing, Paragraph, paragraph, said, table_block
+from advisor.show.report.blocks import Block, Code, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.compare import CHANGES
@@ -235,7 +235,8 @@ def _cells(sweep_map: SweepMap) -> dict[str, Any]:
 
 def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
     """Verdict, findings with evidence and remedy, runs beside their prediction, what to collect."""
-    blocks: list[Block] = [Paragraph(view.sentence)]
+    blocks: list[Block] = [Paragraph(f"{view.sentence} {view.until}".rstrip())]
+    blocks += [Code(view.command[1], view.command[0])] if view.command else []
     for finding in view.findings:
         lines = [
             f"Found in {finding.where}: {'; '.join(finding.evidence)}.",
@@ -249,7 +250,7 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
         blocks.append(table_block(view.remedy.table, view.remedy.said))
     for run in view.comparisons[:_SHOWN_RUNS]:
         blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
-    return (*blocks, Paragraph(view.more)) if view.more else tuple(blocks)
+    return tuple(blocks)
 
 
 def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:

@@ -14,10 +14,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from advisor.answers.advice import Advice
+from advisor.answers.advice import Advice, advise
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, option_texts
 from advisor.answers.engines.export import GRAPHS_FILE, export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
@@ -36,6 +36,7 @@ from advisor.answers.summary import (
 )
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.physics.acceptance import Acceptance
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted, wrapped
@@ -198,11 +199,9 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]
-    asked = {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(setup, scenario.engine) else {}
-    if scenario.model_config_json is not None:
-        asked["served_model"] = "SERVED-MODEL"
+    asked = _placeholders(advice)
     try:
-        made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)  # type: ignore[arg-type]
+        made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)
     except AdvisorError as error:
         return wrapped(f"No launch command: {error}", width)
     sizes, read = made.capture_sizes, f'"$(cat out/{GRAPHS_FILE})"'
@@ -219,6 +218,22 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
             *(command if export else [f"  export(answer, folder='out'{given})"]),
         ]
     return lines
+
+
+def _placeholders(advice: Advice) -> dict[str, Any]:
+    """What stands for names that the user has to write on a launch line."""
+    asked = {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(advice.setup, advice.scenario.engine) else {}
+    return asked if advice.scenario.model_config_json is None else {**asked, "served_model": "SERVED-MODEL"}
+
+
+def launch_command(scenario: Scenario) -> str:
+    """The command that starts a scenario's engine, an option a line. Empty where none is written."""
+    try:
+        advice = advise(scenario)
+        made = export_scenario(advice.setup, advice.to_serve, scenario.engine, **_placeholders(advice))
+    except AdvisorError:
+        return ""
+    return one_option_a_line(made.launch_line)
 
 
 def shell_lines(command: str, width: int) -> list[str]:

@@ -19,9 +19,11 @@ from advisor.answers.diagnosis.diagnose import (
     predicted_text,
     unforeseen,
 )
-from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison
+from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
+from advisor.answers.engines.config import mended_line
 from advisor.predict.scenario import Scenario
 from advisor.show.table import Column, Table
+from advisor.show.words.answer import launch_command
 from advisor.text import MAX_TEXT, counted, printable, with_prefix
 
 
@@ -30,11 +32,11 @@ def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,
+        "until": found.until,
         "findings": [_finding(one) for one in found.findings],
         "clean": [rule.id for _, rule in found.clean],
         "not_judged": [{"rule": one.rule.id, "needs": list(one.lacks)} for one in found.not_judged],
         "comparisons": [{"run": place, **_comparison(one)} for place, one in found.comparisons],
-        "more": found.more,
         "not_compared": list(found.not_compared),
         "read": list(found.read),
         "not_read": list(found.not_read),
@@ -114,8 +116,6 @@ class ComparedView:
     table: Table[Any]
     parts: str
     """Its largest predicted parts and the rest, which add up."""
-    product: str
-    """Gap of the speedup as what the plain step and the round make of it; empty where one of them is unknown."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,10 @@ class DiagnosisView:
     verdict: str
     title: str
     sentence: str
+    until: str
+    """What to do until the cause is known, where a batch loses."""
+    command: tuple[str, str] | None
+    """Whose launch line it is, and the line, with what was found mended in it. None where nothing is to be mended."""
     findings: tuple[DiagnosisFinding, ...]
     remedy: Remedy | None
     """None without a predicted run that drafts."""
@@ -153,14 +157,13 @@ class DiagnosisView:
     """(title of the rule, what it needs)."""
     unsaid: tuple[str, ...]
     """Columns without which nothing is predicted."""
-    more: str
-    """What to add so that more can be judged, what decides most first."""
     notes: tuple[str, ...]
     """What was read, refused, not read and not predicted."""
 
 
 def view_of(found: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
+    remedy = _remedy([one for _, one in found.comparisons if one.n_draft])
     notes = (
         *(f"refused: {text}" for text in found.refused),
         *(f"not predicted: {text}" for text in found.not_compared),
@@ -171,17 +174,41 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         verdict=found.verdict,
         title=_title(found),
         sentence=printable(found.sentence, 2 * MAX_TEXT),
+        until=found.until,
+        command=_command(found, remedy),
         findings=tuple(map(_finding_row, found.findings)),
-        remedy=_remedy([one for _, one in found.comparisons if one.n_draft]),
+        remedy=remedy,
         comparisons=tuple(
             _compared(place, one) for place, one in found.comparisons if any(row.measured for row in one.rows)
         ),
         clean=tuple(rule.title for _, rule in found.clean),
         not_judged=tuple((one.rule.title, "; ".join(one.lacks)) for one in found.not_judged),
         unsaid=found.unsaid,
-        more=found.more,
         notes=tuple(map(printable, notes)),
     )
+
+
+def _command(found: Diagnosis, remedy: Remedy | None) -> tuple[str, str] | None:
+    """The user's own launch line mended, else the advisor's for the run that was found wanting. None of a good one."""
+    drafting = [one for _, one in found.comparisons if one.n_draft]
+    worst = min(drafting, key=_gain, default=None)
+    loses = worst is not None and _gain(worst)[0] < 1.0
+    if found.verdict == "mismeasured" or not (found.fixes or loses):
+        return None
+    foreseen = unforeseen(drafting) is None
+    k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if worst and foreseen else 0)
+    by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
+    engine = "" if worst is None else worst.scenario.engine
+    instead = f"with K = {k}" if k else "without speculation"
+    if found.launch_line:
+        for fixes, said in ((found.fixes, "mended"), ((by_k.fix_for(engine, k),) if loses else (), instead)):
+            if text := mended_line(found.launch_line, fixes):
+                return f"Your launch line, {said}", text
+    if found.launch_line or remedy is None:
+        return None
+    text = launch_command(remedy.scenario)
+    text = mended_line(text, (by_k.fix_for(engine, 0),)) if foreseen and not k else text
+    return ("Launch command; give your own line, or a log that prints it, to have that mended", text) if text else None
 
 
 _TITLES = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
@@ -205,7 +232,7 @@ def _title(found: Diagnosis) -> str:
         return "This loss is foreseen"
     if predicted_text(compared):
         losing = [one.batch_size for one in compared if (row := one.row("speedup")) and row.predicted < 1.0]
-        return (f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain") + found.assumed
+        return f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain"
     return "As predicted" if found.verdict == "as_predicted" else "Diagnosis"
 
 
@@ -236,13 +263,10 @@ def _compared(place: str, one: Comparison) -> ComparedView:
     rest = 0.0 if total is None else total.predicted - sum(part.round_s or part.plain_s for part in largest)
     others = "" if rest <= 0.0 or total is None else f", others {with_prefix(rest, 's')}"
     sums = "" if total is None else f" = {with_prefix(total.predicted, 's')}"
-    ratios = [one.ratio(name) for name in ("speedup", "plain", "round")]
-    product = "Speedup {:.2f} of predicted: plain step {:.2f} / round {:.2f}"
     return ComparedView(
         f"{printable(place)} (K = {one.n_draft}, batch {one.batch_size:,.4g}, {one.tier})",
         Table(_COMPARED, one.rows),
         f"Predicted parts of {whole}: {shown}{others}{sums}",
-        "" if None in ratios else product.format(*ratios),
     )
 
 
@@ -273,7 +297,7 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
     columns.append(Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False))
     columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(of_interest)]
     return Remedy(
-        f"Speedup predicted{once} on {chosen.place} with accepted length {said}",
+        f"Speedup predicted{once} on {chosen.place}, accepted length {said}",
         Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,

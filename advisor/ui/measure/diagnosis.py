@@ -37,9 +37,6 @@ _TOLD: Kept[Mapping[str, str]] = Kept("_diagnosis_told", dict)
 """What the runs leave unsaid and the user said on the page, by column."""
 COMPLAINT: Kept[Mapping[str, str] | None] = Kept("_complaint")  # what `complaint_of` read
 _SHOWN_RUNS = 4
-_PASTED_AS_IT_STANDS = re.compile(r"--|[A-Z_0-9]+=|python |vllm ")
-"""How a remedy begins that is part of a launch line; others are sentences."""
-_KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 
 def give(runs: Sequence[UserFile]) -> None:
@@ -95,24 +92,30 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
     draw(found, scenario)
 
 
-_ASKED = {"batch_size": MAX_BATCH, "draft_tokens_k": MAX_DRAFT}
-"""Columns asked for where runs leave them unsaid and the bar does not tell, and the most that is predicted."""
+_ASKED = {"batch_size": (1, MAX_BATCH), "draft_tokens_k": (1, MAX_DRAFT), "accepted_length": (1.0, MAX_DRAFT + 1.0)}
+"""Columns asked for where runs leave them unsaid and the bar does not tell, and what is predicted of each."""
 
 
-def _ask(unsaid: Sequence[str]) -> None:
-    """Fields for what the runs leave unsaid."""
+def _ask(unsaid: Sequence[str], k: str = "") -> None:
+    """Fields for what the runs leave unsaid.
+
+    k : drafts that the accepted length is of.
+    """
     names = [name for name in unsaid if name in _ASKED]
     if not names:
         return
     with st.form("unsaid", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for name in names:
-            title = COLUMNS["points"][name].title
-            st.number_input(title, 1, _ASKED[name], value=None, key=f"unsaid_{name}", width=180)
-        st.form_submit_button("Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names,))
+            title = f"{COLUMNS['points'][name].title}{f' at K = {k}, from the log' * bool(k)}"
+            st.number_input(title, *_ASKED[name], value=None, key=f"unsaid_{name}", width=280 if k else 180)
+        st.form_submit_button("Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names, k))
 
 
-def _tell(names: Sequence[str]) -> None:
-    said = {name: str(value) for name in names if (value := st.session_state.get(f"unsaid_{name}")) is not None}
+def _tell(names: Sequence[str], k: str) -> None:
+    said = {name: f"{value:g}" for name in names if (value := st.session_state.get(f"unsaid_{name}")) is not None}
+    if "accepted_length" in said:
+        said["accepted_length"] += f"@{k}"
+        use_length(said["accepted_length"])
     _TOLD.put({**_TOLD.result, **said})
 
 
@@ -148,13 +151,24 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     )
 
 
-def draw(found: DiagnosisView | None, scenario: Scenario, *, filled: bool = True) -> None:
-    """The sentence, the remedy (its button may be filled), findings and comparison. Nothing where nobody asked."""
+def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True) -> None:
+    """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
+
+    decision : what the measured speedups say to do.
+    """
     if found is None:
         return
-    said = re.split(r"(?<=[.:]) (?=[A-Z])", found.sentence)
-    st.markdown(f"**{plain(' '.join(said[:2]))}**")
-    st.caption(plain(" ".join(said[2:])))
+    cause = found.sentence.removeprefix(f"{found.title}: ")
+    said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
+    st.markdown("  \n".join(f"**{plain(text)}**" for text in (decision or found.until, said[0]) if text))
+    st.caption(plain(" ".join(said[1:])))
+    if found.command is not None:
+        st.markdown(f"{plain(found.command[0])}:")
+        st.code(found.command[1], language=None, wrap_lines=True)
+    unexplained = found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
+    if unexplained and found.remedy is not None and not found.findings and "," not in found.remedy.acceptance:
+        _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])
+        filled = False
     _ask(found.unsaid)
     if found.remedy is not None:
         _remedy(found.remedy, scenario, "primary" if filled else "secondary")
@@ -162,8 +176,6 @@ def draw(found: DiagnosisView | None, scenario: Scenario, *, filled: bool = True
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
     _compared(found)
-    if found.more:
-        st.caption(plain(found.more))
     _checks(found)
 
 
@@ -174,15 +186,19 @@ _OF_THE_RUN = (
 
 
 def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
-    """What each K is predicted to give by batch, and the button that opens the best of them."""
+    """The button that opens the best K, and what each K is predicted to give by batch."""
+    _remedy_button(found, scenario, kind)
     st.caption(plain(found.said))
     show_table(found.table)
+
+
+def _remedy_button(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
     if found.n_draft is None:
         if any(own[name] != getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", "drafter_id")):
             theirs = scenario.model_copy(update=own | {"acceptance": scenario.acceptance})
-            st.button("Set the bar to this server", key="bar_to_server", on_click=show_other, args=(theirs,))
+            st.button("Set the bar to this server", key="bar_to_server", type=kind, on_click=show_other, args=(theirs,))
         return
     own["k_max"] = max(scenario.k_max, found.n_draft)
     own |= {"acceptance": found.acceptance} if found.own_length else {}
@@ -199,17 +215,13 @@ def _open(mended: Scenario, acceptance: str | None) -> None:
 
 
 def _finding(one: DiagnosisFinding) -> None:
-    """One card: what, on which evidence, why, and what to paste."""
-    title = f"{one.title[0].upper()}{one.title[1:]}"
-    st.subheader(f"{_KINDS.get(one.kind, one.kind)}: {plain(title)}", anchor=False)
+    """One card: what, what to do, why, on which evidence."""
+    st.markdown(f"**{plain(one.title[0].upper() + one.title[1:])}.** Instead: {plain(one.fix)}")
     lines = [f"In {one.where}", *one.evidence, *(f"Differs: {text}" for text in one.differs)]
-    st.markdown("\n".join(f"- {plain(line)}" for line in lines))
-    st.markdown(f"{plain(one.because[0].upper() + one.because[1:])}.")
-    if _PASTED_AS_IT_STANDS.match(one.fix):
-        st.code(one.fix, language=None, wrap_lines=True)
-    else:
-        st.markdown(f"**{plain(one.fix[0].upper() + one.fix[1:])}.**")
-    st.caption(f"Source: {plain(one.source)}")
+    st.caption(
+        f"{plain(one.because[0].upper() + one.because[1:])}.\n"
+        + "\n".join(f"- {plain(line)}" for line in [*lines, f"Source: {one.source}"])
+    )
 
 
 def _compared(found: DiagnosisView) -> None:
@@ -220,7 +232,7 @@ def _compared(found: DiagnosisView) -> None:
         for one in found.comparisons[:_SHOWN_RUNS]:
             st.caption(plain(one.title))
             show_table(one.table)
-            st.caption("  \n".join(plain(f"{text}.") for text in (one.product, one.parts) if text))
+            st.caption(plain(f"{one.parts}."))
 
 
 def _checks(found: DiagnosisView) -> None:

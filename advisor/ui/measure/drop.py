@@ -134,7 +134,7 @@ _FORGET = "Drops the files, your points on Serve, and a refit on them from every
 
 
 _TAKEN = (
-    ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, parts of the gap, refit"),
+    ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, what to draft, refit"),
     ("Launch line, server log, console output", "Cause, and the remedy in numbers"),
     ("config.json", "The model in the bar"),
     ("/metrics, acceptance rates", "Accepted length by K"),
@@ -257,7 +257,7 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def read_as(read: Measured) -> list[tuple[str, str]]:
-    """Pairs (meaning, column of the file, or value of one sentence), then the values taken from the bar."""
+    """Pairs (meaning, column of the file, or value of one sentence)."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
     own = {ours: theirs for file in FILES.result for theirs, ours in file.columns.items()}
@@ -272,12 +272,21 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     if read.sources[0].format_id == PROSE.id and len(read.frame) == 1:
         columns = {name: _named(name, read.frame[name].iloc[0]) for name in columns}
     named = [name for name in columns if name in known and not (titles and name == "metric")]
-    said = [(titles.get(name, known[name].title), columns[name]) for name in named]
-    return [*said, *_told(FROM_BAR.result, "bar"), *_told(filled_in(), "filled in")]
+    return [(titles.get(name, known[name].title), columns[name]) for name in named]
 
 
-def _told(values: Mapping[str, Any], by: str) -> list[tuple[str, str]]:
-    return [(_title(name), f"{_named(name, value)} ({by})") for name, value in values.items()]
+def told_apart() -> list[str]:
+    """Values of the bar and those filled in, a line each: `From the bar: B200 SXM, gpt-oss-20b, vLLM`."""
+    told = (("From the bar", FROM_BAR.result), ("Filled in", filled_in()))
+    return [f"{by}: {', '.join(_briefly(*item) for item in values.items())}." for by, values in told if values]
+
+
+_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP"}
+
+
+def _briefly(name: str, value: Any) -> str:
+    said = _named(name, value)
+    return said if name in _LABELS else f"{_BRIEF.get(name) or _title(name)} {said}"
 
 
 def asked_text(read: Measured) -> str:
@@ -291,7 +300,7 @@ def asked_text(read: Measured) -> str:
 
 
 _MOST_NAMED, _ASKED_FOR = 2, {"metric": "what is counted"}
-_NAMED = {"draft_tokens_k": "K = {}", "metric": "what is counted", "drafter": "the drafter"}
+_NAMED = {"batch_size": "batch {}", "draft_tokens_k": "K = {}", "metric": "what is counted", "drafter": "the drafter"}
 _FROM_NAME = {
     "draft_tokens_k": ("sd_value", "Draft length K in {}"),
     "metric": ("baseline_value", "What {} counts"),

@@ -327,6 +327,7 @@ def fill_from_bar(scenario: Scenario) -> None:
     guesses = {item.name: guess_of(item, other, scenario) for item in asked}
     likely, lacked = likely_columns(), lacked_drafter(other or scenario.model_id)
     likely |= {item.name for item in asked if item.name == "drafter" and item.prefill == lacked}
+    likely |= {item.name for item in asked if item.name == "batch_size" and item.prefill is not None}
     taken = {name: value for name, value in guesses.items() if value is not None and name not in likely}
     # A guess from the name of a column is asked about, with the guess filled in.
     if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
@@ -502,10 +503,10 @@ def refit_upload(acceptance: str | None) -> None:
         refit(read.frame, "refit", acceptance, read.header_of)
 
 
-def hold_lengths(acceptance: str | None) -> None:
+def hold_lengths() -> None:
     """Say that the upload's accepted lengths were counted in its runs, and refit anew."""
     if fill_in({"accepted_length_same_run": 1}, {}, "refit"):
-        refit_upload(acceptance)
+        refit_upload(None)
 
 
 def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:

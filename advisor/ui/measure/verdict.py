@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ from advisor.answers.own_gap import (
     decision_text,
     drafts_of,
     own_verdict,
+    parts_text,
     rows_to_compare,
     steps_beside,
     verdict_text,
@@ -38,8 +40,7 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
-from advisor.show.charts.measured import before_after_chart, gap_parts_chart, own_gap_chart, steps_chart
+from advisor.show.charts.measured import before_after_chart, own_gap_chart, steps_chart
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
 from advisor.text import counted
@@ -54,6 +55,7 @@ from advisor.ui.measure.drop import (
     is_served,
     read_as,
     take,
+    told_apart,
 )
 from advisor.ui.measure.session import (
     FILES,
@@ -84,35 +86,27 @@ from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 
 def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
-    """The button that refits, and the accepted length that rows without one borrow where some lack it."""
+    """The button that refits where rows are enough, with the bar's accepted length for rows that lack one."""
+    if read.rows_kept < MIN_POINTS:
+        return
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
-    few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
     n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
-        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}"
-        if read.rows_kept >= MIN_POINTS
-        else f"Refit ({MIN_POINTS} rows and more)",
+        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}",
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
-        disabled=bool(absent) or read.rows_kept < MIN_POINTS,
-        help=f"Still missing: {fields}." if absent else few if read.rows_kept < MIN_POINTS else None,
+        disabled=bool(absent),
+        help=f"Still missing: {fields}." if absent else None,
     )
 
 
 def _without_length(read: Measured | None) -> bool:
     """Whether some rows with drafts state no accepted length."""
     return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
-
-
-def draw_refit_problem(scenario: Scenario) -> None:
-    """Reasons that a refit was refused, or that no engine explains a column in its unit."""
-    unit, refused = unit_problem(scenario.acceptance), problem("refit")
-    for said in dict.fromkeys((unit, refused)):
-        show_problem(said)
 
 
 def _needed(names: tuple[str, ...], rows: int) -> str:
@@ -125,20 +119,26 @@ def _needed(names: tuple[str, ...], rows: int) -> str:
 
 
 def draw_refit(scenario: Scenario) -> None:
-    """The refit of this session, where there is one."""
+    """Refit of this session, or reasons against its rows."""
+    for said in dict.fromkeys((unit_problem(scenario.acceptance), problem("refit"))):
+        show_problem(said)
     if REFIT.result is None:
         return
     points, result = REFIT.result
     st.subheader("What your data changed", anchor=False)
-    st.markdown(plain(result.sentence))
-    if result.length_factor is not None:
-        acceptance = scenario.acceptance if _without_length(upload()) else None
-        st.button("They were: refit with them held", key="hold_lengths", on_click=hold_lengths, args=(acceptance,))
-    if changed := _changed(result, scenario):
-        st.markdown(f":material/tune: {plain(changed)}")
+    against, changed = result.reasons_against, _changed(result, scenario)
+    if against:
+        st.warning(plain(" ".join(against)), icon=":material/help:")
+    else:
+        st.markdown("  \n".join(filter(None, map(plain, (result.sentence, changed)))))
+    if result.length_factor is not None and not _without_length(upload()):
+        label = "The file's accepted lengths are of these runs: refit"
+        st.button(label, key="hold_lengths", on_click=hold_lengths)
     _use(result, scenario)
     groups = curve_groups(result)
     with st.expander("Before and after, constants"):
+        for said in filter(None, (result.sentence, changed) if against else ()):
+            st.markdown(plain(said))
         if groups:
             chosen = st.selectbox(
                 "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
@@ -174,8 +174,6 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
     read = upload()
     borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
     length = own_length(read, scenario) if read is not None and borrowed else None
-    for reason in found.reasons_against:
-        st.warning(plain(reason), icon=":material/help:")
     row = st.container(horizontal=True, gap="small")
     offer = "Use anyway, on every page" if found.reasons_against else "Use this refit on every page"
     with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
@@ -189,13 +187,6 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
         help=f"In this session only; the link and the report of a scenario then carry it.{with_length}",
     )
     row.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
-    if (found.hardware_id, found.engine) != (scenario.hardware_id, scenario.engine):
-        st.caption(
-            plain(
-                f"It holds for {found.hardware_id} with {found.engine_class}; the scenario in the bar is on "
-                f"{scenario.hardware_id} with {scenario.engine}."
-            )
-        )
 
 
 _SHOWN_ROWS = 200
@@ -220,20 +211,15 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if lacking(read.frame) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
-        if _concerns_the_doctor(read, None):
-            diagnosis.draw(diagnosis.diagnosed(scenario), scenario)
-        _refitted(scenario)
+        if _concerns_the_doctor(read, None) and (doctor := diagnosis.diagnosed(scenario)) and doctor.findings:
+            diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
+        draw_refit(scenario)
         _read_as(read, scenario)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
     draw_mapping_panel(scenario)
     _details(read, scenario)
-
-
-def _refitted(scenario: Scenario) -> None:
-    draw_refit_problem(scenario)
-    draw_refit(scenario)
 
 
 def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
@@ -252,9 +238,6 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         show_problem(unpredicted)
         return
     rows, why = rows_to_compare(advice, read.frame)
-    if not why and FROM_BAR.result.keys() & _OF_BAR:
-        said = _set_up(scenario.model_id, scenario.hardware_id)
-        st.info(plain(f"Read as {said}, from the bar: the file does not say. Change the bar where it is another."))
     if why:
         _of_another_scenario(read, scenario, why, heading)
         return
@@ -268,21 +251,23 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         heading(doctor.title)
         if doctor.findings and decision:
             decision = f"Until it is mended: {decision[:1].lower()}{decision[1:]}"
-        st.markdown(f"**{plain(decision)}**" if decision else "")
-        diagnosis.draw(doctor, scenario)
+        diagnosis.draw(doctor, scenario, decision)
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
         st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
+        if FROM_BAR.result.keys() & _OF_BAR:
+            said = _set_up(scenario.model_id, scenario.hardware_id)
+            st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
     _steps_that_follow(found, read, scenario, leads)
-    _refitted(scenario)
+    draw_refit(scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
     chart, side = st.columns([17, 10], gap="large")
     with chart:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)
+        st.caption(plain(parts_text(found)))
     with side:
-        show_chart(gap_parts_chart(found), "gap_parts", scenario)
         _read_as(read, scenario)
     if doctor is not None and not leads:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
@@ -303,7 +288,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     elif (theirs := scenario_of(read.frame, scenario)) is not None:
         use = functools.partial(show_other, theirs)
         st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
-    _refitted(scenario)
+    draw_refit(scenario)
     _read_as(read, scenario)
 
 
@@ -349,6 +334,8 @@ def _read_as(read: Measured, scenario: Scenario) -> None:
     """What was read as what; of a text, as a table to correct."""
     st.subheader("Read as", anchor=False)
     show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
+    for said in told_apart():
+        st.caption(plain(said))
     if read.sources[0].format_id == PROSE.id:
         with st.popover("Correct it", type="tertiary"):
             table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
@@ -363,7 +350,7 @@ def _take_table(scenario: Scenario) -> None:
 def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
     """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
     steps = steps_beside(advice, rows)
-    if not len(steps):
+    if len(steps) < 2:  # one stands in the tables
         return
     with st.expander(
         f"Your {counted(len(steps), 'step')} beside the model's", expanded=bool((steps["n_draft"] == 0).all())
@@ -372,13 +359,9 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
         if not read.frame["draft_tokens_k"].eq(0).any():
             return
         scenario = advice.scenario
-        try:
-            text = plain_sweep_of(read.frame, scenario)
-            held = held_sweep(load_setup(scenario.model_copy(update={SWEEP: text})))
-        except AdvisorError as error:
-            st.caption(plain(f"Not a sweep to predict with: {error}."))
-            return
-        if held is None:
+        text, _ = attempt(plain_sweep_of, read.frame, scenario)
+        held, _ = attempt(lambda: held_sweep(load_setup(scenario.model_copy(update={SWEEP: text}))))
+        if text is None or held is None:
             return
         st.markdown(plain(held.text))
         used = scenario.plain_sweep == text

@@ -10,8 +10,8 @@ import functools
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
@@ -20,6 +20,7 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
 from advisor.answers.explore.questions import SweepView
+from advisor.answers.own_gap import decision_text
 from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
@@ -37,7 +38,7 @@ from advisor.ui.answers import (
     remembered,
 )
 from advisor.ui.lab.ranks import last
-from advisor.ui.own_data import KEPT, map_of, shown
+from advisor.ui.own_data import KEPT, map_of, own_points, shown
 from advisor.ui.session import attempt, values
 from advisor.ui.state import link_to, plain
 from advisor.ui.widgets import download
@@ -77,11 +78,13 @@ class Extras(Frozen):
     address: str = APP_ADDRESS
     swept: str = ""
     """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
+    own: str = ""
+    """Sentence on K by speedups of the user's own, which no link or report carries; empty where none decide."""
 
     @property
     def is_private(self) -> bool:
         """Whether a section stands on what the user gave or counted in this session."""
-        return bool(self.ranks or self.swept)
+        return bool(self.ranks or self.swept or self.own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +103,7 @@ class Chosen:
 def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
     advice, models = advice_for(scenario), extras.models
-    return build_report(
+    report = build_report(
         advice,
         date,
         steps=next_steps_for(scenario),
@@ -112,6 +115,15 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         swept=_sweep() if extras.swept else None,
         address=extras.address,
     )
+    return replace(report, warnings=(*filter(None, [extras.own]), *report.warnings))
+
+
+def own_text(scenario: Scenario) -> str:
+    """Sentence on K by the user's own speedups where those decide it on Serve. Empty where they do not."""
+    own = own_points(scenario)
+    if own is None or not (said := decision_text(own[own["decides"]])):
+        return ""
+    return f"Own measured speedups decide K on Serve: {said[:1].lower()}{said[1:]} Here K is the model's."
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
@@ -138,10 +150,16 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
     return run
 
 
+def _extras(scenario: Scenario, **further: Any) -> Extras:
+    """Sections of every report that is made here, and further ones."""
+    price = values()["load_price"]
+    return Extras(usd_per_hour=price, address=_address(), own=own_text(scenario), **further)
+
+
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
     """A button for one page of PDF, of today and without further sections where nothing else is given."""
     day = date or dt.date.today()
-    chosen = chosen or Chosen(Extras(usd_per_hour=values()["load_price"], address=_address()), None, "", ())
+    chosen = chosen or Chosen(_extras(scenario), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
@@ -159,7 +177,7 @@ def chosen_for(scenario: Scenario) -> Chosen:
     """
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
-    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept, address=_address())
+    extras = _extras(scenario, over_context=now["report_context"], swept=swept)
     ranks, ranks_text = None, ""
     problems: list[str] = []
     if now["report_models"]:
