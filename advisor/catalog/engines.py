@@ -335,7 +335,7 @@ class GraphPieces(_Older):
     """What keeps the verification in a full graph."""
 
     def holds(self, build: Build, cache: str) -> bool:
-        """Whether a build captures a verification in pieces; a build without version and date is today's."""
+        """Whether a build captures a verification in pieces. Without version and date it is today's."""
         of_all = self.before_version is None
         return self.on_chip(build) and self.cache in (None, cache) and (of_all or self.is_older(build) is True)
 

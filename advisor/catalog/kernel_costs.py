@@ -161,7 +161,7 @@ def _kernel_costs(
 
 
 def graph_pieces(engine: str, build: Build, cache: str, architecture: Architecture) -> GraphPieces | None:
-    """Why a build verifies outside full CUDA graphs, or None.
+    """Rule by which a build verifies outside full CUDA graphs, or None.
 
     Kernels of latent, sparse and sink attention are others, of which it is not known.
     """

@@ -97,7 +97,7 @@ class RowQuestion:
         return self._with(load_setup(self.scenario, borrowed_acceptance=self.borrowed), host_one_gpu_share=share)
 
     def built(self, setup: Setup, without: str = "") -> Setup:
-        """Setup with the overheads and graphs of the row's build; `without`: by a fit without that laboratory."""
+        """Setup with the overheads and graphs of the row's build. `without`: the laboratory that a fit leaves out."""
         return self._with(setup, **class_costs(self.engine_class, without))
 
     def _with(self, setup: Setup, **costs: Any) -> Setup:
@@ -422,7 +422,7 @@ def engine_class(build: Build, engine: str) -> str:
 
 
 def build_of(cells: Mapping[str, str]) -> Build:
-    """What a row states of the engine and the accelerator that ran it."""
+    """Engine and accelerator that ran a row, as it states them."""
     hardware_id = cells.get("hardware_id", "")
     hardware = load_hardware(hardware_id) if hardware_id in hardware_ids() else None
     return Build(

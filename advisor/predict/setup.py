@@ -359,7 +359,7 @@ def both_costs(
 def pieces_of(
     scenario: Scenario, hardware: Hardware, cache: CacheFormat, architecture: Architecture
 ) -> GraphPieces | None:
-    """Why the scenario's engine verifies outside full CUDA graphs, or None."""
+    """Rule by which the scenario's engine verifies outside full CUDA graphs, or None."""
     build = Build(scenario.engine_version or "", vendor=hardware.vendor, chip=hardware.generation)
     return graph_pieces(scenario.engine, build, cache.dtype, architecture)
 
