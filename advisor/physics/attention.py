@@ -106,7 +106,7 @@ def attending_layers(architecture: Architecture) -> int:
 
 
 def cached_s(layers: Sequence[Core | MeasuredAttention], zero: Array) -> Array:
-    """Time of the layers that keep a cache, `laws.attention_core` and `laws.attention_module` together, like `zero`. [s]"""
+    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module`. [s]"""
     return sum((layer.time_s for layer in layers if layer.mixer.kind != "linear"), np.zeros_like(zero))
 
 
