@@ -23,10 +23,10 @@ import yaml
 import advisor
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.observations import set_apart
-from advisor.measured.points import measured_times, published_rows, with_costs
+from advisor.measured.points import measured_times, published_rows
 from advisor.measured.published import COLLECTIONS
 from advisor.predict.curve import curve_for
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import touched_in_pass

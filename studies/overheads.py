@@ -30,11 +30,11 @@ from advisor.catalog.fit_records import (
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, version_key
-from advisor.measured.points import with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.measured.validation import tier_of
 from advisor.physics import laws
 from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.predict.load import with_costs
 from studies.fits.held_out import (
     COMMON_SHARE,
     HeldOutDraw,

@@ -39,10 +39,11 @@ KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofli
 MAX_PLAIN_FACTOR = 1.5
 """A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
 one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
-_UNCAPTURED = "beyond captured graphs"
-"""What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
-_SPLIT_CACHE = re.compile(r"decode context parallel [2-9]")
-"""What the notes of a row say where its ranks hold parts of every context, which is not modelled."""
+_NOT_MODELLED = re.compile(
+    "beyond captured graphs|decode context parallel [2-9]|verification at long context is slow there"
+)
+"""What the notes of a row say where something decides that is not modelled: launches without a graph, ranks that hold
+parts of every context, and a release of SGLang whose Triton kernel verifies by walking a cache from end to end."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,10 @@ class PublishedPoint(Point):
         """Whether constants of rounds may be fitted on the row. All rows are judged.
 
         Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
-        what was accepted, where a step ran without its graph, nor where ranks split every context between them.
+        what was accepted, nor where its notes name what is not modelled.
         """
-        unknown, notes = self.row.get("task") == "random" and self.question.borrowed, str(self.row.get("notes"))
-        other = _UNCAPTURED in notes or _SPLIT_CACHE.search(notes) is not None
+        unknown = self.row.get("task") == "random" and self.question.borrowed
+        other = _NOT_MODELLED.search(str(self.row.get("notes"))) is not None
         return not (unknown or other or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
 
 

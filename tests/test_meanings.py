@@ -14,7 +14,7 @@ from advisor.catalog.engines import stated_sizes
 from advisor.catalog.hardware import hardware_meant
 from advisor.measured.ingest.columns import drafter_name, weight_dtype
 from advisor.measured.observations import laboratory_of_row
-from advisor.measured.row_questions import engine_class, question_of
+from advisor.measured.row_questions import build_of, engine_class, question_of
 from advisor.text import safe_cell, token_count, with_prefix
 from studies.overheads import is_before
 from tests.catalog.formats import formats_from_config
@@ -37,7 +37,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "accelerator of a driver": hardware_meant,
     "name in a row": lambda given: getattr(question_of(ROW | {given[0]: given[1]}).scenario, given[0]),
     "kind of build of a row": lambda cells: question_of(ROW | cells).engine_class,
-    "engine class": lambda given: engine_class(*given),
+    "engine class": lambda given: engine_class(build_of(given[0]), given[1]),
     "bytes and operations": lambda given: with_prefix(*given),
     "number of tokens": token_count,
     "safe cell": safe_cell,

@@ -269,24 +269,46 @@ class Build:
         return (f"{self.date}-01", f"{self.date}-12") if len(self.date) == len("2026") else (self.date[:7],) * 2
 
 
-class EngineClass(Frozen):
-    """Builds of an engine whose rows share launch and host overheads that today's release has not."""
+class _Older(Frozen):
+    """Builds before a release, and the chips that they ran on."""
 
-    ending: str = Field(pattern=r"[a-z0-9]+")
-    """The class is called `ENGINE-ENDING` in profiles/calibration/end_to_end/overheads.json."""
     before: str | None = Field(default=None, pattern=r"\d{4}-\d{2}")
     """Month from which on rows are of today's version, where they name none."""
     before_version: str | None = Field(default=None, pattern=r"\d+(\.\d+)+")
     """First release of today's kind; a row that names its version is judged by it, not by its date."""
     not_called: tuple[str, ...] = ()
     """Words of a version or note that say that a build is of today's kind, whatever its date."""
+    chips: tuple[str, ...] = ()
+    """Builds for accelerators whose generation has one of these words."""
+    source: str = Field(min_length=3)
+
+    def on_chip(self, build: Build) -> bool:
+        """Whether the build's accelerator is one of `chips`."""
+        return not set(self.chips).isdisjoint(build.chip.split())
+
+    def is_older(self, build: Build) -> bool | None:
+        """Whether a build is older than that release. None where its date may mean months before and after."""
+        release = _release(build.version)
+        if release and self.before_version:
+            return release < _release(self.before_version)
+        called = f"{build.version} {build.notes}"
+        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE) for word in self.not_called):
+            return False
+        first, last = build.months
+        if not first or self.before is None or first >= self.before:
+            return False
+        return True if last < self.before else None
+
+
+class EngineClass(_Older):
+    """Builds of an engine whose rows share launch and host overheads that today's release has not."""
+
+    ending: str = Field(pattern=r"[a-z0-9]+")
+    """The class is called `ENGINE-ENDING` in profiles/calibration/end_to_end/overheads.json."""
     trees: bool = False
     """Draft trees are scheduled like this in every version."""
     vendor: str = ""
     """Builds for accelerators of this vendor."""
-    chips: tuple[str, ...] = ()
-    """Builds for accelerators whose generation has one of these words."""
-    source: str = Field(min_length=3)
 
     @model_validator(mode="after")
     def _tells(self) -> "EngineClass":
@@ -300,20 +322,22 @@ class EngineClass(Frozen):
         if self.trees and build.tree:
             return True
         if self.vendor or self.chips:
-            return self.vendor == build.vendor != "" or bool(set(self.chips) & set(build.chip.split()))
-        return self._old(build)
+            return self.vendor == build.vendor != "" or self.on_chip(build)
+        return self.is_older(build)
 
-    def _old(self, build: Build) -> bool | None:
-        release = _release(build.version)
-        if release and self.before_version:
-            return release < _release(self.before_version)
-        called = f"{build.version} {build.notes}"
-        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE) for word in self.not_called):
-            return False
-        first, last = build.months
-        if not first or self.before is None or first >= self.before:
-            return False
-        return True if last < self.before else None
+
+class GraphPieces(_Older):
+    """Builds whose attention kernels no full CUDA graph holds where a sequence has several tokens."""
+
+    cache: str | None = None
+    """Format of the KV cache that they are picked for; None: any."""
+    do: str = Field(min_length=3)
+    """What keeps the verification in a full graph."""
+
+    def holds(self, build: Build, cache: str) -> bool:
+        """Whether a build captures a verification in pieces. Without version and date it is today's."""
+        of_all = self.before_version is None
+        return self.on_chip(build) and self.cache in (None, cache) and (of_all or self.is_older(build) is True)
 
 
 class ExportRule(Frozen):
@@ -426,7 +450,9 @@ class Engine(Frozen):
     other_kernels: tuple[str, ...] = ()
     """Formats of experts for which it picks a quicker kernel than tables were made with, where those read slowly."""
     heads_apart: tuple[str, ...] = ()
-    """Chips on which its attention reads a 16-bit cache for each query head of a group where it verifies."""
+    """Chips on which its attention reads the cache for each query head of a group where it verifies."""
+    graph_pieces: tuple[GraphPieces, ...] = ()
+    """Where it verifies outside full CUDA graphs."""
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
     alone (docs/decisions/0013-small-launches.md)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from advisor.catalog.engines import class_today, engine_ids, load_engine
+from advisor.catalog.engines import Build, GraphPieces, class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
     BYTES_PER_WEIGHT,
     FitRecord,
@@ -19,7 +19,8 @@ from advisor.catalog.fit_records import (
     load_records,
 )
 from advisor.catalog.kernel_choice import MIN_SHAPES, ActivationScales, Choice, choose, choose_experts, small_launch
-from advisor.physics.architecture import WeightDtype, WeightDtypes
+from advisor.physics.architecture import Architecture, WeightDtype, WeightDtypes
+from advisor.physics.attention import GROUPED
 from advisor.physics.hardware import (
     ComputeDtype,
     Hardware,
@@ -84,6 +85,13 @@ ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
 ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
+BETWEEN_S = 0.10e-3
+"""Launching the attention of one layer between pieces of a graph: geometric mean of three pairs of vLLM that differ in
+the graph alone: .05 ms (plain decode of Kimi-K2.6 on eight A100, 32.0 and 28.9 ms a token, 61 layers, vllm-project/vllm
+pull request 42885), .12 (Qwen3-Coder-30B-A3B on an H100, ten requests of 128 tokens in 2.46 and 1.72 s, 48 layers, pull
+request 25444), .165 (Qwen3.5-122B-A10B on a GB10 with 2.7 tokens a round, 47.5 and 55.2 tokens/s, 48 layers, issue
+49547). [s]"""
+BETWEEN_SOURCE = "three pairs of vLLM that differ in the graph alone, .05 to .17 ms: decision 0039"
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
 NETWORK_FRACTION = 0.94
@@ -152,6 +160,16 @@ def _kernel_costs(
     )
 
 
+def graph_pieces(engine: str, build: Build, cache: str, architecture: Architecture) -> GraphPieces | None:
+    """Rule by which a build verifies outside full CUDA graphs, or None.
+
+    Kernels of latent, sparse and sink attention are others, of which it is not known.
+    """
+    other = any(m.has_sinks or m.kind not in (*GROUPED, "linear", "none") for m in architecture.mixers)
+    rules = () if other or engine not in engine_ids() else load_engine(engine).graph_pieces
+    return next((rule for rule in rules if rule.holds(build, cache)), None)
+
+
 @lru_cache(maxsize=256)
 def _beside_experts(
     engine: str,
@@ -165,10 +183,10 @@ def _beside_experts(
     notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
     chip, served = set(hardware.generation.split()), load_engine(engine) if engine in engine_ids() else None
     heads_apart = False
-    # FlashAttention 2 knows no cache in 8 bits and no sinks: the engine then takes a kernel that packs them.
-    if served is not None and kv_dtype == "bf16" and not attention_sinks and not chip.isdisjoint(served.heads_apart):
+    # FlashAttention 2 knows no sinks: the engine then takes a kernel that packs heads.
+    if served is not None and not attention_sinks and not chip.isdisjoint(served.heads_apart):
         heads_apart = True
-        why = "reads the cache for each query head where it verifies (FlashAttention 2)"
+        why = "reads the cache for each query head where it verifies"
         notes.warn("attention", f"Attention: {served.name} on this chip {why}; gains fall with batch and context.")
     # Formats of the dense parts, always in this order: sources are listed as they are met.
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}

@@ -85,24 +85,6 @@ def _own_constant(group: str) -> Banded:
     )
 
 
-UNRELATED = "docs/decisions/0019-rounds-by-tokens.md"
-"""Where it is said why tokens of a sequence count as unrelated on UNRELATED_CHIPS."""
-UNRELATED_CHIPS = ("sm_120", "sm_121")
-"""Generations without the data centre's expert kernels whose published rounds ask for it. No round of sm_86 or sm_89 is
-published."""
-
-
-def unrelated(preset: RoutingPreset) -> RoutingPreset:
-    """The preset without the correlation of a sequence's tokens, which bands hold. For UNRELATED_CHIPS."""
-    changed = {
-        name: (old := getattr(preset, name)).model_copy(
-            update={"value": 0.0, "low": 0.0, "high": old.value, "kind": "fitted", "source": UNRELATED}
-        )
-        for name in ("affinity", "stickiness")
-    }
-    return preset.model_copy(update=changed)
-
-
 def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     """The preset that fits `architecture` best, and one sentence that says why.
 

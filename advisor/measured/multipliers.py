@@ -37,7 +37,7 @@ _SMALL_STEP = 1e-5
 OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
 """Of the host's times on an accelerator of the user's own: a factor of 10 either way at 80 %, since the shipped ones
 were fitted on servers of data-centre GPUs and nobody measured this host (assumed). [-]"""
-OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host"))
+OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host" and one.factor))
 _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 

@@ -283,5 +283,5 @@ def _grouped(parts: Mapping[str, Array]) -> Array:
     out = np.zeros((*np.shape(parts["launch"]), len(NAMES) + 1))
     for one in COMPONENTS:
         if one.key in parts:
-            out[..., TIME_NAMES.index(one.factor)] += parts[one.key]
+            out[..., TIME_NAMES.index(one.factor) if one.factor else _FIXED] += parts[one.key]
     return out

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.catalog.fit_records import class_costs
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
     QUANTITIES,
@@ -33,7 +32,7 @@ from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
@@ -220,16 +219,9 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
     other = load_setup(setup.scenario.model_copy(update={"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}))
     if not changes:
         return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
-    growth = setup.costs.verified_growth
-    other = with_costs(other, **class_costs(point.engine_class), verified_growth=growth)
+    other = with_costs(point.question.built(other), verified_growth=setup.costs.verified_growth)
     _check_weights_fit(other)
     return replace(other, counted=setup.counted)
-
-
-def with_costs(setup: Setup, **changes: Any) -> Setup:
-    """Setup with constants of its kernel costs replaced, in target and drafter alike."""
-    changed = {name: replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
-    return replace(setup, **changed)
 
 
 def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
@@ -256,7 +248,7 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
     for scenario, group in _by_curve(_even_sample(cases, refused)):
         try:
             first = group[0].question
-            setup = replace(with_costs(load_setup(scenario), **class_costs(first.engine_class)), counted=first.counted)
+            setup = first.built(load_setup(scenario))
             _check_weights_fit(setup)
             group_points = points_at(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:

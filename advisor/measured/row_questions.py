@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
-from advisor.catalog.fit_records import one_gpu_share
+from advisor.catalog.fit_records import class_costs, one_gpu_share
 from advisor.catalog.hardware import hardware_meant, hardware_slug, read_own_hardware
+from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
+from advisor.catalog.routing_presets import ONE_DOMAIN, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import Numbers
 from advisor.measured.published import UNTIL_LAST, WHOLE_BATCH_KINDS
@@ -26,7 +27,7 @@ from advisor.physics.architecture import WeightDtype
 from advisor.physics.components import COMPONENTS
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.curve import curve_for
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
 from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT, KvDtype, mean_context
 from advisor.predict.setup import CountedPass, Setup
@@ -77,6 +78,8 @@ class RowQuestion:
     assumed: tuple[str, ...]
     engine_class: str
     """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
+    build: Build
+    """What the row states of its engine and accelerator."""
     batch_share: float = 1.0
     """Sequences of one instance for each of the row's batch: 1 / copies, or the ranks where it counts one. [-]"""
     counted: CountedPass | None = None
@@ -89,10 +92,18 @@ class RowQuestion:
 
     def setup(self) -> Setup:
         """Setup that answers it, with overheads of today's engine. Raises AdvisorError as `load_setup` does."""
-        setup = load_setup(self.scenario, borrowed_acceptance=self.borrowed)
         # What a fit scales are times under the class's own law, whose constants stand in another record.
-        costs = replace(setup.costs, host_one_gpu_share=one_gpu_share(self.engine_class))
-        return replace(setup, costs=costs, counted=self.counted)
+        share = one_gpu_share(self.engine_class)
+        return self._with(load_setup(self.scenario, borrowed_acceptance=self.borrowed), host_one_gpu_share=share)
+
+    def built(self, setup: Setup, without: str = "") -> Setup:
+        """Setup with the overheads and graphs of the row's build. `without`: the laboratory that a fit leaves out."""
+        return self._with(setup, **class_costs(self.engine_class, without))
+
+    def _with(self, setup: Setup, **costs: Any) -> Setup:
+        pieces = graph_pieces(self.scenario.engine, self.build, setup.cache.dtype, setup.architecture)
+        costs["between_graphs_s"] = 0.0 if pieces is None else BETWEEN_S
+        return with_costs(replace(setup, counted=self.counted), **costs)
 
 
 def question_of(
@@ -141,9 +152,9 @@ def question_of(
     )
     if cells.get("batch_kind") == UNTIL_LAST and origin == "same_run":
         scenario = scenario.model_copy(update={"acceptance": until_last(scenario, n_draft)})
-    named, verified = engine_class(cells, scenario.engine), _verify_tokens(cells, n_draft)
-    counted = _counted(cells, verified or n_draft + 1, batch)
-    return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, share, counted)
+    build, verified = build_of(cells), _verify_tokens(cells, n_draft)
+    named, counted = engine_class(build, scenario.engine), _counted(cells, verified or n_draft + 1, batch)
+    return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, build, share, counted)
 
 
 ALPHA_SPREAD = 0.058
@@ -226,25 +237,13 @@ def _routing(cells: Mapping[str, str]) -> str:
     if stated == "natural" and model_id in model_ids():
         if cells.get("dataset") in _ONE_PROMPT and (one_prompt := one_prompt_routing(load_model(model_id))):
             return one_prompt
-        # Chips whose tokens count as unrelated keep that correction, which a routing of its own would replace.
-        if (
-            _task(cells) in ONE_DOMAIN
-            and not _unrelated(cells)
-            and (domain := one_domain_routing(load_model(model_id)))
-        ):
+        if _task(cells) in ONE_DOMAIN and (domain := one_domain_routing(load_model(model_id))):
             return domain
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
             "routing=traced does not say by which trace; give touched_experts, or in its place what `trace` prints"
         )
     return {"natural": "auto", "traced": "auto", "round_robin": "uniform"}.get(stated, stated)
-
-
-def _unrelated(cells: Mapping[str, str]) -> bool:
-    hardware_id = cells.get("hardware_id", "")
-    return hardware_id in hardware_ids() and not set(UNRELATED_CHIPS).isdisjoint(
-        load_hardware(hardware_id).generation.split()
-    )
 
 
 def _counted(cells: Mapping[str, str], tokens: int, batch: int) -> CountedPass | None:
@@ -414,17 +413,19 @@ def _drafter(cells: Mapping[str, str]) -> str:
     return {"draft-model": "draft_model", "random": "ngram"}.get(name, name)
 
 
-def engine_class(cells: Mapping[str, str], engine: str) -> str:
+def engine_class(build: Build, engine: str) -> str:
     """Class of a row's engine, whose rows share launch and host overheads.
 
-    The engine, with the kind of its build where that is none of today's releases. Raises AdvisorError for an unknown
-    accelerator.
+    The engine, with the kind of its build where that is none of today's releases.
     """
-    if engine not in engine_ids():
-        return engine
+    return load_engine(engine).class_of(build) if engine in engine_ids() else engine
+
+
+def build_of(cells: Mapping[str, str]) -> Build:
+    """Engine and accelerator that ran a row, as it states them."""
     hardware_id = cells.get("hardware_id", "")
     hardware = load_hardware(hardware_id) if hardware_id in hardware_ids() else None
-    build = Build(
+    return Build(
         version=cells.get("engine_version", ""),
         date=cells.get("date", ""),
         tree=cells.get("draft_structure", "").startswith("tree"),
@@ -432,7 +433,6 @@ def engine_class(cells: Mapping[str, str], engine: str) -> str:
         chip=hardware.generation if hardware else "",
         notes=cells.get("notes", ""),
     )
-    return load_engine(engine).class_of(build)
 
 
 def _graph_release(cells: Mapping[str, str]) -> str | None:

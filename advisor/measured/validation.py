@@ -22,10 +22,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.catalog.fit_records import class_costs
 from advisor.measured.ingest.columns import COLUMNS as POINT_COLUMNS
 from advisor.measured.observations import SOURCE_COLUMNS, laboratory_of_row
-from advisor.measured.points import Point, with_costs
+from advisor.measured.points import Point
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics import laws
@@ -274,7 +273,7 @@ def predict_rows(
                 raise AdvisorError(unread[line])
             question = question_of(row, assume, other_models)
             without = laboratory_of_row(row) if held_out else ""
-            answers.append(_answer(question, class_costs(question.engine_class, without)))
+            answers.append(_answer(question, without))
         except AdvisorError as error:
             answers.append((None, None, None, None, f"not predicted: {error}", "none", None))
     added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
@@ -351,8 +350,8 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
     return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
 
 
-def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
-    setup = with_costs(question.setup(), **costs)
+def _answer(question: RowQuestion, without: str) -> tuple[Any, ...]:
+    setup = question.built(question.setup(), without)
     curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:

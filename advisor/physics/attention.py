@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,6 +98,16 @@ def attention_layers(
         elif mixer.kind != "none":
             layers.append(attention_core(mixer, costs, layer_load))
     return tuple(layers)
+
+
+def attending_layers(architecture: Architecture) -> int:
+    """Layers with attention or a recurrent state: each ends a piece of a graph that is captured in pieces. [-]"""
+    return sum(mixer.count for mixer in architecture.mixers if mixer.kind != "none")
+
+
+def cached_s(layers: Sequence[Core | MeasuredAttention], zero: Array) -> Array:
+    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module`. [s]"""
+    return sum((layer.time_s for layer in layers if layer.mixer.kind != "linear"), np.zeros_like(zero))
 
 
 def reread_share(architecture: Architecture, costs: KernelCosts) -> float:

@@ -25,6 +25,8 @@ SIMULATED = f"{N_DRAWS} simulated cases"
 EAGER_LOG_SD = 0.14
 """Of launching a layer's kernels one by one: a factor of 1.2 either way at 80 %, as far as five hosts of two kinds of
 model lie apart (`advisor.catalog.engines`). [-]"""
+_APART_LOG_SD = {"eager": EAGER_LOG_SD, "between_graphs": 0.6}
+"""Of what is drawn apart; between graphs, the spread of the three pairs behind `catalog.kernel_costs.BETWEEN_S`. [-]"""
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
 interpolation, kernel times as much between neighbouring token counts. [-]"""
@@ -115,7 +117,7 @@ def _normals_of_kernels(n_draws: int, seed: int) -> Mapping[str, Array]:
 def _log_sd(costs: KernelCosts, component: Component) -> float:
     """Log standard deviation of a component's time, of several links the widest. The drafter's is the target's. [-]"""
     if component.draw == "apart":
-        return EAGER_LOG_SD
+        return _APART_LOG_SD[component.key]
     if component.bound == "host":
         return costs.overhead_log_sd
     if component.key == "attention" and costs.attention_log_sd is not None:

@@ -28,7 +28,7 @@ class Component:
     """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its one constant.
     Its tier is that of the records in use (`tiers.component_tier_ranks`); a constant has none."""
     factor: str
-    """The refit's multiplier that scales it, a key of FACTORS."""
+    """The refit's multiplier that scales it, a key of FACTORS; empty: none."""
     meaning: str
     bound: Bound = "device"
     draw: Draw = "kernel"
@@ -209,6 +209,17 @@ COMPONENTS = (
         meaning="Where a step has more tokens than any captured CUDA graph, its kernels are launched one by one: what "
         "that takes beyond the kernels themselves.",
     ),
+    Component(
+        key="between_graphs",
+        label="Launches between graphs",
+        loads="launches between graphs",
+        priced_by=("between_graphs_s",),
+        bound="host",
+        draw="apart",
+        factor="",
+        meaning="Where no full CUDA graph holds a verification of several tokens, the host launches the attention of "
+        "every layer between the pieces of a graph.",
+    ),
 )
 KERNELS = tuple(one for one in COMPONENTS if one.draw == "kernel")
 """Those that kernels or links take, priced by records; the others are overheads with one constant each."""
@@ -227,7 +238,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Attention and KV cache": ("attention_projection", "attention", "reread"),
     "Router, shared, dense, LM head": ("router", "shared", "dense", "lm_head"),
     "GPU to GPU": ("communication",),
-    "Host and launches": ("host", "launch", "eager", "round_host"),
+    "Host and launches": ("host", "launch", "eager", "between_graphs", "round_host"),
     "Drafting": ("draft", "draft_host"),
     "Verified tokens (fitted)": ("verified",),
 }

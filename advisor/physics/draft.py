@@ -59,6 +59,8 @@ def load_drafter(drafter_id: str) -> Drafter:
 # EAGLE heads are one Llama-like layer; where the target has no dense block to take a width from, Llama-3's ratio of
 # intermediate to hidden size is assumed (14336 / 4096), as is its attention of 128-wide heads with 8 KV heads.
 _FFN_RATIO = 3.5
+_LAUNCHES = ("host", "launch", "between_graphs")
+"""Components of a drafting pass that are charged by the round, or by `laws.eager_wait`."""
 _HEAD_DIM = 128
 _KV_HEADS = 8
 
@@ -165,8 +167,11 @@ def draft_time(
         kv_bytes_per_element=drafting.kv_bytes_per_element,
         moe=moe,
     )
-    kernels = np.asarray(sum(time for name, time in step.components.items() if name not in ("host", "launch")))
-    return DraftTime(kernels, drafting.drafter.passes(drafts), n_layers(drafting.architecture))
+    kernels = np.asarray(sum(time for name, time in step.components.items() if name not in _LAUNCHES))
+    layers, costs = n_layers(drafting.architecture), drafting.costs
+    if costs.between_graphs_s:  # what keeps a verification out of full graphs leaves the drafter without any
+        kernels = kernels + laws.eager_wait(costs.eager_per_layer_s, layers, kernels)
+    return DraftTime(kernels, drafting.drafter.passes(drafts), layers)
 
 
 def _mtp_module(target: Architecture) -> Architecture:

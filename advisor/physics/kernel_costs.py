@@ -307,6 +307,8 @@ class KernelCosts:
     """Launches of a shared expert beside those of a whole layer. [-]"""
     eager_per_layer_s: float = 0.0
     """Launching a layer's kernels one by one, in a step that no captured graph holds; 0: not charged."""
+    between_graphs_s: float = 0.0
+    """Launching a layer's attention between pieces of a graph, where a verification runs in no full one; else 0."""
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
     host_per_step_s: float = field(kw_only=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Architecture, WeightDtype, effective_n_active
-from advisor.physics.attention import AttentionLoad, attention_layers, reread_share
+from advisor.physics.attention import AttentionLoad, attending_layers, attention_layers, cached_s, reread_share
 from advisor.physics.expert_ranks import RankBalance, Uneven
 from advisor.physics.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.physics.touched_experts import local_experts
@@ -148,10 +148,13 @@ def step_time(
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
+    if costs.between_graphs_s:
+        launched = laws.between_graphs(costs.between_graphs_s, attending_layers(architecture))
+        parts["between_graphs"] = np.asarray(np.where(q > 1, launched, 0.0))
     # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
     # 0015).
     if kappa := reread_share(architecture, costs):
-        parts["reread"] = np.asarray(laws.reread(kappa, q, attention_s))
+        parts["reread"] = np.asarray(laws.reread(kappa, q, cached_s(attention, attention_s)))
     return StepTime(parts)
 
 

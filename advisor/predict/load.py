@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import (
@@ -23,6 +24,7 @@ from advisor.catalog.models import load_model, model_ids, own_model, unknown_mod
 from advisor.catalog.task_transfer import carried, curve_on_task
 from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
+from advisor.physics.attention import attending_layers
 from advisor.physics.draft import Drafter, draft_architecture, load_drafter
 from advisor.physics.expert_loads import loads_warnings
 from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
@@ -35,6 +37,7 @@ from advisor.predict.setup import (
     both_costs,
     memory_of,
     own_loads,
+    pieces_of,
     routing_of,
     served_cache,
     served_weights,
@@ -62,6 +65,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_node_warnings(setup),
         *_format_warnings(setup),
         *_graph_warnings(setup),
+        *_piece_warnings(setup),
         *_sweep_warnings(setup),
         *kernel_warnings(setup),
     ]
@@ -283,7 +287,7 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     if adjustment is not None:
         check_adjustment(adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json))
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
-    routing, because = routing_of(scenario, architecture, hardware)
+    routing, because = routing_of(scenario, architecture)
     memory = memory_of(scenario, hardware, architecture, per_pass, placement, cache)
     setup = Setup(
         scenario,
@@ -381,6 +385,21 @@ def _graph_warnings(setup: Setup) -> list[str]:
     ]
 
 
+def _piece_warnings(setup: Setup) -> list[str]:
+    """Warning that a verification runs in pieces of graphs, with what keeps it whole."""
+    rule = pieces_of(setup.scenario, setup.hardware, setup.cache, setup.architecture)
+    if rule is None or setup.drafter.kind == "none":
+        return []
+    waits_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
+    return [f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, drafting too. Whole: {rule.do}."]
+
+
+def with_costs(setup: Setup, **changes: Any) -> Setup:
+    """Setup with constants of its kernel costs replaced, in target and drafter alike."""
+    changed = {name: dataclasses.replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
+    return dataclasses.replace(setup, **changed)
+
+
 def with_placement(setup: Setup, placement: Placement) -> Setup:
     """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot be."""
     # Fields too, not the placement alone: hash, link and a plain sweep go by the scenario.
@@ -416,7 +435,7 @@ def without_own_loads(setup: Setup) -> Setup:
     if plain == setup.scenario:
         return setup
     # Loads had set the routing's spread: without them it is the preset's again.
-    routing, because = routing_of(plain, setup.architecture, setup.hardware)
+    routing, because = routing_of(plain, setup.architecture)
     return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
 
 

@@ -14,23 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
-from advisor.catalog.engines import EAGER_DENSE_S, EAGER_ROUTED_S, Graphs, Ran
+from advisor.catalog.engines import EAGER_DENSE_S, EAGER_ROUTED_S, Build, GraphPieces, Graphs, Ran
 from advisor.catalog.kernel_choice import ActivationScales
-from advisor.catalog.kernel_costs import kernel_costs, with_network
+from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces, kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
 from advisor.catalog.models import load_model, model_ids, published_architecture, stored_format
 from advisor.catalog.routing_presets import (
     DOMAINS,
     ONE_DOMAIN,
-    UNRELATED,
-    UNRELATED_CHIPS,
     load_routing_preset,
     not_learnt,
     one_domain,
     own_routing,
     preset_for,
     routing_preset_ids,
-    unrelated,
 )
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.architecture import (
@@ -354,7 +351,17 @@ def both_costs(
     on: Any = hardware.id if shared else hardware
     costs = priced(scenario.engine, on, cache.dtype, target, placement, by_shape, scales)
     draft_costs = priced(scenario.engine, on, cache.dtype, per_pass, placement, by_shape, scales) if per_pass else costs
+    if pieces_of(scenario, hardware, cache, target) is not None:
+        costs, draft_costs = (dataclasses.replace(each, between_graphs_s=BETWEEN_S) for each in (costs, draft_costs))
     return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
+
+
+def pieces_of(
+    scenario: Scenario, hardware: Hardware, cache: CacheFormat, architecture: Architecture
+) -> GraphPieces | None:
+    """Rule by which the scenario's engine verifies outside full CUDA graphs, or None."""
+    build = Build(scenario.engine_version or "", vendor=hardware.vendor, chip=hardware.generation)
+    return graph_pieces(scenario.engine, build, cache.dtype, architecture)
 
 
 def _costs(
@@ -397,14 +404,14 @@ def _shipped_costs(engine: str, hardware_id: str, *rest: Any) -> KernelCosts:
     return _costs(engine, load_hardware(hardware_id), *rest)
 
 
-def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
+def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
     """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
 
     The spread of loads is that of the scenario's own loads of experts, unless a routing trace states it.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"
-    found, because = _chosen(scenario, architecture, hardware)
+    found, because = _chosen(scenario, architecture)
     loads = own_loads(scenario, architecture.name, architecture.moe)
     # A trace tells the spread itself; a log of counts may leave it open.
     if loads is None or ("," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)):
@@ -436,14 +443,11 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     return parse_loads(scenario.expert_loads)
 
 
-def _chosen(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
+def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(architecture)
-        if set(hardware.generation.split()) & set(UNRELATED_CHIPS):
-            said = f"tokens of a sequence as unrelated, a correction: {UNRELATED}"
-            return unrelated(preset), f"{because.rstrip('.')}; {said}"
         if scenario.task in ONE_DOMAIN and architecture.moe is not None:
             said = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
             return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {said}"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION, class_costs
-from advisor.measured.points import with_costs
 from advisor.measured.validation import COLUMNS, tier_of, validate
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
+from advisor.predict.load import with_costs
 from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups

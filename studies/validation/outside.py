@@ -11,11 +11,11 @@ import pandas as pd
 
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.point_checks import least_pass_s
-from advisor.measured.points import measured_times, with_costs
+from advisor.measured.points import measured_times
 from advisor.measured.refit_result import errors_of, relative_error
 from advisor.physics.architecture import Architecture
 from advisor.predict.curve import Curve, curve_for, speedup_curve
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import by_form
 from advisor.prediction import AdvisorError

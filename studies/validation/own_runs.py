@@ -18,11 +18,11 @@ from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.observations import laboratory_of
-from advisor.measured.points import with_costs
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret
 from advisor.physics.components import OVERHEADS
 from advisor.predict.curve import Curve
+from advisor.predict.load import with_costs
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import counted

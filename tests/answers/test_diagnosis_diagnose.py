@@ -93,7 +93,7 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     assert found.verdict == "unexplained"
     assert not found.findings
     assert found.sentence.startswith("K = 3 at batch 16 gains less than predicted: measured 1.13x")
-    assert "Likeliest cause: a round takes 2.13 plain steps, 1.42 predicted (round " in found.sentence
+    assert "Likeliest cause: a round takes 2.12 plain steps, 1.41 predicted (round " in found.sentence
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:

@@ -72,7 +72,7 @@ def test_a_turn_is_where_drafting_starts_or_stops_being_recommended_within_memor
 def test_a_loss_turns_to_a_gain_as_the_cache_outgrows_the_experts() -> None:
     """Verification reads the cache once for all its tokens, experts for each: with context the loss fades."""
     real = context_map(
-        scenario(acceptance="1.17@2", k_max=3, tensor_parallel=4, n_gpus=4, batch_size=32, context_tokens=1024),
+        scenario(acceptance="1.16@2", k_max=3, tensor_parallel=4, n_gpus=4, batch_size=32, context_tokens=1024),
         (1024, 4096, 16384, 65536),
         (32,),
     )

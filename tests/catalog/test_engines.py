@@ -24,6 +24,7 @@ from advisor.answers.best_k import KRange
 from advisor.answers.engines.export import export_scenario, write_export
 from advisor.catalog.engines import (
     OTHER_ENGINE,
+    Build,
     Engine,
     Graphs,
     GraphServer,
@@ -167,7 +168,7 @@ def test_a_new_export_engine_takes_its_profile_and_its_writer(
     assert "Made Up, launch line" in str(engine_blocks(setups["made-up"]))
     assert engine_choices() == ["vllm", "sglang", "trtllm", "made-up", OTHER_ENGINE]
     assert engine_name("MadeUp Server") == "made-up"
-    assert engine_class({"engine_version": "1.9"}, "made-up") == "made-up-early"
+    assert engine_class(Build(version="1.9"), "made-up") == "made-up-early"
     with pytest.raises(AdvisorError, match="choose vllm or sglang or made-up"):
         export_scenario(advice.setup, RANGES, "trtllm")
     own_head = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}

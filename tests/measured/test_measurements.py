@@ -39,7 +39,7 @@ FOLDERS = dataset_folders()
 ROWS = {
     "published_speedups": 755,
     "published_speedups_2": 785,
-    "published_speedups_3": 231,
+    "published_speedups_3": 255,
     "moesd_cells": 60,
     "verify_cost_curve": 129,
     "decode_no_sd": 250,

@@ -77,6 +77,7 @@ def test_each_component_scatters_as_much_as_what_prices_it() -> None:
         "communication": 0.4,
         **{one.key: 0.5 for one in (*JOINT, next(each for each in COMPONENTS if each.key == "host"))},
         "eager": 0.14,
+        "between_graphs": 0.6,
     }
     assert found == pytest.approx(expected, rel=0.02)
     assert all(np.median(values) == pytest.approx(1.0, abs=0.01) for values in make_draws(COSTS, MANY).factor.values())

@@ -28,7 +28,10 @@ def a_round() -> set[str]:
     several = Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", **wide)
     again = Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell")
     eager = Scenario(acceptance="2.4@3", graph_sizes="none")
-    return {key for one in (several, again, eager) for key in curve_for(load_setup(one), [16], [3]).round_components}
+    pieces = Scenario(acceptance="2.4@3", hardware_id="a100-80gb-sxm", kv_dtype="fp8")
+    return {
+        key for one in (several, again, eager, pieces) for key in curve_for(load_setup(one), [16], [3]).round_components
+    }
 
 
 def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
@@ -47,12 +50,13 @@ def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_rou
 def test_rows_name_what_there_is() -> None:
     fields = {item.name for item in dataclasses.fields(KernelCosts)}
     assert {name for one in COMPONENTS for name in one.priced_by} <= fields
-    assert {one.factor for one in COMPONENTS} == set(FACTORS), "each multiplier of a refit scales something"
+    assert {one.factor for one in COMPONENTS} - {""} == set(FACTORS), "each multiplier of a refit scales something"
     for one in COMPONENTS:
         assert one.meaning.endswith(".")
     for one in OVERHEADS:
         assert len(one.priced_by) == 1, "an overhead is one constant"
-        assert one.factor == (one.key if one.draw != "apart" else "launch"), "and refitted by itself, launches together"
+        own = {"eager": "launch", "between_graphs": ""}.get(one.key, one.key)
+        assert one.factor == own, "and refitted by itself, launches together"
     for one in KERNELS:
         assert one.drafter or len(one.parts) == len(one.priced_by)
 

@@ -97,6 +97,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     ),
     "launches": ({"c_l": 1e-5, "L": 48}, 4.8e-4),
     "eager_wait": ({"e": 1.1e-3, "L": 48, "T_device": 2.28e-2}, 3e-2),
+    "between_graphs": ({"c_p": 1e-4, "L": 48}, 4.8e-3),
     "norms": ({"c_q": 2e-5, "L_q": 10}, 2e-4),
     "between_knots": ({"x": 4, "x_1": 2, "x_2": 8, "c_1": 1, "c_2": 9}, 3),
     "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),

@@ -15,13 +15,15 @@ from advisor.answers.by_batch import static_ranges
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.export import export_scenario
 from advisor.answers.schedule import values_of
+from advisor.catalog.engines import EAGER_DENSE_S
+from advisor.catalog.kernel_costs import BETWEEN_S
 from advisor.catalog.models import load_model, model_ids, model_profile, published_architecture
 from advisor.physics.expert_loads import Steps, counted, traffic_of_loads
 from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
 from advisor.physics.memory import GIB
 from advisor.physics.step import routed_time, slowest_rank
 from advisor.predict.curve import curve_for
-from advisor.predict.load import _remembered, load_setup
+from advisor.predict.load import _remembered, load_setup, with_costs
 from advisor.predict.scenario import Scenario, build_scenario, write_loads
 from advisor.predict.setup import (
     _KNOWN,
@@ -219,23 +221,35 @@ def test_longer_drafts_than_are_counted_hold_the_last() -> None:
     assert (found.pairs[:, -1, 4:] == found.pairs[:, -1, 3:4]).all()
 
 
-def test_tokens_of_a_sequence_count_as_unrelated_on_sm_120_alone() -> None:
-    alone = {"expert_parallel": 1, "n_gpus": 1}
-    server, desk = (setup_of(**alone, hardware_id=name) for name in ("h200-sxm", "rtx-pro-6000-blackwell"))
-    ada = setup_of(**alone, hardware_id="l40s")
-    assert server.routing == ada.routing
-    assert "unrelated" not in ada.routing_because
-    cv, phi, rho = server.routing_parameters()
-    assert phi > 0.0 < rho
-    assert desk.routing_parameters() == (cv, 0.0, 0.0)
-    assert desk.routing_parameters("low")[1:] == (phi, rho), "the band reaches as far as the preset's own correlation"
-    # Four tokens of one sequence touch what one token of four sequences does; a plain step is the same.
-    assert touched_in_pass(desk, 1.0, 4.0) == pytest.approx(float(touched_in_pass(desk, 4.0, 1.0)))
-    assert touched_in_pass(server, 1.0, 4.0) < 0.9 * touched_in_pass(server, 4.0, 1.0)
-    assert touched_in_pass(desk, 4.0, 1.0) == pytest.approx(float(touched_in_pass(server, 4.0, 1.0)))
-    assert "correction" in desk.routing_because
-    given = setup_of(**alone, hardware_id="rtx-pro-6000-blackwell", routing="0.5/0.4/0.6,0.2/0.1/0.3,0.1/0/0.2")
-    assert given.routing_parameters() == (0.5, 0.2, 0.1), "a trace of one's own is taken as it is"
+ON_A100 = {"hardware_id": "a100-80gb-sxm", "model_id": "llama-3.1-8b", "drafter_id": "eagle3", "acceptance": "2.9@5"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pieces"),
+    [
+        ({"kv_dtype": "fp8"}, True),
+        ({"kv_dtype": "bf16"}, False),
+        ({"kv_dtype": "fp8", "hardware_id": "h100-sxm"}, False),
+        ({"kv_dtype": "fp8", "engine": "sglang"}, False),
+        ({"hardware_id": "rtx-pro-6000-blackwell"}, False),
+        ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.27.1"}, True),
+        ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.28.0"}, False),
+        ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.27.1", "model_id": "gpt-oss-20b"}, False),
+    ],
+)
+def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_says_so(changes, pieces) -> None:
+    found = load_setup(Scenario(**{**ON_A100, "n_gpus": 1, **changes}))
+    held = curve_for(found, [16], [5], central_only=True)
+    assert (found.costs.between_graphs_s > 0) == pieces
+    assert any("outside full CUDA graphs" in one for one in found.warnings) == pieces
+    assert "between_graphs" not in held.plain_components or not held.plain_components["between_graphs"].any()
+    if pieces:
+        without = curve_for(with_costs(found, between_graphs_s=0.0), [16], [5], central_only=True)
+        layers = found.architecture.mixers[0].count
+        assert held.round_components["between_graphs"].item() == pytest.approx(layers * BETWEEN_S)
+        # Five passes of a head of one layer, each launched kernel by kernel.
+        assert held.round_components["draft"].item() > without.round_components["draft"].item()
+        assert held.round_components["draft"].item() >= 5 * EAGER_DENSE_S
 
 
 def setup(model_id: str, **changes: object) -> Setup:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from advisor.catalog.fit_records import class_costs, load_overheads
 from advisor.catalog.models import resolve_model_name
 from advisor.measured.ingest.acceptance import rates_from_list
 from advisor.measured.point_checks import least_pass_s
-from advisor.measured.points import measured_times, with_costs
+from advisor.measured.points import measured_times
 from advisor.measured.published import WHOLE_BATCH_KINDS
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics import laws
@@ -29,7 +29,7 @@ from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.bands import band, draw_total, make_draws
 from advisor.physics.components import COMPONENTS
 from advisor.predict.curve import Curve, curve_for
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
@@ -447,8 +447,7 @@ def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Se
         changes["acceptance"] = rates_from_list(str(shares)).text
     scenario = scenario.model_copy(update={**changes, **unsaid})
     borrowed = None if "acceptance" in unsaid else question.borrowed
-    setup = replace(load_setup(scenario, borrowed), counted=question.counted)
-    return with_costs(setup, **class_costs(question.engine_class))
+    return question.built(load_setup(scenario, borrowed))
 
 
 def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float) -> list[Compared]:

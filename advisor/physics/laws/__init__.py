@@ -24,6 +24,7 @@ from advisor.physics.laws.kernels import (
     ROUTED_COEFFICIENTS,
     STREAM_COEFFICIENTS,
     Law,
+    between_graphs,
     between_knots,
     columns,
     counted_experts,

@@ -312,6 +312,19 @@ def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
     return np.maximum(e * L - T_device, 0)
 
 
+def between_graphs(c_p: Floats, L: Floats) -> Floats:
+    """Time of launching attention between the pieces of a CUDA graph.
+
+    T_between = c_p × L
+
+    c_p: of a layer with attention. [s]
+    L: such layers. [-]
+    Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the device, which waits in every layer.
+    Source: docs/decisions/0039-verification-outside-full-graphs.md; c_p in `advisor.catalog.kernel_costs`.
+    """
+    return c_p * L
+
+
 def norms(c_q: Floats, L_q: Floats) -> Floats:
     """Time of normalising queries and keys, where an engine runs kernels of their own for that.
 

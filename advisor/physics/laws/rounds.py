@@ -62,8 +62,8 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     kappa: share of the attention that each further token adds, fitted per engine class; 0 where kernels read the cache
       once for all tokens of a sequence. Above 1 it holds more than readings: a latency for each token. [-]
     q: tokens of each sequence in the pass. [-]
-    T_attn: attention of the pass before that. It holds sparse and recurrent layers, whose laws charge every token
-      already: there this is a correction for kernels that accelerators without tables run. [s]
+    T_attn: attention of the pass before that, of layers that keep a cache: a recurrent state is read once and its law
+      charges every token already. [s]
     Limits: 0 in plain decode.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """

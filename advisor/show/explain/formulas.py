@@ -20,7 +20,7 @@ from advisor.catalog.adjustment import Adjustment
 from advisor.catalog.engines import EAGER_SOURCE, class_today
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records, record_of
 from advisor.catalog.kernel_choice import small_launch
-from advisor.catalog.kernel_costs import NETWORK_FRACTION
+from advisor.catalog.kernel_costs import BETWEEN_SOURCE, NETWORK_FRACTION
 from advisor.physics import laws
 from advisor.physics.components import KERNELS, OVERHEADS
 from advisor.physics.kernel_costs import AttentionCost, GemmCost, MoeCost, Network, StreamCost
@@ -353,9 +353,8 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
         return _refitted(ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key)
     if not shared:
-        measured = field == "eager_per_layer_s"
-        origin = ("measured", EAGER_SOURCE) if measured else ("assumed", "docs/model.md")
-        return ConstantUse(symbol, name, value, "s", *origin)
+        said = {"eager_per_layer_s": EAGER_SOURCE, "between_graphs_s": BETWEEN_SOURCE}.get(field)
+        return ConstantUse(symbol, name, value, "s", *(("measured", said) if said else ("assumed", "docs/model.md")))
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
     common = field == "verified_per_token"  # one constant for all classes
     record = record_of(load_overheads().records, ANY_CLASS if common else today)

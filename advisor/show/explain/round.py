@@ -133,6 +133,13 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
         touched = next((step.result.value for step in b.steps if step.id == "plain.experts"), None)
         run = Pass(setup, setup.draft_architecture, batch, float(k) if parallel else 1.0, touched or 0.0, drafting=True)
         pass_s = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
+        if setup.draft_costs.between_graphs_s:
+            use = overhead_constant(setup, "e", "launching a layer without a graph", "eager_per_layer_s")
+            use = replace(use, value=setup.draft_costs.eager_per_layer_s)
+            device: Values = {"L": n_layers(setup.draft_architecture), "T_device": pass_s}
+            wait = b.add(Head("eager", "Launches of a pass", "T_eager", "s"), laws.eager_wait, device, (use,))
+            head = Head("launched", "A drafting pass with its launches", "T_pass_eager", "s")
+            pass_s = b.add_sum(head, {"T_pass": pass_s, "T_eager": wait})
         launch = overhead_constant(setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
         values: Values = {"n": passes, "T_pass": pass_s, "L": n_layers(setup.draft_architecture)}
         head = Head("kernels", "Drafting with its launches", "T_draft", "s")

@@ -12,7 +12,14 @@ import numpy as np
 
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_n_active
-from advisor.physics.attention import AttentionLoad, Core, MeasuredAttention, attention_layers, reread_share
+from advisor.physics.attention import (
+    AttentionLoad,
+    Core,
+    MeasuredAttention,
+    attending_layers,
+    attention_layers,
+    reread_share,
+)
 from advisor.physics.expert_ranks import Uneven
 from advisor.physics.kernel_costs import KernelCosts, Network
 from advisor.physics.laws.kernels import Law
@@ -221,11 +228,11 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     sum_head = Head("attention_projection", "Attention weights", "T_projections", "s")
     if unmeasured:
         parts["T_projections"] = _projections(b, run, sum_head, titles, products["attention_projection"])
-    parts["T_attention"] = _attention(b, run)
-    if reread_share(run.architecture, run.costs):
+    parts["T_attention"], cached = _attention(b, run)
+    if cached is not None and reread_share(run.architecture, run.costs):
         kappa = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
         head = Head("reread", "KV cache, read again", "T_reread", "s")
-        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (kappa,))
+        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": cached}, (kappa,))
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
         sum_head = Head("dense", "Dense FFN", "T_dense", "s")
@@ -237,6 +244,13 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     parts["T_head"] = _gemm(b, scored, Head("lm_head", "LM head", "T_head", "s"), product)
     if not run.drafting:
         parts["T_launch"] = _launches(b, run)
+        if run.costs.between_graphs_s and run.q > 1:
+            use = overhead_constant(
+                run.setup, "c_p", "launching attention between pieces of a graph", "between_graphs_s"
+            )
+            head = Head("between_graphs", "Launches between graphs", "T_between", "s")
+            layers_with = {"L": attending_layers(run.architecture)}
+            parts["T_between"] = b.add(head, laws.between_graphs, layers_with, (use,))
         host = overhead_constant(run.setup, "T_host", "host time of a step", "host_per_step_s")
         parts["T_host"] = b.given(Head("host", "Host", "T_host", "s"), host.value, (host,))
     return b.add_sum(Head("total", total_title, total_symbol, "s"), parts)
@@ -381,17 +395,25 @@ def _gemms(
     return b.add_sum(whole, parts)
 
 
-def _attention(b: Builder, run: Pass) -> Quantity:
+def _attention(b: Builder, run: Pass) -> tuple[Quantity, Quantity | None]:
+    """Attention of all layers, and of those that keep a cache: the same, a part or None."""
     setup, sum_head = run.setup, Head("attention", "Attention core", "T_attention", "s")
     context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
     load = AttentionLoad(run.group_batch, run.q, context, kv, setup.placement.tensor_parallel)
     layers = attention_layers(run.architecture, run.costs, load)
     if not layers:
-        return b.given(sum_head, 0.0)
+        return b.given(sum_head, 0.0), None
     if len(layers) == 1:
-        return _attention_item(b, run, layers[0], "", sum_head.symbol)
+        whole = _attention_item(b, run, layers[0], "", sum_head.symbol)
+        return whole, None if layers[0].mixer.kind == "linear" else whole
     parts = {f"T_core_{n}": _attention_item(b, run, layer, f".{n}", f"T_core_{n}") for n, layer in enumerate(layers, 1)}
-    return b.add_sum(sum_head, parts)
+    whole = b.add_sum(sum_head, parts)
+    kept = {
+        name: part for (name, part), layer in zip(parts.items(), layers, strict=True) if layer.mixer.kind != "linear"
+    }
+    if len(kept) == len(parts) or not kept or not reread_share(run.architecture, run.costs):
+        return whole, whole if kept else None
+    return whole, b.add_sum(Head("cached", "Attention of layers with a cache", "T_cached", "s"), kept)
 
 
 def _attention_item(b: Builder, run: Pass, layer: Core | MeasuredAttention, suffix: str, symbol: str) -> Quantity:
