@@ -241,7 +241,7 @@ _PAGE = """
 _NARROW = "#root :is(.stNumberInput, .stTextInput):not(:has([data-testid=InputInstructions])):not(.stForm *)"
 _TO_APPLY = f"""
 {_NARROW} {{ position: relative; }}
-{_NARROW}:focus-within::after {{
+{_NARROW}:focus-within:not(:has([data-applied]))::after {{
   content: "Press Enter to apply"; position: absolute; top: 100%; left: 0; z-index: 5; white-space: nowrap;
   padding: 0 0.25rem; font-size: 0.75rem; line-height: 1.3; border-radius: 4px; background: Canvas; color: CanvasText;
 }}
