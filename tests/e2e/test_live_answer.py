@@ -85,8 +85,9 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
     parts = rules.evaluate(
         "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
         "return verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join(''); }",
-        data,
+        data | {"borrowed": "another"},
     )
+    assert "acceptance borrowed from another" in parts
     assert re.search(r"likely \(fitted\) · (49|50|51)% chance of a gain, counting 2 published runs, 2 slower · ", parts)
 
 
