@@ -255,8 +255,8 @@ _HEIGHTS = """
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
 #root .st-key-engine { min-width: 241px; } #root .st-key-bar_open { min-width: 79px; height: 24px; }
-#root .st-key-design_head { min-height: 116px; } #root .st-key-design_dials { min-height: 316px; }
-#root [class*=st-key-design_dial_] { min-height: 64px; padding-left: 64px; padding-right: 2px; }
+#root .st-key-design_head { min-height: 138px; } #root .st-key-design_dials { min-height: 316px; }
+#root [class*=st-key-design_dial_] { min-height: 64px; padding-left: 64px; padding-right: 20px; }
 #root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
 #root .st-key-design_pareto { min-height: 470px; }
 #root [class*=st-key-design_rule] { min-height: 250px; }
@@ -281,7 +281,7 @@ _HEIGHTS = """
   #root .st-key-share_link :is(pre, code, span) { white-space: pre !important; overflow-x: auto; }
   #root .st-key-report_files { min-height: 221px; }
   #root .st-key-drop_0 { min-height: 110px; }
-  #root .st-key-design_head { min-height: 300px; } #root .st-key-design_dials { min-height: 1031px; }
+  #root .st-key-design_head { min-height: 354px; } #root .st-key-design_dials { min-height: 1031px; }
 }
 """
 """What elements take once their code has come: until then each is a grey bar, and what follows would jump."""
