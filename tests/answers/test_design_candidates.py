@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.answer import DesignAnswer, design_answer
-from advisor.answers.design.candidates import Band, candidates, gain_words, headline, is_clear, short_words, title
+from advisor.answers.design.candidates import Band, candidates, design_words, gain_words, headline, is_clear, title
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.physics.quality import law_range
@@ -62,7 +62,7 @@ def test_the_headline_names_the_design_and_its_gain_and_none_whose_band_holds_on
     assert found.clear == is_clear(found.space, best)
     sure = replace(best, objective_gain=Band(1.234, 1.1, 1.3, 0.99), tpot_gain=Band(1.234, 1.1, 1.3, 0.99))
     said = ": 1.23× faster (likely 1.10–1.30×) than top-8 of 128, no shared, at equal quality"
-    assert headline(found.space, sure) == f"Build {short_words(found.space, sure)}{said}"
+    assert headline(found.space, sure) == f"Build {design_words(found.space, sure, width='')}{said}"
     assert title(found.space, sure).startswith(headline(found.space, sure) + ". At batch 32 on ")
     assert headline(found.space, None) == "No design keeps every limit"
 

@@ -79,7 +79,7 @@ def test_a_turned_dial_moves_mine_alone_and_stands_in_the_typed_design() -> None
     after = beside(test)
     assert after["Mine"].tolist() != before["Mine"].tolist()
     assert after["Today"].tolist() == before["Today"].tolist()
-    assert after["Best"].tolist() == before["Best"].tolist()
+    assert after["Alternative"].tolist() == before["Alternative"].tolist()
 
 
 def test_the_design_behind_a_held_dial_is_named_under_the_pointer_and_to_a_screen_reader() -> None:
@@ -216,7 +216,7 @@ def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(li
     assert test.title[0].value == "No design keeps every limit"
     assert name in texts(test)
     assert "Nearest:" in texts(test)
-    assert "Best" not in beside(test).columns
+    assert len(beside(test).columns) == 3
 
 
 def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
     assert "Start: layers of Mixtral 8x7B; equal quality means this start's" in texts(test)
     assert test.session_state["model_id"].startswith("own-40b-n8k2")
     assert test.title[0].value.startswith("Build ")
-    assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
+    assert 38 <= float(beside(test).set_index("Design")["Alternative"]["Total, B"]) <= 42
 
 
 def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     drawn.clear()
     press(test, "design_from_size")
     assert test.session_state["model_id"] == "own-40b-n256k8s1w592"
-    assert beside(test).columns.tolist() == ["Design", "Start", "Mine", "Best"]
+    assert beside(test).columns.tolist() == ["Design", "Start", "Mine", "Alternative"]
     assert "today" not in texts(test).lower()
     assert "today" not in " ".join(beside(test)["Design"])
     assert drawn
@@ -287,7 +287,7 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
     line, about = below_headline(answer), about_figures(answer)
     assert f"{own_ms:.2f}" in line
     assert "Serve" not in line
-    assert about.endswith(f"{served[0]:.2f} ms (best), {served[1]:.2f} ms (today).")
+    assert about.endswith(f"{served[0]:.2f} ms (alternative), {served[1]:.2f} ms (today).")
 
 
 def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
@@ -295,16 +295,6 @@ def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
     assert "Acceptance, on which K rests, borrowed from gpt-oss-20b" in texts(page(acceptance=curve))
     assert "borrowed" not in texts(page(acceptance=curve, model_id="gpt-oss-20b"))
     assert "borrowed" not in texts(page())
-
-
-def test_mine_below_equal_quality_is_marked_with_its_quality() -> None:
-    space, best = ANSWER.space, ANSWER.recommended
-    assert best is not None
-    today = costed(space, baseline_experts(space))
-    for k, said in ((2, r"mine, \d+–\d+%"), (16, "mine")):
-        mine = costed(space, Experts(128, k, 0.0, 768))
-        marks = view._marks(ANSWER, today, mine, costed(space, experts_of(space, best.index)))
-        assert re.fullmatch(said, next(mark.name for mark in marks if mark.kind == "mine"))
 
 
 @pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("", "lacks")])

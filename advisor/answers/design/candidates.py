@@ -371,19 +371,19 @@ def design_words(space: DesignSpace, item: Candidate, width: str = ", width {}")
 
 
 def headline(space: DesignSpace, chosen: Candidate | None) -> str:
-    """What to do, in one line: build the design of equal quality that is clearly better, or keep today's."""
+    """The answer in one line: build the design that is clearly better at equal quality, or keep today's."""
     if chosen is None:
         return "No design keeps every limit"
     own, gain, merit = space.baseline, chosen.objective_gain, MERITS[space.question.objective]
     kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
     if space.baseline_problem:
-        return f"Build {short_words(space, chosen)}: today's design cannot serve this"
+        return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
     if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
         return f"Measure first: the cost model is off by {abs(gap):.0%} for {kept}, too much to compare designs"
     better, than = ("faster", " than") if space.question.objective == "tpot" else (f"better by {merit.words}", ", not")
     if not keeps_baseline(space, chosen):
         told = gain_words(space, chosen).replace("as fast", "faster")
-        return f"Build {short_words(space, chosen)}: {told}{than} {kept}, at equal quality"
+        return f"Build {design_words(space, chosen, width='')}: {told}{than} {kept}, at equal quality"
     kept += k_words(space, own.served.n_draft[:, 0].tolist())
     if own_design(space, chosen):
         return f"Keep {kept}: no design of equal quality is {better}"
@@ -393,21 +393,15 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
 
 
 def gain_words(space: DesignSpace, item: Candidate) -> str:
-    """A design's gain over the baseline: `1.05× as fast (likely 0.97–1.20×)`, or `no faster (...)` below a percent."""
+    """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or `no faster (...)`."""
     gain, objective = item.objective_gain, space.question.objective
-    told = "as fast" if objective == "tpot" else MERITS[objective].gain_of
-    told = "no faster" if objective == "tpot" and gain.value < 1.005 else f"{gain.value:.2f}× {told}"
-    return f"{told} (likely {gain.low:.2f}–{gain.high:.2f}×)"
+    told = f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
+    return f"{'no faster' if told == '1.00× as fast' else told} (likely {gain.low:.2f}–{gain.high:.2f}×)"
 
 
 def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
-    """`, K = 3` after a design, or one K for each batch; nothing without a drafter."""
+    """End of a design's words, `, K = 3` or `, K = 2/3` by batch. Empty without a drafter."""
     return "" if space.setup.drafter.kind == "none" else f", K = {'/'.join(map(str, dict.fromkeys(drafts)))}"
-
-
-def short_words(space: DesignSpace, item: Candidate) -> str:
-    """Experts and K of a design: `top-4 of 256, no shared, K = 3`."""
-    return design_words(space, item, width="")
 
 
 def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
@@ -423,8 +417,7 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
     if own_design(space, chosen):
         return f"{start} it is {words}."
     problem = f" {space.baseline_problem}" if space.baseline_problem else ""
-    kept = not is_clear(space, chosen) and not problem
-    lead = f"the best alternative, {gain_words(space, chosen)}, is " if kept else ""
+    lead = "" if is_clear(space, chosen) or problem else f"the best alternative, {gain_words(space, chosen)}, is "
     return (
         f"{start}, {lead}{words} instead of top-{own.n_active} of {own.n_experts}: "
         f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"

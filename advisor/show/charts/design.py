@@ -111,9 +111,16 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
     look = {"mode": "markers", "marker": marker(*_MARKS["mine"]), "cliponaxis": False}
     figure.add_scatter(x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look)
     # Over the line, which leaves the top of its strip free.
-    place = {"x": 0, "xanchor": "left", "xref": "paper", "y": 1.0, "yref": "paper", "yanchor": "top"}
-    said = {"text": f"best design at each {_AXES[dial.name]}", "font": {"size": 12, "color": BLUE}, "showarrow": False}
-    figure.add_annotation(**said, **place)
+    place = {
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": 1.0,
+        "yref": "paper",
+        "yanchor": "top",
+        "showarrow": False,
+    }
+    figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, **place)
     ends = np.array([0.0, own, *lost])
     low, top = float(np.nanmin(ends)), max(float(np.nanmax(ends)), 1.0)
     figure.update_layout(yaxis_range=[low - 0.12 * (top - low), low + 1.5 * (top - low)])
@@ -193,8 +200,9 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
         (front, {"mode": "lines", "line": {"color": BLUE, "width": 2}}),
     ):
         quality = 100 * frame["quality_low"]
-        look |= {"hovertemplate": hover, "showlegend": False}
-        figure.add_scatter(x=frame["speed"], y=quality, customdata=frame["design"], **look)
+        figure.add_scatter(
+            x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, showlegend=False, **look
+        )
     level = 100 * floor
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
     at = {"x": 0, "xref": "paper", "xanchor": "left", "y": level, "yanchor": "top"}
@@ -227,8 +235,8 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
     )
 
 
-def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float) -> Chart:
-    """k/N or shared share of the designs of least time and largest speedup, with `batch` as a line."""
+def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
+    """k/N (`active`) or shared share of the designs of least time and largest speedup, with `batch` as a line."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"

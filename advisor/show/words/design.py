@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Band, Candidate, gain_words, own_design, short_words
+from advisor.answers.design.candidates import Band, Candidate, design_words, gain_words, own_design
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import time_in_serve
@@ -80,7 +80,7 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
 
 
 def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
-    """The line under the headline: time and size of the design it names beside the baseline's or the alternative's."""
+    """The line under the headline: time and size of the design it names, beside the other's."""
     best, space = answer.recommended, answer.space
     if best is None:
         return answer.verdict.removeprefix(f"{answer.headline}. ")
@@ -98,7 +98,7 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
         return f"{kept} · by the cost model, best of {len(space.candidates):,} designs of equal quality"
     gain = gain_words(space, best)
     told = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
-    return f"{kept}. Best alternative: {short_words(space, best)}: {told}"
+    return f"{kept}. Best alternative: {design_words(space, best, width='')}: {told}"
 
 
 def for_start(said: str) -> str:
@@ -106,10 +106,15 @@ def for_start(said: str) -> str:
     return said.replace("Keep ", "Build ", 1).replace("today's design", "the start")
 
 
+def best_name(answer: DesignAnswer) -> str:
+    """Name of the best design: `alternative` where the headline is not to build it."""
+    return "best" if answer.clear or answer.space.baseline_problem else "alternative"
+
+
 def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
-    """What quality means under the headline, and the times that Serve has for the same designs."""
+    """Help on the figures under the headline: quality, and the times that Serve has for the same designs."""
     said = f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three scaling laws."
-    indices = {"best": answer.space.best, own_name: None}
+    indices = {best_name(answer): answer.space.best, own_name: None}
     there = ", ".join(f"{1e3 * time_in_serve(answer.space, at):.2f} ms ({name})" for name, at in indices.items())
     if answer.recommended is None or "nan" in there:
         return said
@@ -168,20 +173,22 @@ def losses_text(dial: Dial) -> str:
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
-def beside_table(today: Costed, own: Costed, best: Costed | None, own_name: str = "today") -> Table[_Line]:
-    """The baseline, called `own_name`, the user's design and the best one, a line for each quantity."""
+def beside_table(
+    today: Costed, own: Costed, best: Costed | None, names: tuple[str, str] = ("today", "best")
+) -> Table[_Line]:
+    """The baseline, the user's design and the best one, a line for each quantity. names : of the first and the last."""
     lines: tuple[_Line, ...] = (
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
         ("K", lambda one: "/".join(map(str, one.n_draft))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        (f"Speed, {own_name} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        (f"Speed, {names[0]} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
         ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
         ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
         ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
     )
-    named = {own_name: today, "mine": own} | ({} if best is None else {"best": best})
+    named = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
     return Table(tuple(columns), lines)

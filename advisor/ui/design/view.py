@@ -28,17 +28,17 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
-from advisor.show.table import Table
+from advisor.show.table import Table, capital
 from advisor.show.words.design import (
     about_figures,
     answer_document,
     below_headline,
     beside_table,
+    best_name,
     candidate_rows,
     dial_value,
     for_start,
     mine_text,
-    quality_text,
 )
 from advisor.show.words.regions import (
     against_baseline,
@@ -249,11 +249,10 @@ def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
 
 def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
     """The baseline, the user's and the best; what stands at one place has one mark."""
-    less = chosen.quality[0] < 1.0 - answer.space.question.quality_eps
     named: list[tuple[str, str, Costed | None]] = [
         ("today", own_name(answer.space.setup.scenario), today),
-        ("mine", f"mine, {quality_text(chosen.quality)}" if less else "mine", chosen if chosen.fits else None),
-        ("best", "best", best),
+        ("mine", "mine", chosen if chosen.fits else None),
+        ("best", best_name(answer), best),
     ]
     found: dict[Experts, Mark] = {}
     for kind, name, one in named:
@@ -275,8 +274,8 @@ def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | 
         st.subheader("Quality against speed", anchor=False)
         show_plot(chart, "design_pareto")
     with right:
-        st.subheader("Mine beside best", anchor=False)
-        show_table(beside_table(today, typed, best, own_name(space.setup.scenario)))
+        st.subheader("Designs side by side", anchor=False)
+        show_table(beside_table(today, typed, best, (own_name(space.setup.scenario), best_name(answer))))
         _take(answer, typed.experts, None if best is None else best.experts, below)
     return chart
 
@@ -284,7 +283,7 @@ def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator) -> None:
     """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
     space, own = answer.space, answer.recommended
-    designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
+    designs = {"Mine": chosen} if best is None or best == chosen else {capital(best_name(answer)): best, "Mine": chosen}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         # What the headline names: the best where it is clearly faster, else the design that is kept.
@@ -320,11 +319,9 @@ def _rule(answer: DesignAnswer) -> None:
         return
     batch = float(answer.space.question.batches[-1])
     st.subheader("Fastest design at equal quality, by batch", anchor=False)
-    left, right = st.columns(2, gap="large")
-    with left:
-        show_plot(rule_chart(rule, "active", batch), "design_rule_active")
-    with right:
-        show_plot(rule_chart(rule, "shared", batch), "design_rule_shared")
+    for column, what in zip(st.columns(2, gap="large"), ("active", "shared"), strict=True):
+        with column:
+            show_plot(rule_chart(rule, what, batch), f"design_rule_{what}")
 
 
 def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
