@@ -72,7 +72,7 @@ def fitted_loads(weights: ArrayLike, n_active: int) -> np.ndarray:
 
 
 def scattered_loads(rng: np.random.Generator, loads: np.ndarray, n_active: int, affinity: float) -> np.ndarray:
-    """Loads of sequences of their own, beta draws around `loads` [..., N] of intra-class correlation `affinity`. [-]"""
+    """Loads of single sequences: beta draws around `loads` [..., N], correlated within by `affinity`. [-]"""
     precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
     inside = np.clip(loads, 1e-9, 1.0 - 1e-9)
     # Beta draws do not sum to k, and a token chooses exactly k.
@@ -80,7 +80,7 @@ def scattered_loads(rng: np.random.Generator, loads: np.ndarray, n_active: int, 
 
 
 def systematic(rng: np.random.Generator, loads: np.ndarray, n_active: int) -> np.ndarray:
-    """k different experts for each row, chosen with chances `loads` [rows, N]; [rows, k]."""
+    """Different experts of each row, [rows, k], chosen with chances `loads` [rows, N]."""
     rows, n_experts = loads.shape
     order = rng.permutation(n_experts)
     edges = np.cumsum(loads[:, order], axis=1)
@@ -99,7 +99,7 @@ def systematic(rng: np.random.Generator, loads: np.ndarray, n_active: int) -> np
 def with_repeats(
     rng: np.random.Generator, fresh: Callable[[], np.ndarray], tokens: int, stickiness: float
 ) -> np.ndarray:
-    """Choices of so many tokens, on axis 1: each repeats its predecessor's with chance `stickiness`, else is fresh."""
+    """Choices of so many tokens, on axis 1. Each repeats its predecessor's with chance `stickiness`, else is fresh."""
     steps: list[np.ndarray] = []
     for step in range(tokens):
         ids = fresh()
