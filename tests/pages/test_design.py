@@ -6,7 +6,6 @@ One design for several targets: a section that is computed once it is opened.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest

@@ -111,16 +111,8 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
     look = {"mode": "markers", "marker": marker(*_MARKS["mine"]), "cliponaxis": False}
     figure.add_scatter(x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look)
     # Over the line, which leaves the top of its strip free.
-    place = {
-        "x": 0,
-        "xref": "paper",
-        "xanchor": "left",
-        "y": 1.0,
-        "yref": "paper",
-        "yanchor": "top",
-        "showarrow": False,
-    }
-    figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, **place)
+    place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "top"} | dict.fromkeys(("xref", "yref"), "paper")
+    figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place)
     ends = np.array([0.0, own, *lost])
     low, top = float(np.nanmin(ends)), max(float(np.nanmax(ends)), 1.0)
     figure.update_layout(yaxis_range=[low - 0.12 * (top - low), low + 1.5 * (top - low)])
@@ -236,7 +228,7 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
 
 
 def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
-    """k/N (`active`) or shared share of the designs of least time and largest speedup, with `batch` as a line."""
+    """Share `what` (active, shared) of the designs of least time and largest speedup, with `batch` as a line."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
