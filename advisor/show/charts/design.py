@@ -228,7 +228,7 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
 
 
 def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
-    """Share `what` (active, shared) of the designs of least time and largest speedup, with `batch` as a line."""
+    """Share (active, shared) of the designs of least time and largest speedup, with `batch` as a line."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
