@@ -21,7 +21,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import about_figures, below_headline, beside_table, dial_value
+from advisor.show.words.design import about_figures, below_headline, beside_table, best_name, dial_value
 from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
@@ -286,7 +286,7 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
     line, about = below_headline(answer), about_figures(answer)
     assert f"{own_ms:.2f}" in line
     assert "Serve" not in line
-    assert about.endswith(f"{served[0]:.2f} ms (alternative), {served[1]:.2f} ms (today).")
+    assert about.endswith(f"{served[0]:.2f} ms ({best_name(answer)}), {served[1]:.2f} ms (today).")
 
 
 def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:

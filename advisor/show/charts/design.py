@@ -110,7 +110,6 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
     )
     look = {"mode": "markers", "marker": marker(*_MARKS["mine"]), "cliponaxis": False}
     figure.add_scatter(x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look)
-    # Over the line, which leaves the top of its strip free.
     place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "top"} | dict.fromkeys(("xref", "yref"), "paper")
     figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place)
     ends = np.array([0.0, own, *lost])

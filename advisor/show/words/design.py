@@ -107,8 +107,10 @@ def for_start(said: str) -> str:
 
 
 def best_name(answer: DesignAnswer) -> str:
-    """Name of the best design: `alternative` where the headline is not to build it."""
-    return "best" if answer.clear or answer.space.baseline_problem else "alternative"
+    """Name of the best design: `alternative` where the headline is to keep another."""
+    space = answer.space
+    is_named = answer.clear or space.baseline_problem or space.best == space.baseline_index()
+    return "best" if is_named else "alternative"
 
 
 def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:

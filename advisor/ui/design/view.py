@@ -264,9 +264,8 @@ def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | N
 def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | None) -> Chart:
     """Quality against speed, and the baseline beside the user's and the best. Returns the chart."""
     space = answer.space
-    marks = _marks(answer, today, typed, best)
     frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
-    chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
+    chart = pareto_chart(*frames, _marks(answer, today, typed, best), 1.0 - space.question.quality_eps)
     with st.container(key="design_compare"):
         left, right = st.columns([4, 3], gap="large")
         below = st.container()
