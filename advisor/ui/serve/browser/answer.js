@@ -70,7 +70,7 @@ function build(root) {
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
-  if (!window.moeApplied) for (const kind of ["input", "keydown"]) // a field whose Enter was taken asks for none (ui/server.py)
+  if (!window.moeApplied) for (const kind of ["input", "keydown"]) // a field whose Enter was taken asks for none (ui/page.css)
     document.addEventListener(kind, ({ target, key }) => { if (!key || key === "Enter") target.toggleAttribute("data-applied", Boolean(key)); }, true);
   window.moeApplied = true;
   v.width = 0;
