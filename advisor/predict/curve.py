@@ -95,8 +95,7 @@ class Curve:
 
     def tier_at(self, batch_size: float, n_draft: int) -> Tier:
         """Tier of one K at the batch looked at that lies nearest."""
-        row = np.abs(np.log(self.batches / batch_size)).argmin()
-        return Tier(self.tier[row, self.column(n_draft)])
+        return Tier(self.tier[np.abs(np.log(self.batches / batch_size)).argmin(), self.column(n_draft)])
 
     def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
         """Time by component of a plain step and of one round, at one batch and K. [s]

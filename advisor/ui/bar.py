@@ -385,9 +385,7 @@ def _use_hardware(read: Callable[[], str]) -> None:
 
 
 _OPENED: Kept[int] = Kept("_scenario_files_opened", int)
-_ELSEWHERE = (
-    "opens on this computer. For others: the scenario file below, or your server's address in place of this one."
-)
+_ELSEWHERE = "opens on this computer. For others: the scenario file below, or put your server's address into it"
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
 

@@ -82,8 +82,8 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     last = (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}")
     usd, plain = (report.spend and arm(report.spend).usd_per_million for arm in map(attrgetter, ("chosen", "plain")))
     if usd and plain:
-        beside = f", {digits(plain.value)} without drafts" if answer.n_draft else ""
-        last = ("Cost", f"{digits(usd.value)} USD", f"a million tokens{beside}")
+        beside = f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
+        last = "Cost", f"{digits(usd.value)} USD", beside
     return (
         ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
         (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
@@ -375,12 +375,13 @@ def _in_short(report: Report) -> str:
     place = f"{' '.join(place_text(advice))}, {engine_of(report.scenario.engine)[0]}.{no_room}"
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    speedup, how = answer.speedup, " with the command below" if _command(report) else ""
-    said = contradicted(advice, answer.n_draft)
-    do = f"Turn on K = {answer.n_draft}{how} and measure a day of traffic"
+    speedup, said = answer.speedup, contradicted(advice, answer.n_draft)
+    do = (
+        f"Turn on K = {answer.n_draft}{' with the command below' * bool(_command(report))} and measure a day of traffic"
+    )
     if speedup.value < HARDLY:
         do = f"Leave speculation off unless your own measurement shows a gain at K = {answer.n_draft}"
-    expect = f"{do}; expect {speedup.low:.1f}-{speedup.high:.1f}x{f' ({said})' if said else ''}."
+    expect = f"{do}; expect {speedup.low:.1f} to {speedup.high:.1f}x{f' ({said})' if said else ''}."
     gain = gain_text(answer.speedup.low, answer.p_gain, advice.gain_factor, advice.counting)
     texts = ("" if no_room else expect, place, "Likely range: 8 of 10 simulated cases.", gain, answer.bound_because)
     return " ".join(filter(None, texts))
