@@ -159,7 +159,7 @@ def token_count(text: str) -> int:
     return int(count)
 
 
-_FACTOR = re.compile(r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)x\b")
+FACTOR = re.compile(r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)x\b")
 _RANGE = re.compile(r"(?<![\w.])(\d+\.\d+)-(\d+\.\d+)(?![\w.])")
 _SHARES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?%)-(\d+(?:\.\d+)?%)")
 
@@ -172,7 +172,7 @@ def typeset(text: str) -> str:
 def screen_style(text: str) -> str:
     """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05). Names stay."""
     ranges = _SHARES.sub("\\1\N{EN DASH}\\2", _RANGE.sub("\\1\N{EN DASH}\\2", text))
-    return _FACTOR.sub("\\1\N{MULTIPLICATION SIGN}", ranges)
+    return FACTOR.sub("\\1\N{MULTIPLICATION SIGN}", ranges)
 
 
 def unbroken_ranges(text: str) -> str:

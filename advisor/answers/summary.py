@@ -69,12 +69,13 @@ def headline(advice: Advice, n_draft: int) -> str:
 
 def contradicted(advice: Advice, n_draft: int) -> str:
     """Words on published runs of the batch that all lie beyond one end of the likely range. Else empty."""
-    row = advice.drafts[n_draft]
+    row, batch = advice.drafts[n_draft], advice.scenario.batch_size
     found = sorted(run.speedup for run in published_here(advice)) if 0 < n_draft == advice.curve_k else []
     if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
         return ""
     values = listed([f"{one:.2f}×" for one in found]) if len(found) < 3 else f"{found[0]:.2f}–{found[-1]:.2f}×"
-    return f"modelled, {values} published"
+    at_batch = [run for run in runs_beside(advice.scenario, advice.setup.placement.gpus) if run.batch_size == batch]
+    return f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -450,7 +451,7 @@ def accepted_text(advice: Advice) -> str:
     whose = borrowed_from(advice)
     ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
     other = f", by {curve.checkpoint}" if ran not in ("", model) else ""  # another than whose dimensions it has
-    other = f", borrowed from {whose}: fill in yours at Accepted" if whose else other
+    other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
     first, last = curve.n_draft[0], curve.n_draft[-1]
     how = (
         f"carried there, measured at K = {first if first == last else f'{first} to {last}'}" if carried else "measured"

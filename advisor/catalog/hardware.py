@@ -184,50 +184,18 @@ def _constant(document: OwnHardware, value: float, unit: str) -> Constant:
     return Constant(value=value, unit=unit, kind="user", source=document.source, date=document.date, confidence="low")
 
 
-_MAKERS: Mapping[str, str] = {
-    "openai": "OpenAI",
-    "deepseek-ai": "DeepSeek",
-    "Qwen": "Qwen",
-    "meta-llama": "Meta",
-    "mistralai": "Mistral",
-    "moonshotai": "Moonshot",
-    "zai-org": "Zhipu",
-    "MiniMaxAI": "MiniMax",
-    "nvidia": "NVIDIA",
-    "google": "Google",
-    "microsoft": "Microsoft",
-    "CohereLabs": "Cohere",
-    "baidu": "Baidu",
-    "tencent": "Tencent",
-    "xai-org": "xAI",
-    "ai21labs": "AI21",
-    "allenai": "Ai2",
-    "databricks": "Databricks",
-    "ibm-granite": "IBM",
-    "inclusionAI": "Ant",
-    "meituan-longcat": "Meituan",
-    "stepfun-ai": "StepFun",
-    "XiaomiMiMo": "Xiaomi",
-}
-"""Organisation of a Hugging Face repository: the maker's usual name."""
 _VENDORS = ("NVIDIA", "AMD", "Google", "Intel")
 
 
 @lru_cache(maxsize=1)
-def models_by_maker() -> tuple[str, ...]:
-    """Ids of all shipped models, maker by maker, the smaller model of a maker first."""
-
-    def place(model_id: str) -> tuple[str, float, str]:
-        profile = model_profile(model_id)
-        maker = profile.hf_repo.partition("/")[0]
-        return _MAKERS.get(maker, maker), profile.published.total_params_b or 0.0, model_id
-
-    return tuple(sorted(model_ids(), key=place))
+def models_by_name() -> tuple[str, ...]:
+    """Ids of all shipped models by name, as a list on screen is looked through."""
+    return tuple(sorted(model_ids(), key=lambda model_id: model_name(model_id).lower()))
 
 
 @lru_cache(maxsize=256)
 def model_label(model_id: str) -> str:
-    """A model's name with its experts, `Qwen3-30B-A3B · 8 of 128`. An id that is none of ours stays as it is."""
+    """A model's name with its experts, `Qwen3-30B-A3B · top-8 of 128`. An id that is none of ours stays as it is."""
     if model_id not in model_ids():
         return model_id
     return f"{model_name(model_id)} · {shape_label(load_model(model_id))}"
@@ -239,9 +207,9 @@ def model_name(model_id: str) -> str:
 
 
 def shape_label(architecture: Architecture) -> str:
-    """Active of routed experts, `8 of 128`, or `dense`."""
+    """Active of routed experts, `top-8 of 128`, or `dense`."""
     moe = architecture.moe
-    return "dense" if moe is None else f"{moe.n_active} of {moe.n_experts}"
+    return "dense" if moe is None else f"top-{moe.n_active} of {moe.n_experts}"
 
 
 @lru_cache(maxsize=1)

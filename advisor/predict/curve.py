@@ -25,7 +25,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, context_beside, graphs_of_steps, touched_at_ends
 from advisor.predict.tiers import CALIBRATED_TOKENS, beyond_log_sd, by_tier, tiers_of
-from advisor.prediction import AdvisorError, Array
+from advisor.prediction import AdvisorError, Array, Tier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +92,10 @@ class Curve:
                 f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
             )
         return int(found[0])
+
+    def tier_at(self, batch_size: float, n_draft: int) -> Tier:
+        """Tier of one K at the batch looked at that lies nearest."""
+        return Tier(self.tier[np.abs(np.log(self.batches / batch_size)).argmin(), self.column(n_draft)])
 
     def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
         """Time by component of a plain step and of one round, at one batch and K. [s]

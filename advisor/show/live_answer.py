@@ -19,7 +19,7 @@ from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
+from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, gain_over_doublings
 from advisor.answers.summary import borrowed_from, fit_of, stated_k
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
@@ -30,7 +30,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.report.build import engine_setup
-from advisor.text import printable
+from advisor.text import listed, printable
 
 LEVELS = 65535
 """Steps that a draw's logarithm is written in: of two bytes, which keeps more digits than a band has. [-]"""
@@ -69,6 +69,7 @@ def live_answer(
         "speedup": rounded(curve.speedup),
         "low": rounded(curve.low),
         "high": rounded(curve.high),
+        "tiers": curve.tier.tolist(),
         "tpot_ms": rounded(curve.tpot_s * 1e3),
         "rate": rounded(curve.tokens_per_s_per_gpu),
         "experts": rounded(experts_growth(advice)),
@@ -86,7 +87,7 @@ def live_answer(
         "counting": advice.counting,
         "own": _points(own, ""),
         "yours": own_schedule(own),
-        "command": launch(advice),
+        "command": launch(advice, follows_own=bool(own_schedule(own))),
         "fit": _fit(advice),
         "warnings": [printable(one) for one in advice.warnings],
     }
@@ -175,10 +176,10 @@ _OPTIONS = {
 """What engines' options hold that do not say so themselves."""
 
 
-def launch(advice: Advice) -> dict[str, str]:
+def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     """Text to paste into a shell, notes and engine: how this answer is served, or why no command is given.
 
-    A file that the engine loads is written by the same paste.
+    A file that the engine loads is written by the same paste. follows_own : its K by batch are the user's own.
     """
     engine, is_written = engine_of(advice.scenario.engine)
     if fit_of(advice) is not None:
@@ -193,12 +194,30 @@ def launch(advice: Advice) -> dict[str, str]:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
     named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
     notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
+    notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch
         end = "all that fit in memory at this context" if is_full else "where the schedule of K ends"
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
     return {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
+
+
+def beside_schedule(advice: Advice, command: str) -> str:
+    """Sentence on a command that runs another K than the schedule at some batch. Empty where it runs the schedule's."""
+    ranges, k = advice.k_by_batch, advice.recommendation.n_draft
+    if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
+        other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
+        return f"Where the strip has K = 0, one server runs {listed(other)}." if other else ""
+    if {one.n_draft for one in ranges} == {k}:
+        return ""
+    if not k:
+        return "Without speculation, for this batch."
+    if len({one.n_draft for one in advice.to_serve}) > 1:
+        return f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set for all."
+    gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
+    slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
+    return f"K = {k} throughout: {f'{slower:.1%} slower than' if slower >= 5e-4 else 'as fast as'} the strip."
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:

@@ -385,6 +385,7 @@ def _use_hardware(read: Callable[[], str]) -> None:
 
 
 _OPENED: Kept[int] = Kept("_scenario_files_opened", int)
+_ELSEWHERE = "opens on this computer. For others: the scenario file below, or put your server's address into it"
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
 
@@ -406,7 +407,7 @@ def draw_share_panel() -> None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
             else:
                 with st.container(key="share_link_bar", gap="xxsmall"):
-                    st.caption(link_caption("Link to this page", link))
+                    st.caption(link_caption("Link to this page", link, _ELSEWHERE))
                     st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")
@@ -449,7 +450,7 @@ def said_of(scenario: Scenario) -> str:
 
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
-_WIDTHS = {"model_id": 210, "hardware_id": 160, "n_gpus": 84, "drafter_id": 150, "context_tokens": 96}
+_WIDTHS = {"model_id": 236, "hardware_id": 160, "n_gpus": 84, "drafter_id": 150, "context_tokens": 96}
 _ENGINES = {one.id: one.name for one in engines()}
 assert {row.name for row in SETTINGS} >= IN_THE_BAR == {*_WIDTHS, "engine"}
 

@@ -18,7 +18,7 @@ from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.answers.own_gap import SAME_LENGTH
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
-from advisor.catalog.hardware import drafter_name, hardware_by_vendor, model_name, models_by_maker, own_digest
+from advisor.catalog.hardware import drafter_name, hardware_by_vendor, model_name, models_by_name, own_digest
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
@@ -43,7 +43,7 @@ START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b"
 NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)
 """Fields that lie in the session by their own name; documents lie there by the name of what they hold."""
 _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
-    "models": models_by_maker,
+    "models": models_by_name,
     "accelerators": hardware_by_vendor,
     "drafters": drafter_ids,
     "routing presets": lambda: ["auto", "uniform", *routing_preset_ids()],

@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor.catalog.hardware import hardware_slug, model_name, own_drafter, read_own_hardware
+from advisor.catalog.hardware import hardware_slug, own_drafter, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, own_model
 from advisor.physics.acceptance import acceptance_curve
@@ -353,10 +353,9 @@ def link_to(scenario: Scenario, base: str | None) -> str | None:
     return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
 
 
-def link_caption(words: str, link: str) -> str:
-    """Caption of a link, with how far it reaches where that is this computer alone."""
-    is_local = urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"}
-    return f"{words}; opens on this computer only" if is_local else words
+def link_caption(words: str, link: str, elsewhere: str) -> str:
+    """Caption of a link, with what to do for others where it opens on this computer alone."""
+    return f"{words}; {elsewhere}" if urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"} else words
 
 
 def _take(link: Mapping[str, str], opened: bool) -> None:
@@ -376,11 +375,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
     ]
     if opened and texts and "acceptance" not in texts:
         now = st.session_state
-        now["acceptance"] = nearest_acceptance(model := known_as(now["model_id"]), now["drafter_id"])
-        curve = acceptance_curve(now["acceptance"])
-        if curve is not None and curve.model_id != model:
-            whose = model_name(curve.model_id)
-            notes.append(f"The link gives no accepted length: that of {whose} is used.")
+        now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"])
     note(*notes)
 
 

@@ -242,7 +242,8 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     shown = ("speedup", "tpot", "tokens_per_s_per_gpu")
     speedup, tpot, rate = (made.step(name).result for name in shown)
     per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
-    st.markdown(f"**Predicted speedup {speedup.value:.2f}×**, {value_text(tpot)} per output token, {per_gpu}.")
+    tier = advice.curve.tier_at(float(batch), int(k))
+    st.markdown(f"**Predicted speedup {speedup.value:.2f}×** ({tier}), {value_text(tpot)} per output token, {per_gpu}.")
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == "Band":
         st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")

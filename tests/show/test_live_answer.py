@@ -76,6 +76,20 @@ def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: 
     json.dumps(live_why(advice))
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engine: str) -> None:
+    """Qwen3-235B-A22B on 4 B200: K = 4, then 3; at some batches one K is enough, at others the command varies it."""
+    place = {"model_id": "qwen3-235b-a22b", "hardware_id": "b200-sxm", "n_gpus": 4, "tensor_parallel": 4}
+    base, varies = Scenario(**place, engine=engine, drafter_id="eagle3", acceptance="2.96@4"), []
+    for batch in (16, 64, 130):
+        answer = advise(base.model_copy(update={"batch_size": batch, "context_tokens": 8192}))
+        assert len({one.n_draft for one in answer.k_by_batch}) > 1, "else nothing is shown here"
+        made = launch(answer)
+        varies.append("_per_batch_size" in made["text"] or "--speculative-adaptive" in made["text"])
+        assert (f"K = {answer.recommendation.n_draft} throughout: " in made["note"]) != varies[-1]
+    assert set(varies) == {True, False}
+
+
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:
     made = launch(advise(GPT_OSS.model_copy(update={"engine": "sglang"})))
     if "--speculative-adaptive-config" in made["text"]:

@@ -105,6 +105,8 @@ def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_h
     assert said == "modelled, 1.06× and 1.15× published"
     tiles = text_of(render(report, "pdf", brief=True))[1].partition("Draft length")[2].partition("In short")[0]
     assert f"{said}; likely range" in " ".join(tiles.split())
+    at_16 = advise(report.scenario.model_copy(update={"batch_size": 16}))
+    assert headline(at_16, 2).endswith("published at K = 2"), "three runs there have another K"
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

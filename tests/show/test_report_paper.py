@@ -43,6 +43,7 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
+    assert drawn(draw_speedup(curve, 2, 64, 128).axes[0], "K = 2").get_xdata().max() == 128, "none beyond the memory"
     edges = drawn(axes, "likely range").get_paths()[0].vertices
     for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
         assert {low, high} <= set(edges[edges[:, 0] == x, 1])

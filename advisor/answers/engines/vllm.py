@@ -54,6 +54,7 @@ def export(request: ExportRequest) -> EngineExport:
         words.append("--enable-eplb")
         if served.redundant_experts:
             words += ["--eplb-config", f'{{"num_redundant_experts":{served.redundant_experts}}}']
+    # Else vLLM's own: it admits 256 or more and waits for room; a context is a mean, no --max-model-len.
     if served.max_running_requests is not None:
         words += ["--max-num-seqs", str(served.max_running_requests)]
     if served.fp8_kv_cache:

@@ -191,7 +191,8 @@ def _answer(
 
 def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
     acceptance = setup.acceptance
-    length, tier = float(acceptance.accepted_length[k]), "extrapolated" if acceptance.extrapolated[k] else "given"
+    length, origin = float(acceptance.accepted_length[k]), "borrowed" if acceptance.borrowed else "given"
+    tier = "extrapolated" if acceptance.extrapolated[k] else origin
     band = f"likely range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
     use = ConstantUse("AL", "accepted length", length, "1", tier, acceptance.source)
     head = Head("accepted_length", "Tokens emitted per round", "AL")

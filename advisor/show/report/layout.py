@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from advisor.answers.advice import Advice, component_times, gain_text
+from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
@@ -62,7 +62,7 @@ from advisor.show.report.sections import (
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.answer import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
 from advisor.show.words.explain import NAMED
-from advisor.show.words.load import does_not_fit, spend_text
+from advisor.show.words.load import digits, does_not_fit, spend_text
 from advisor.text import MERITS, printable, tier_text, wrapped
 
 Answer = TypeVar("Answer")
@@ -79,11 +79,16 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     said, likely = contradicted(report.advice, answer.n_draft), f"likely range {_band(speedup.low, speedup.high)}"
+    last = (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}")
+    usd, plain = (report.spend and arm(report.spend).usd_per_million for arm in map(attrgetter, ("chosen", "plain")))
+    if usd and plain:
+        beside = f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
+        last = "Cost", f"{digits(usd.value)} USD", beside
     return (
-        ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%}"),
+        ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
         (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
-        (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
+        last,
     )
 
 
@@ -369,18 +374,26 @@ def _in_short(report: Report) -> str:
     no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
     place = f"{' '.join(place_text(advice))}, {engine_of(report.scenario.engine)[0]}.{no_room}"
     if answer.n_draft == 0:
-        return f"{place} Drafting does not pay. {answer.bound_because}"
+        return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
+    speedup, said = answer.speedup, contradicted(advice, answer.n_draft)
+    do = (
+        f"Turn on K = {answer.n_draft}{' with the command below' * bool(_command(report))} and measure a day of traffic"
+    )
+    if speedup.value < HARDLY:
+        do = f"Leave speculation off unless your own measurement shows a gain at K = {answer.n_draft}"
+    expect = f"{do}; expect {speedup.low:.1f} to {speedup.high:.1f}x{f' ({said})' if said else ''}."
     gain = gain_text(answer.speedup.low, answer.p_gain, advice.gain_factor, advice.counting)
-    return f"{place} Likely range: 8 of 10 simulated cases. {gain} {answer.bound_because}"
+    texts = ("" if no_room else expect, place, "Likely range: 8 of 10 simulated cases.", gain, answer.bound_because)
+    return " ".join(filter(None, texts))
 
 
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     flips = flips_text(advice)
-    lines = [accepted_text(advice), published_text(advice), f"What would change K: {flips}." if flips else ""]
-    if report.validation:
+    lines = [accepted_text(advice), runs := published_text(advice), f"What would change K: {flips}." if flips else ""]
+    if report.validation and not runs:  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
-    lines += list(report.warnings[:_MOST_WARNINGS])
+    lines += [text for text in report.warnings if "accepted length is borrowed" not in text][:_MOST_WARNINGS]
     return (Listing(tuple(printable(line, _LONGEST_LINE) for line in lines if line)),)
 
 

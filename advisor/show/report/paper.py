@@ -29,7 +29,7 @@ from advisor.show.charts.figure import BLUE, ORANGE, VERMILLION
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
 from advisor.show.report.layout import key_figures
-from advisor.text import unbroken_ranges
+from advisor.text import FACTOR, unbroken_ranges
 
 _NEUTRAL = "#6B6B6B"
 """Reference lines; darker than on screen, since paper is white."""
@@ -61,10 +61,11 @@ def draw_speedup(
     """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory end. [x], [-]"""
     figure, axes = _new(2.6)
     column, x = curve.column(n_draft), curve.batches.astype(int)
-    low, high = curve.low[:, column], curve.high[:, column]
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
+    fits = x <= (largest_batch or x[-1])  # as if it fitted, where nothing does
+    low, high, speedup = (of[fits, column] for of in (curve.low, curve.high, curve.speedup))
+    axes.fill_between(x[fits], low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
     look: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "marker": "o", "markersize": 3}
-    axes.plot(x, curve.speedup[:, column], label=f"K = {n_draft}", **look)
+    axes.plot(x[fits], speedup, label=f"K = {n_draft}", **look)
     published = [run.speedup for run in runs]
     if runs:
         marks: dict[str, Any] = {"color": ORANGE, "marker": "D", "markersize": 3.5, "linestyle": "none", "zorder": 3}
@@ -85,7 +86,7 @@ def draw_speedup(
     ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
-    _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (x)")
+    _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (×)")
     axes.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
@@ -214,7 +215,7 @@ def _block(report: Report, block: Block) -> dict[str, Any]:
 def _each_text(value: Any) -> Any:
     """`value` with every text in it showable, and breakable where it is content rather than a key of the template."""
     if isinstance(value, str):
-        return _breakable(showable(value))
+        return _breakable(showable(FACTOR.sub("\\1×", value)))
     if isinstance(value, dict):
         return {name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

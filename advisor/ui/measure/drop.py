@@ -23,7 +23,7 @@ from advisor.catalog.hardware import (
     hardware_meant,
     model_label,
     model_name,
-    models_by_maker,
+    models_by_name,
     shape_label,
 )
 from advisor.catalog.models import model_meant, own_model
@@ -424,7 +424,7 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first
     read = upload()
     choices: dict[str, list[Any]] = {
         "hardware_id": [*first, *own_hardware(), *hardware_by_vendor()],
-        "model_id": [*own_models(), *models_by_maker()],
+        "model_id": [*own_models(), *models_by_name()],
         "engine": engine_ids(),
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),

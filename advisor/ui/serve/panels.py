@@ -245,10 +245,7 @@ def _checked(advice: Advice, given: str) -> None:
     if made.problem:
         st.info(plain(f"{made.problem}."))
         return
-    try:
-        found = check_line(given, made.launch_line)
-    except AdvisorError as error:
-        st.error(plain(f"{error}."), icon=":material/error:")
+    if (found := tried(check_line, given, made.launch_line)) is None:
         return
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
     st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
@@ -306,11 +303,9 @@ def _odds(advice: Advice) -> None:
     show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
     rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
     rows += "80% interval; on the dotted line: well calibrated."
-    chance = advice.recommendation.p_gain
-    after = chance_text(advice.recommendation.chance_of_gain)
-    counted = (
-        "" if after == chance_text(chance) else f" Published runs of this setup: {chance_text(chance)} to {after}."
-    )
+    chance, after = advice.recommendation.p_gain, chance_text(advice.recommendation.chance_of_gain)
+    moved = f" Published runs of this setup: {chance_text(chance)} to {after}."
+    counted = "" if after == chance_text(chance) else moved
     st.caption(plain(f"{rows} {chance_kept_text(chance, judged)}{counted}"))
 
 

@@ -26,7 +26,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
 from advisor.show.report.build import APP_ADDRESS, Report, build_report, engine_setups, spend_of
-from advisor.show.report.formats import Format, file_name, render
+from advisor.show.report.formats import Format, render
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -163,7 +163,7 @@ def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chose
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
-        file_name(scenario, "pdf", day).replace("advice-", "one-page-"),
+        f"one-page-{'own' if scenario.is_private else f'{scenario.model_id}-{scenario.hardware_id}'}-{day}.pdf",
         "report_brief" if date else "share_brief",
         type="primary",
         help="For whoever decides: what to do, what it gains, what it costs, what would change it.",

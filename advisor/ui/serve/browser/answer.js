@@ -7,7 +7,7 @@ function slider(label, id, most, moved, done, steps) {
   const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value` });
   const name = node("label", { for: id }, label);
   let later = 0;
-  const note = node("div", { class: "borrowed", role: "status" });
+  const note = node("div", { class: "refused", role: "status" });
   const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range, note), range, exact, name, note, held: false, least: 1, most: 1, beyond: "" };
   range.addEventListener("input", () => { one.held = true; note.textContent = ""; moved(Number(range.value), true); });
   range.addEventListener("change", () => { one.held = false; done(); });
@@ -32,13 +32,13 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
-const HEADS = { K: "Tokens drafted a step", "Likely range": "8 in 10 lie in it", "Fastest in": "Chance that this K is the fastest of all" };
+const HEADS = { K: "Tokens drafted a step", "Likely range": "8 in 10 lie in it", "Chance fastest": "Chance that this K is the fastest of all" };
 
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
   v.figures = node("span", {});
-  v.how = node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed");
+  v.how = node("button", { class: "how", onclick: () => { v.remarks.open = false; v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }); } }, "How computed");
   v.wider = node("button", { class: "fill", onclick: () => v.tell("wider", true) });
   v.remarks = node("details", {});
   v.said = node("span", { class: "said", role: "status" });
@@ -52,8 +52,6 @@ function build(root) {
     v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.accepted.k + 1);
     update(v);
   }, () => commit(v), (way) => v.length + 0.05 * way);
-  v.borrowed = node("div", { class: "borrowed" });
-  v.lengthSlider.box.append(v.borrowed);
   v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
@@ -65,13 +63,16 @@ function build(root) {
   v.limit = node("p", { class: "limit" });
   v.why = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "Fastest in", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
+  const head = ["K", "Speedup", "Likely range", "Chance fastest", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   v.answers = node("div", {}, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.why, v.flips);
   const side = node("aside", {}, v.launch, v.answers);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
+  if (!window.moeApplied) for (const kind of ["input", "keydown"]) // a field whose Enter was taken asks for none (ui/page.css)
+    document.addEventListener(kind, ({ target, key }) => { if (!key || key === "Enter") target.toggleAttribute("data-applied", Boolean(key)); }, true);
+  window.moeApplied = true;
   v.width = 0;
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
   v.seen.observe(v.plot);
@@ -97,7 +98,6 @@ function take(v, data) {
   Object.assign(v.lengthSlider, { least: 1.05, most: at + 1, beyond: `a round of K = ${at} emits from 1.05 to ${at + 1} tokens; ${other}` });
   v.lengthSlider.range.max = at + 1;
   v.lengthSlider.name.textContent = `Accepted length, K = ${at}`;
-  v.borrowed.textContent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
   const count = data.warnings.length;
   v.remarks.hidden = !count;
@@ -193,7 +193,7 @@ function legend(v) {
   if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "dense twin", "Same layers with the active experts alone: a draft loads no more of them"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "if dense", "The same layers with the active experts alone: a draft loads no more of them"));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -282,7 +282,7 @@ function pointer(v) {
     });
     const box = v.plot.getBoundingClientRect(), near = (one) => Math.hypot(v.scale.x(one[0]) - event.clientX + box.left, v.scale.y(one[2]) - event.clientY + box.top) < 10;
     const points = KEPT.axis === "speedup" ? [...v.m.published, ...v.m.own].filter(near).slice(0, 4) : [];
-    const runs = points.map(([at, k, value, , source, random]) => node("div", { class: "run" }, `${source || "yours"}${random ? ", random tokens" : ""}: ${value.toFixed(2)}×, batch ${whole(at)}, ${k === null ? "K not stated" : named(k)}`));
+    const runs = points.map(([at, k, value, , source, random]) => node("div", { class: "run" }, `${value.toFixed(2)}× · batch ${whole(at)} · ${k === null ? "K not stated" : named(k)} · ${source.split(/[:,(]/)[0] || "yours"}${random ? ", random tokens" : ""}`));
     v.card.replaceChildren(...runs, node("div", {}, `Batch ${whole(batch)}`), ...lines);
     v.card.hidden = false;
     const x = v.scale.x(batch);

@@ -17,7 +17,7 @@ function el(name, attributes, ...children) {
 
 /** The scale of one picture: places of batches and values, and what fits between. */
 function frame(m, axis, f, ranges, width) {
-  const narrow = width < 560, height = narrow ? 340 : 486;
+  const narrow = width < 560, height = narrow ? 340 : 524;
   const box = { left: 44, right: width - 48, top: 22, bottom: height - 74 };
   const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
   const values = [];
@@ -141,7 +141,7 @@ function family(group, svg, state, f, s) {
     ends.push({ k, css, at: Math.min(of(last), s.box.bottom), y: Math.min(of(last), s.box.bottom) });
   });
   ends.sort((a, b) => a.y - b.y);
-  const apart = s.narrow ? 12 : 13;
+  const apart = s.narrow ? 12 : 15;
   ends.forEach((one, i) => (one.y = i ? Math.max(one.y, ends[i - 1].y + apart) : one.y));
   const over = ends.length ? ends[ends.length - 1].y - s.box.bottom : 0;
   if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
@@ -162,10 +162,10 @@ function thick(group, m, axis, f, s, ranges) {
 }
 
 function points(group, m, s) {
-  for (const [batch, k, value, same, source] of m.published) {
+  for (const [batch, , value, same] of m.published) {
     const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
     const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--faint);stroke-width:1.2";
-    group.append(el("path", { d, style: css }, el("title", {}, `${value.toFixed(2)}×, batch ${batch}, K ${k ?? "best"}: ${source}`)));
+    group.append(el("path", { d, style: css })); // the card under the pointer says what it is
   }
   for (const [batch, k, value] of m.own) {
     const dot = { cx: s.x(batch), cy: s.y(value), r: 5.5, style: "fill:var(--own);stroke:var(--page);stroke-width:1.5" };
@@ -201,16 +201,17 @@ function notes(svg, state, f, s) {
     }
     return false;
   };
-  if (s.narrow) taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
+  taken.push({ x1: s.x(state.batch) - 1, x2: s.x(state.batch) + 1, y1: 0, y2: s.box.bottom });
   if (m.largest < m.batches[m.batches.length - 1]) taken.push({ x1: s.x(Math.max(m.largest, 1)), x2: s.box.right, y1: 0, y2: s.box.top + 20 });
   const put = (px, py, said, tries) => {
     const wide = said.length * 7, places = [];
     if (s.narrow) tries = [...tries, s.box.top + 14 - py, s.box.bottom - 8 - py, s.box.bottom - 26 - py];
-    for (const dx of s.narrow ? [0, wide / 2 - 6, 6 - wide / 2] : [0]) for (const dy of tries) places.push([dx, dy]);
-    for (const [dx, dy] of places) {
+    for (const strict of s.narrow ? [true] : [true, false]) for (const dy of tries) for (const dx of [0, wide / 2 + 7, -wide / 2 - 7])
+      if (s.narrow || !strict || Math.abs(dy) < 110) places.push([dx, dy, strict]);
+    for (const [dx, dy, strict] of places) {
       const left = Math.min(Math.max(px + dx - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
       const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
-      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || (s.narrow && covers(here))) continue;
+      if (left < s.box.left || y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here) || (strict && covers(here))) continue;
       taken.push(here);
       svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
       svg.append(el("text", { x: left, y, class: "note halo" }, said));

@@ -273,8 +273,15 @@ function publishedAt(m, batch, n) {
   return m.published.filter((one) => one[3] && one[0] === batch && (one[1] === n || one[1] === null));
 }
 
-/** What published runs of this setup and the user's own say that our likely range does not, in words; those at this batch and K first. */
-function against(m, length, batch, n, inTitle = false) {
+/** Speedups published at a batch and K in words, the K where the batch has runs of others. */
+function publishedText(m, batch, n, runs) {
+  const all = m.published.filter((one) => one[3] && one[0] === batch);
+  return `${spread(runs)} published${all.length > runs.length ? ` at K\u00a0=\u00a0${n}` : ""}`;
+}
+
+/** What published runs of this setup and the user's own say that our likely range does not, in words; those at this batch and K first.
+ * brief: the headline has those; counted: the line has said how many there are. */
+function against(m, length, batch, n, brief = false, counted = false) {
   const f = factors(m, length), same = m.published.filter((one) => one[3]);
   const side = ([batch, k, value]) => {
     const [row, share] = between(m, batch), next = Math.min(row + 1, m.batches.length - 1);
@@ -283,12 +290,12 @@ function against(m, length, batch, n, inTitle = false) {
     const i = k === null ? best : m.drafts.indexOf(k);
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
-  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens (accept less)" : "");
-  const told = (runs, mark, one, many, near = [], brief = false) => {
+  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens, which accept less" : "");
+  const told = (runs, mark, one, many, near = []) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
     const rest = low.length && high.length ? `, ${odd === low ? `${high.length} above` : `${low.length} below`}` : "";
-    if (brief) return [["", ` · ${mark} ${of} ${many} ${where} the range${rest}${random(runs)}`]];
+    if (brief && near.length) return odd.length ? [["", ` · ${mark} ${counted ? `${odd.length} of them` : `${of} ${many}`} ${where} the range${random(odd)}`]] : [];
     if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range${rest}` : "")]];
     if (!odd.length) return [];
     return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), random(odd) + rest]];
@@ -299,7 +306,7 @@ function against(m, length, batch, n, inTitle = false) {
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  return [...mine, ...told(same, "◆", "published run", "published runs", publishedAt(m, batch, n), inTitle)];
+  return [...mine, ...told(same, "◆", "published run", "published runs", publishedAt(m, batch, n))];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
@@ -336,12 +343,13 @@ function verdict(m, batch, length, now, ranges) {
   }
   const yours = now.yours && yourVerdict(m, batch, length, now), percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const counted = moved ? `, ${m.counting}; ${percent(tried.pDrawn)} modelled` : "", chance = percent(tried.pGain);
+  const chance = [percent(tried.pGain), ` chance of a gain${moved ? `, ${m.counting}` : ""} · `];
+  const borrowed = m.borrowed && (!m.accepted || length === m.accepted.now) ? [["", "acceptance borrowed from "], [m.borrowed, " · "]] : [];
   if (yours) return yours;
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
-      [chance, ` chance of a gain${counted} · `], [ms(plain), " ms per token without"],
+      chance, ...borrowed, [ms(plain), " ms per token without"],
     ];
     const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
     return { title, parts };
@@ -350,19 +358,16 @@ function verdict(m, batch, length, now, ranges) {
   const apart = here.length > 0 && (here.every((one) => one[2] < own.low) || here.every((one) => one[2] > own.high));
   const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const lost = mayLose(m, length, ranges), last = `pays to ${most === m.largest ? `memory's end, ${to}` : `batch ${to}+`}`;
+  const lost = m.published.some((one) => one[3] && one[2] <= 1) ? 0 : mayLose(m, length, ranges); // runs that lost say more
+  const last = `pays up to batch ${most === m.largest ? `${to} (memory full)` : `${to}+`}`;
   const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
   const pays = lost ? `${until}, ${risk}` : until;
-  const said = apart ? `${gain} modelled, ${spread(here)} published` : `${gain} faster`;
+  const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
   const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
-  return {
-    title,
-    parts: [
-      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, moved ? ` modelled, ${percent(tried.pDrawn)} chance of a gain · ` : " likely · "],
-      [chance, ` ${moved ? m.counting : "chance of a gain"} · ${pays} · `],
-      [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`],
-      ...against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly),
-    ],
-  };
+  const other = against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly, moved);
+  const [row, share] = between(m, batch), tier = m.tiers[share < 0.5 ? row : row + 1][now.chosen];
+  const times = other.length || borrowed.length ? [] : [["", " · "], [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`]];
+  const range = [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, ` likely (${tier}) · `];
+  return { title, parts: [range, chance, ...borrowed, ["", pays], ...times, ...other] };
 }
