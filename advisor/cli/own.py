@@ -34,10 +34,7 @@ def model_fields(text: str) -> dict[str, Any]:
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return named_model(text)
-    name, config = (
-        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
-        read_config(path),
-    )
+    name, config = checkpoint_name(_config_of(path)), read_config(path)
     architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
     return {"model_id": name, "model_config_json": config}
 
@@ -101,9 +98,13 @@ def read_config(path: Path) -> str:
 
     Raises AdvisorError when it is absent, huge or not text.
     """
-    path = path / "config.json" if is_there(path) and path.is_dir() else path
+    path = _config_of(path)
     text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
     return str(with_quantisation_file(path, text))
+
+
+def _config_of(path: Path) -> Path:
+    return path / "config.json" if is_there(path) and path.is_dir() else path
 
 
 def _read_text(path: Path, limit: int, what: str, instead: str) -> str:

@@ -105,9 +105,9 @@ def attending_layers(architecture: Architecture) -> int:
     return sum(mixer.count for mixer in architecture.mixers if mixer.kind != "none")
 
 
-def cached_s(layers: Sequence[Core | MeasuredAttention], zero: Array) -> Array:
-    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module`. [s]"""
-    return sum((layer.time_s for layer in layers if layer.mixer.kind != "linear"), np.zeros_like(zero))
+def cached_s(layers: Sequence[Core | MeasuredAttention], shape: tuple[int, ...]) -> Array:
+    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module` [shape]. [s]"""
+    return sum((layer.time_s for layer in layers if layer.mixer.kind != "linear"), np.zeros(shape))
 
 
 def reread_share(architecture: Architecture, costs: KernelCosts) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 Bound = Literal["device", "links", "host"]
@@ -52,15 +53,15 @@ FACTORS = {
     "verified": "time per verified token",
 }
 """What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user tell them apart."""
+_Projection = partial(Component, parts=("projections",), factor="dense")
+"""A GEMM of the target: priced by its kernels of projections, scaled by their factor."""
 # The order of the rows is that of the random draws (`bands.make_draws`): exchange two, and every band moves a little.
 COMPONENTS = (
-    Component(
+    _Projection(
         key="attention_projection",
         label="Attention weights",
         loads="attention weights",
         priced_by=("attention_projection",),
-        parts=("projections",),
-        factor="dense",
         meaning="Products with the query, key, value and output matrices of all attention layers; none where whole "
         "attention layers were measured: there they are part of the attention itself.",
     ),
@@ -74,13 +75,11 @@ COMPONENTS = (
         meaning="Reading the cache of every sequence once per pass, and the products of queries with it; where whole "
         "attention layers were measured, also their projections, cache write and launches.",
     ),
-    Component(
+    _Projection(
         key="router",
         label="Router",
         loads="the router",
         priced_by=("lm_head",),
-        parts=("projections",),
-        factor="dense",
         meaning="Scoring all experts for each token.",
     ),
     Component(
@@ -92,31 +91,25 @@ COMPONENTS = (
         factor="routed",
         meaning="Loading every distinct expert that some token of the pass chose, and the tokens' products with it.",
     ),
-    Component(
+    _Projection(
         key="shared",
         label="Shared experts",
         loads="shared-expert weights",
         priced_by=("shared",),
-        parts=("projections",),
-        factor="dense",
         meaning="Products with the experts that every token uses.",
     ),
-    Component(
+    _Projection(
         key="dense",
         label="Dense FFN",
         loads="dense weights",
         priced_by=("dense",),
-        parts=("projections",),
-        factor="dense",
         meaning="Products with the feed-forward layers that have no experts.",
     ),
-    Component(
+    _Projection(
         key="lm_head",
         label="LM head",
         loads="the LM head",
         priced_by=("lm_head",),
-        parts=("projections",),
-        factor="dense",
         meaning="Scoring the whole vocabulary for each token of the pass.",
     ),
     Component(

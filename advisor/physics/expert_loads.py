@@ -19,7 +19,6 @@ from advisor.physics.expert_ranks import (
     Uneven,
     drawn_choices,
     expert_loads,
-    fitted_loads,
     rank_counts,
     skewed_loads,
     windows,
@@ -28,6 +27,7 @@ from advisor.physics.kernel_costs import MoeCost
 from advisor.physics.step import MoeShape, Placement, routed_time
 from advisor.physics.touched_experts import write_own_routing
 from advisor.prediction import AdvisorError, Array
+from advisor.profiling.routing_draw import fitted_loads
 
 if TYPE_CHECKING:
     from advisor.physics.routing_trace import TraceFit

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.prediction import AdvisorError, Array
+from advisor.profiling.routing_draw import fitted_loads, scattered_loads, systematic, with_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,54 +382,11 @@ def drawn_choices(
     layers, n_experts = loads.shape
     chances = np.broadcast_to(loads, (batch, layers, n_experts))
     if affinity > 0.0:
-        precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
-        inside = np.clip(chances, 1e-9, 1.0 - 1e-9)
-        # Beta draws do not sum to k, and a token chooses exactly k.
-        chances = fitted_loads(rng.beta(inside * precision, (1.0 - inside) * precision), n_active)
+        chances = scattered_loads(rng, chances, n_active, affinity)
     rows = chances.reshape(-1, n_experts)
-    steps: list[NDArray[np.int64]] = []
-    for step in range(tokens):
-        ids = _systematic(rng, rows, n_active).reshape(batch, layers, n_active)
-        if step and stickiness > 0.0:
-            ids = np.where(rng.random((batch, layers, 1)) < stickiness, steps[-1], ids)
-        steps.append(ids)
-    return np.stack(steps, axis=1)
-
-
-def fitted_loads(weights: Array, n_active: int) -> Array:
-    """Weights [..., N] scaled to expert loads that sum to k, no entry above 1. [-]
-
-    `weights` are relative [-]. Own choice: experts that would pass 1 are held there, as a token chooses an
-    expert at most once, and the others share what is left in proportion.
-    """
-    load = np.maximum(np.asarray(weights, float), 1e-300)
-    load = n_active * load / load.sum(axis=-1, keepdims=True)
-    # Each pass caps at least one more expert, so there are at most as many passes as experts.
-    for _ in range(load.shape[-1]):
-        if load.max() <= 1.0 + 1e-12:
-            break
-        full = load >= 1.0
-        free = np.where(full, 0.0, load)
-        room = n_active - full.sum(axis=-1, keepdims=True)
-        load = np.where(full, 1.0, free * room / np.maximum(free.sum(axis=-1, keepdims=True), 1e-300))
-    return np.minimum(load, 1.0)
-
-
-def _systematic(rng: np.random.Generator, loads: Array, n_active: int) -> NDArray[np.int64]:
-    """k different experts for each row, chosen with chances `loads` [rows, N]; [rows, k]."""
-    rows, n_experts = loads.shape
-    order = rng.permutation(n_experts)
-    edges = np.cumsum(loads[:, order], axis=1)
-    edges *= n_active / edges[:, -1:]
-    edges[:, -1] = n_active + 0.5  # rounding must not put the last tick beyond the last expert
-    ticks = rng.random((rows, 1)) + np.arange(n_active)
-    offset = (n_active + 1.0) * np.arange(rows)[:, None]  # each row in a range of its own: one search for all
-    at = np.searchsorted((edges + offset).ravel(), (ticks + offset).ravel(), side="right").reshape(rows, n_active)
-    at = np.minimum(at - n_experts * np.arange(rows)[:, None], n_experts - 1)
-    for slot in range(n_active - 1, 0, -1):  # an expert of load 1 may meet two ticks by rounding
-        clash = at[:, slot] <= at[:, slot - 1]
-        at[clash, slot - 1] = at[clash, slot] - 1
-    return order[np.maximum(at, 0)]
+    return with_repeats(
+        rng, lambda: systematic(rng, rows, n_active).reshape(batch, layers, n_active), tokens, stickiness
+    )
 
 
 def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng: np.random.Generator) -> Array:

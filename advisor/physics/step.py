@@ -154,7 +154,7 @@ def step_time(
     # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
     # 0015).
     if kappa := reread_share(architecture, costs):
-        parts["reread"] = np.asarray(laws.reread(kappa, q, cached_s(attention, attention_s)))
+        parts["reread"] = np.asarray(laws.reread(kappa, q, cached_s(attention, attention_s.shape)))
     return StepTime(parts)
 
 

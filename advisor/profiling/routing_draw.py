@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from advisor.profiling.device import ProfilingError
 
@@ -45,41 +47,66 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     low, high = 0.0, 50.0
     for _ in range(60):
         central = 0.5 * (low + high)
-        q = _capped(np.exp(np.clip(central * quantiles, -300, 300)), n_active)
+        q = fitted_loads(np.exp(np.clip(central * quantiles, -300, 300)), n_active)
         low, high = (central, high) if q.std() / q.mean() < load_cv else (low, central)
-    return _capped(np.exp(np.clip(high * quantiles, -300, 300)), n_active)
+    return fitted_loads(np.exp(np.clip(high * quantiles, -300, 300)), n_active)
 
 
-def _capped(weights: np.ndarray, total: float) -> np.ndarray:
-    """Scale `weights` [..., N] so that each row sums to `total` with no entry above 1."""
-    weights = np.maximum(weights, 1e-300)
-    q = total * weights / weights.sum(axis=-1, keepdims=True)
-    for _ in range(weights.shape[-1]):
-        over = q >= 1
-        if not np.any(q > 1 + 1e-12):
+def fitted_loads(weights: ArrayLike, n_active: int) -> np.ndarray:
+    """Weights [..., N] scaled to expert loads that sum to k, no entry above 1. [-]
+
+    `weights` are relative [-]. Own choice: experts that would pass 1 are held there, as a token chooses an
+    expert at most once, and the others share what is left in proportion.
+    """
+    load = np.maximum(np.asarray(weights, float), 1e-300)
+    load = n_active * load / load.sum(axis=-1, keepdims=True)
+    # Each pass caps at least one more expert, so there are at most as many passes as experts.
+    for _ in range(load.shape[-1]):
+        if load.max() <= 1.0 + 1e-12:
             break
-        q = np.where(over, 1.0, q)
-        free = np.where(over, 0.0, q)
-        room = total - over.sum(axis=-1, keepdims=True)
-        q = np.where(over, 1.0, free * room / np.maximum(free.sum(axis=-1, keepdims=True), 1e-300))
-    return np.minimum(q, 1.0)
+        full = load >= 1.0
+        free = np.where(full, 0.0, load)
+        room = n_active - full.sum(axis=-1, keepdims=True)
+        load = np.where(full, 1.0, free * room / np.maximum(free.sum(axis=-1, keepdims=True), 1e-300))
+    return np.minimum(load, 1.0)
 
 
-def _systematic(rng: np.random.Generator, q: np.ndarray, n_active: int) -> np.ndarray:
-    """Systematic sample without replacement, inclusion probabilities exactly q [rows, N] -> ids [rows, k]."""
-    rows, n_experts = q.shape
+def scattered_loads(rng: np.random.Generator, loads: np.ndarray, n_active: int, affinity: float) -> np.ndarray:
+    """Loads of single sequences: beta draws around `loads` [..., N], correlated within by `affinity`. [-]"""
+    precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
+    inside = np.clip(loads, 1e-9, 1.0 - 1e-9)
+    # Beta draws do not sum to k, and a token chooses exactly k.
+    return fitted_loads(rng.beta(inside * precision, (1.0 - inside) * precision), n_active)
+
+
+def systematic(rng: np.random.Generator, loads: np.ndarray, n_active: int) -> np.ndarray:
+    """Different experts of each row, [rows, k], chosen with chances `loads` [rows, N]."""
+    rows, n_experts = loads.shape
     order = rng.permutation(n_experts)
-    edges = np.cumsum(q[:, order], axis=1)
+    edges = np.cumsum(loads[:, order], axis=1)
     edges *= n_active / edges[:, -1:]
+    edges[:, -1] = n_active + 0.5  # rounding must not put the last tick beyond the last expert
     ticks = rng.random((rows, 1)) + np.arange(n_active)
-    shift = (n_active + 1.0) * np.arange(rows)[:, None]  # one search for all rows: each row in its own range
-    positions = np.searchsorted((edges + shift).ravel(), (ticks + shift).ravel(), side="right")
-    position = positions.reshape(rows, n_active) - n_experts * np.arange(rows)[:, None]
-    position = np.minimum(position, n_experts - 1)
-    for slot in range(n_active - 1, 0, -1):  # rounding at the last edge must not repeat an expert
-        clash = position[:, slot] <= position[:, slot - 1]
-        position[clash, slot - 1] = position[clash, slot] - 1
-    return order[position]
+    offset = (n_active + 1.0) * np.arange(rows)[:, None]  # each row in a range of its own: one search for all
+    at = np.searchsorted((edges + offset).ravel(), (ticks + offset).ravel(), side="right").reshape(rows, n_active)
+    at = np.minimum(at - n_experts * np.arange(rows)[:, None], n_experts - 1)
+    for slot in range(n_active - 1, 0, -1):  # an expert of load 1 may meet two ticks by rounding
+        clash = at[:, slot] <= at[:, slot - 1]
+        at[clash, slot - 1] = at[clash, slot] - 1
+    return order[np.maximum(at, 0)]
+
+
+def with_repeats(
+    rng: np.random.Generator, fresh: Callable[[], np.ndarray], tokens: int, stickiness: float
+) -> np.ndarray:
+    """Choices of so many tokens, on axis 1. Each repeats its predecessor's with chance `stickiness`, else is fresh."""
+    steps: list[np.ndarray] = []
+    for step in range(tokens):
+        ids = fresh()
+        if step and stickiness > 0:
+            ids = np.where(rng.random((*ids.shape[:-1], 1)) < stickiness, steps[-1], ids)
+        steps.append(ids)
+    return np.stack(steps, axis=1)
 
 
 def _uniform(rng: np.random.Generator, rows: int, n_experts: int, n_active: int) -> np.ndarray:
@@ -110,30 +137,18 @@ def draw_routing(
     if not (0 <= routing.affinity < 1 and 0 <= routing.stickiness <= 1):
         raise ProfilingError(f"affinity {routing.affinity} and stickiness {routing.stickiness} must lie in 0..1")
     plain = routing.load_cv == 0 and routing.affinity == 0
-    q = None if plain else _sequence_loads(rng, batch_size, pool, n_active, routing)
-    steps: list[np.ndarray] = []
-    for step in range(tokens_per_sequence):
-        fresh = _uniform(rng, batch_size, pool, n_active) if q is None else _systematic(rng, q, n_active)
-        if step > 0 and routing.stickiness > 0:
-            fresh = np.where(rng.random((batch_size, 1)) < routing.stickiness, steps[-1], fresh)
-        steps.append(fresh)
-    ids = np.stack(steps, axis=1)
+    if plain:
+        ids = with_repeats(
+            rng, lambda: _uniform(rng, batch_size, pool, n_active), tokens_per_sequence, routing.stickiness
+        )
+    else:
+        q = np.broadcast_to(load_vector(pool, n_active, routing.load_cv), (batch_size, pool))
+        if routing.affinity:
+            q = scattered_loads(rng, q, n_active, routing.affinity)
+        ids = with_repeats(rng, lambda: systematic(rng, q, n_active), tokens_per_sequence, routing.stickiness)
     if pool < n_experts or not plain:  # which experts are the popular ones is drawn afresh too
         ids = rng.permutation(n_experts)[ids]
     return ids
-
-
-def _sequence_loads(
-    rng: np.random.Generator, batch_size: int, n_experts: int, n_active: int, routing: Routing
-) -> np.ndarray:
-    """Inclusion probabilities of each sequence, [batch_size, n_experts]: beta around the load vector."""
-    q = load_vector(n_experts, n_active, routing.load_cv)
-    if routing.affinity == 0:
-        return np.tile(q, (batch_size, 1))
-    precision = 1 / routing.affinity - 1
-    inside = np.clip(q, 1e-9, 1 - 1e-9)
-    own = rng.beta(inside * precision, (1 - inside) * precision, size=(batch_size, n_experts))
-    return _capped(own, n_active)
 
 
 def touched(ids: np.ndarray) -> int:

@@ -203,111 +203,14 @@ def settle(page: str) -> None:
         atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there
 
 
-# The theme's grey for charts is 3.7:1 on white, and a colour given to a chart would not follow a change of theme.
-_AXES = ".xtick text, .ytick text, .y2tick text, .xtitle, .ytitle, .y2title"
-_NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
-_VALUES = ".bartext-outside, .textpoint text"
-_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
-# Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
-_BAR = """
-#root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 18px; }
-#root .st-key-bar_fields { row-gap: 8px; } #root [data-testid=stPopoverButton][aria-expanded=true] { color: inherit; }
-#root .stButtonGroup button { min-height: 38px; }
-#root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
-@media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
-@media (max-width: 640px) {
-  #root .st-key-bar_fold { order: -1; }
-  #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
-  #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
-    content: "Pages"; padding-left: 0.4rem;
-  }
-  #root .stButtonGroup > div { flex-wrap: wrap; }
-}
-"""
-# Primary buttons and chosen values keep the light theme's blue: white on the dark theme's own is too faint to read.
-_PAGE = """
-#root [class*=st-key-live_answer] { min-height: 690px; }
-#root [data-testid=stMainBlockContainer] { max-width: none; }
-@media (min-width: 900px) {
-  #root [data-testid=stMainBlockContainer] { padding-left: 42px; padding-right: 42px; }
-}
-#root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
-#root [data-testid=stMainBlockContainer]:has(.st-key-drop_more) h1 { padding-bottom: 0.6rem; }
-#root .st-key-preview h1 { font-size: 1.35rem; }
-#root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
-#root [data-testid=stMultiSelectTagsContainer] [data-tag] { background-color: #0B5CAD; color: #FFFFFF; }
-"""
-# Streamlit says "Press Enter to apply" in fields of 180 pixels and more alone, so narrower ones say it below the box.
-_NARROW = "#root :is(.stNumberInput, .stTextInput):not(:has([data-testid=InputInstructions])):not(.stForm *)"
-_TO_APPLY = f"""
-{_NARROW} {{ position: relative; }}
-{_NARROW}:focus-within::after {{
-  content: "Press Enter to apply"; position: absolute; top: 100%; left: 0; z-index: 5; white-space: nowrap;
-  padding: 0 0.25rem; font-size: 0.75rem; line-height: 1.3; border-radius: 4px; background: Canvas; color: CanvasText;
-}}
-"""
-# Streamlit fades what waits for its run sixty times a second: ten users' browsers take longer for it than for a change.
-_STALE = """
-#root [data-stale=true] { transition: opacity 0s 0.3s !important; }
-"""
-_HEIGHTS = """
-#root .st-key-bar_fields > [data-testid=stElementContainer] {
-  min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
-}
-#root .st-key-engine { min-width: 241px; } #root .st-key-bar_open { min-width: 79px; height: 24px; }
-#root .st-key-design_head { min-height: 116px; } #root .st-key-design_dials { min-height: 316px; }
-#root [class*=st-key-design_dial_] { min-height: 64px; padding-left: 64px; padding-right: 2px; }
-#root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
-#root .st-key-design_pareto { min-height: 470px; }
-#root [class*=st-key-design_rule] { min-height: 250px; }
-#root .st-key-share_link { min-height: 116px; }
-[class*=st-key-share_link] [data-testid=stCode] pre { padding-top: 44px; }
-[class*=st-key-share_link] [data-testid=stCode] > div { opacity: 1; visibility: visible; pointer-events: auto; }
-[class*=st-key-share_link] [data-testid=stCode] button::after { content: attr(aria-label); padding-left: 6px; }
-#root :is(.st-key-report_files, .st-key-report_date, .st-key-load_price) { min-height: 64px; align-content: start; }
-#root .st-key-report_extras { min-height: 38px; }
-#root [data-testid=stFileUploaderDropzone] { flex-direction: row; align-items: center; }
-#root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
-#root .st-key-trust_by { min-height: 64px; } #root .st-key-coverage { min-height: 260px; }
-#root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
-#root .st-key-simulation { min-height: 468px; }
-#root .st-key-serve_tab { min-height: 640px; } /* another tab must not move what is under the pointer */
-@media (max-width: 1199px) {
-  #root .st-key-report_files { min-height: 142px; }
-  #root .st-key-design_compare [data-testid=stHorizontalBlock] { flex-wrap: wrap; }
-  #root .st-key-design_compare [data-testid=stColumn] { min-width: 100%; }
-}
-@media (max-width: 640px) {
-  #root .st-key-share_link :is(pre, code, span) { white-space: pre !important; overflow-x: auto; }
-  #root .st-key-report_files { min-height: 221px; }
-  #root .st-key-drop_0 { min-height: 110px; }
-  #root .st-key-design_head { min-height: 300px; } #root .st-key-design_dials { min-height: 1031px; }
-}
-"""
-"""What elements take once their code has come: until then each is a grey bar, and what follows would jump."""
+@functools.cache
+def _css(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8")
 
 
 def element() -> str:
     """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps later."""
-    return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
-
-
-# The shell goes, without a script, when the answer is drawn, and for good: to come back takes its transition months. By
-# itself it goes should nothing ever be drawn: it hides no message.
-_SHELL = """
-#shell { position: fixed; inset: 0; z-index: 1000000; padding: 14px 42px; background: #FFFFFF; color: #16181D;
-  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards;
-  transition: visibility 0s 9999999s; }
-#shell p { margin: 0 0 18px; } #shell div { background: #EDEEF1; border-radius: 8px; margin-bottom: 14px; }
-#shell section { display: grid; grid-template-columns: minmax(0, 1fr) min(400px, 30%); gap: 36px; height: 500px; }
-#root:has(h1, [data-testid^=stBidi], [data-testid=stException], [data-testid=stAlert]) ~ #shell {
-  visibility: hidden; transition-delay: 0s; }
-@keyframes shell-ends { to { visibility: hidden; } }
-@media (prefers-color-scheme: dark) {
-  #shell { background: #0E1117; color: #FAFAFA; } #shell div { background: #1A1F29; }
-}
-@media (max-width: 640px) { #shell { padding: 14px 16px; } }
-"""
+    return f"<style>{_css('page')}</style>"
 
 
 def shell(asked: Mapping[str, str]) -> str:
@@ -322,7 +225,7 @@ def shell(asked: Mapping[str, str]) -> str:
     name = "<p><b>MoE speculation advisor</b></p>"
     blocks = '<div style="height:60px"></div>', '<div style="height:38px;width:min(420px,80%)"></div>'
     return (
-        f'<style>{_SHELL}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
+        f'<style>{_css("shell")}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
         "<section><div></div><div></div></section></div>"
     )
 

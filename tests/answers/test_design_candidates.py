@@ -15,6 +15,7 @@ from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.physics.quality import law_range
 from advisor.predict.scenario import build_scenario
+from tests.answers.test_design_search import baseline_of
 
 GRID = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(2, 4, 8, 12, 16), n_shared=(0, 1, 2))
 
@@ -114,14 +115,7 @@ def test_training_cost_is_active_parameters_over_the_baselines_and_flop_where_to
 
 def test_each_law_judges_a_design_and_all_of_them_the_baseline_as_itself() -> None:
     found = answer().space
-    own = found.baseline
-    itself = np.flatnonzero(
-        (found.n_experts == own.n_experts)
-        & (found.n_active == own.n_active)
-        & (found.n_shared == 0)
-        & (found.expert_width == own.expert_width)
-    )
-    (same,) = candidates(found, [int(itself[0])])
+    (same,) = candidates(found, [baseline_of(found)])
     assert [item.law for item in same.quality] == ["leverage", "anchor", "loss"]
     assert [item.ratio for item in same.quality] == pytest.approx([1.0, 1.0, 1.0])
     assert same.quality[0].low == pytest.approx(1.0), "no octave away, no spread"

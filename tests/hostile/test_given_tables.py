@@ -7,17 +7,19 @@ import gzip
 import io
 import json
 import time
-import zipfile
+from functools import partial
 
 import pytest
 
 from advisor.measured.ingest import read
+from tests.measured.test_ingest_traces import zip_of
 
 HEAD = (
     "point_id,hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,"
     "accepted_length_same_run,speedup"
 )
 GOOD = "a,h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,2.4,1,1.6"
+zipped = partial(zip_of, "points.csv")
 
 
 def table(*rows: str, head: str = HEAD) -> bytes:
@@ -36,13 +38,6 @@ def call(tmp_path, run):
 
 def predicted(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def zipped(data: bytes) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("points.csv", data)
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zipped], ids=["plain", "gzip", "zip"])

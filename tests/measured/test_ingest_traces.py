@@ -74,12 +74,15 @@ FILES = {
 }
 
 
+def assert_same(trace):
+    for got, expected in zip(trace.sequences, IDS, strict=True):
+        assert np.array_equal(got, expected)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_layout_gives_the_same_ids(name):
     trace = read_trace(name, FILES[name], LayerCounts(3, 4, K))
-    assert len(trace.sequences) == 6
-    for got, expected in zip(trace.sequences, IDS, strict=True):
-        assert np.array_equal(got, expected)
+    assert_same(trace)
 
 
 def test_three_axes_are_sequences_tokens_and_experts_of_one_layer():
@@ -103,8 +106,7 @@ EVERY_LAYER = {
 def test_dense_layers_that_an_engine_records_as_zeros_are_left_out(name):
     trace = read_trace(name, EVERY_LAYER[name], LayerCounts(routed=3, every=5, n_active=K))
     assert trace.layout.endswith("2 layers without routing left out")
-    for got, expected in zip(trace.sequences, IDS, strict=True):
-        assert np.array_equal(got, expected)
+    assert_same(trace)
 
 
 def test_bytes_that_fit_all_layers_and_those_that_route_are_read_by_their_zeros():
@@ -126,8 +128,7 @@ def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts)
     files = [(f"{number}.npy", npy(ids.astype(np.uint8))) for number, ids in enumerate(IDS)]
     trace = read_traces(files, counts)
     assert trace.layout == "one sequence [tokens, layers, k]"
-    for got, expected in zip(trace.sequences, IDS, strict=True):
-        assert np.array_equal(got, expected)
+    assert_same(trace)
     with pytest.raises(AdvisorError, match="several files can be given together"):
         fit_sequences(read_trace(*files[0], counts).sequences, 16)
 

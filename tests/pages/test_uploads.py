@@ -272,7 +272,7 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
 def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone() -> None:
     test = upload(page(acceptance="3.2@5"), "plain.csv", sweep_rows(slower=1.25).encode())
     assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in texts(test)
-    assert test.title[0].value == "Keep K = 3 at batch 8 (measured 3.20×)"
+    assert test.title[0].value == "Keep K = 3 at batch 8 (measured 3.19×)"
     assert "**Your step without drafts takes " in texts(test)
     press(test, "use_plain_sweep")
     assert test.button(key="use_plain_sweep").disabled

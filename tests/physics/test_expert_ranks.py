@@ -17,13 +17,13 @@ from advisor.physics.expert_ranks import (
     contiguous,
     drawn_choices,
     expert_loads,
-    fitted_loads,
     rank_counts,
     skewed_loads,
     windows,
 )
 from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.prediction import AdvisorError
+from advisor.profiling.routing_draw import fitted_loads
 
 LOADS = st.lists(st.floats(0.0, 1.0), min_size=16, max_size=16).filter(lambda row: sum(row) > 0.0)
 EPLB_LOADS = np.array(

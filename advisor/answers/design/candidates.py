@@ -313,9 +313,8 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
     """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in words."""
-    own, mix = space.baseline, space.mix([index])
-    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
-    found = []
+    own, found = space.baseline, []
+    n, k, s, _ = _counts(space, index)
     for name, value, own_value, tried in (
         ("experts", n, own.n_experts, space.n_experts),
         ("active experts", k, own.n_active, space.n_active),

@@ -60,21 +60,20 @@ def export(request: ExportRequest) -> EngineExport:
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
     k = max(k for _, _, k in rows) if adaptive else only_k(request)[0]
     words += _speculation(method, request.draft_model, k)
-    if not adaptive:
-        if len(rows) > 1 and method not in ADAPTIVE_METHODS:
-            warnings.append(f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs K = {k} {only_k(request)[1]}")
-        elif len(rows) > 1:
-            warnings.append(f"K = {k} {only_k(request)[1]} is exported, since SGLang would not vary it here")
-        warnings += guard_warnings("sglang", request)
-        return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
-    config = sglang_adaptive_config(ranges)
-    words += ["--speculative-adaptive", "--speculative-adaptive-config", request.file_name]
-    warnings.append(
-        "SGLang pads a batch to a captured graph size before it looks up the slot; limits move down to those sizes"
-    )
+    config, text, file_name = None, "", None
+    if adaptive:
+        config, file_name = sglang_adaptive_config(ranges), request.file_name
+        text = json.dumps(config, indent=2)
+        words += ["--speculative-adaptive", "--speculative-adaptive-config", file_name]
+        warnings.append(
+            "SGLang pads a batch to a captured graph size before it looks up the slot; limits move down to those sizes"
+        )
+    elif len(rows) > 1 and method not in ADAPTIVE_METHODS:
+        warnings.append(f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs K = {k} {only_k(request)[1]}")
+    elif len(rows) > 1:
+        warnings.append(f"K = {k} {only_k(request)[1]} is exported, since SGLang would not vary it here")
     warnings += guard_warnings("sglang", request)
-    text = json.dumps(config, indent=2)
-    return EngineExport("sglang", config, text, request.file_name, shlex.join(words), tuple(warnings))
+    return EngineExport("sglang", config, text, file_name, shlex.join(words), tuple(warnings))
 
 
 def _placement(served: ServedModel, method: str) -> list[str]:

@@ -319,7 +319,8 @@ def between_graphs(c_p: Floats, L: Floats) -> Floats:
 
     c_p: of a layer with attention. [s]
     L: such layers. [-]
-    Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the device, which waits in every layer.
+    Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the device, which waits in
+      every layer.
     Source: docs/decisions/0039-verification-outside-full-graphs.md; c_p in `advisor.catalog.kernel_costs`.
     """
     return c_p * L
