@@ -20,15 +20,7 @@ from advisor.prediction import Array
 from advisor.text import counted, listed
 
 VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
-Action = Literal["none", "use_length", "refit", "diagnose"]
 Quantity = Literal["speedup", "plain_s", "round_s"]
-FOLLOWS: dict[VerdictKind, Action] = {
-    "agree": "none",
-    "accepted_length": "use_length",
-    "plain_step": "refit",
-    "faster": "refit",
-    "slower": "diagnose",
-}
 AGREES = 0.06
 """Choice of this project: mean gaps up to this are none. [-]"""
 HALVED = 0.5
@@ -63,11 +55,6 @@ class OwnVerdict:
     """Geometric mean of what the rows state; None where they do not. [tokens]"""
     own_context: int | None
     """Median context of the rows where it is another than the scenario's. [tokens]"""
-
-    @property
-    def action(self) -> Action:
-        """The next step of the user."""
-        return FOLLOWS[self.kind]
 
     @property
     def gap_with_own_length(self) -> float:
@@ -282,15 +269,11 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     return tuple(zip(*(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])), strict=True))
 
 
-def border_texts(points: pd.DataFrame) -> tuple[tuple[int, str], ...]:
-    """Last batch of each range of `own_schedule` that lies between measured batches, and between which."""
+def border_texts(points: pd.DataFrame) -> dict[int, str]:
+    """Between which measured batches the last batch of a range of `own_schedule` lies, by that batch."""
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
-    between = [(last, at[at < last], at[at > last]) for last in ends if last not in set(at)]
-    return tuple(
-        (last, f"{last:,}: between your {low.max():,.4g} and {high.min():,.4g}.")
-        for last, low, high in between
-        if len(low) and len(high)
-    )
+    inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
+    return {last: f"between your {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:

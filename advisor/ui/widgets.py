@@ -303,8 +303,5 @@ _BROWSER = Path(__file__).parent / "serve" / "browser"
 
 def component(name: str, *scripts: str) -> Any:
     """A component of the page of these scripts of serve/browser, joined: a component is one script."""
-    js, css = [
-        "\n".join((_BROWSER / one).read_text(encoding="utf-8") for one in of)
-        for of in ([f"{script}.js" for script in scripts], ["live.css"])
-    ]
-    return st.components.v2.component(name, css=css, js=js)
+    css, *js = [(_BROWSER / one).read_text(encoding="utf-8") for one in ("live.css", *(f"{x}.js" for x in scripts))]
+    return st.components.v2.component(name, css=css, js="\n".join(js))

@@ -270,3 +270,15 @@ def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() ->
     assert test.session_state["_scenario"].acceptance == "1.4@3"
     assert "Either " not in texts(test)
     assert "unsaid_accepted_length" not in {item.key for item in test.number_input}
+
+
+def test_rates_in_a_table_reach_the_verdict_and_what_is_forgotten_leaves_the_box() -> None:
+    test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,0,1900\n48,3,1450")
+    assert test.title[0].value.startswith("Switch off at batch 48")
+    assert "measured 0.76×" in texts(test)
+    assert not test.text_area(key="drop_text").value
+    test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,3,1450")
+    assert test.title[0].value == "1 row read: add the run without drafts (K = 0), or a time per token"
+    diagnosed(test, "no run at all")
+    press(test, "forget")
+    assert not test.text_area(key="drop_text").value

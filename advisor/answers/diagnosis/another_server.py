@@ -29,10 +29,10 @@ def published_near(one: Comparison) -> str:
     near = [run for run in runs_beside(one.scenario, gpus) if 0.5 <= run.batch_size / one.batch_size <= 2.0]
     if not near:
         return ""
-    batches, speedups = sorted({run.batch_size for run in near}), sorted(run.speedup for run in near)
-    at, measured = ([text.format(x) for x in of] for text, of in (("{:,.0f}", batches), ("{:.2f}x", speedups)))
-    ends = [" to ".join(dict.fromkeys((each[0], each[-1]))) for each in (measured, at)]
-    return f"{counted(len(near), 'published run')} of this set-up: {ends[0]} at batch {ends[1]}."
+    speedups = [f"{each:.2f}x" for each in sorted(run.speedup for run in near)]
+    batches = [f"{each:,.0f}" for each in sorted(run.batch_size for run in near)]
+    measured, at = (" to ".join(dict.fromkeys((each[0], each[-1]))) for each in (speedups, batches))
+    return f"{counted(len(near), 'published run')} of this set-up: {measured} at batch {at}."
 
 
 @dataclass(frozen=True)

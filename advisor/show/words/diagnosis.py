@@ -26,12 +26,13 @@ from advisor.answers.diagnosis.diagnose import (
 )
 from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
 from advisor.answers.engines.config import mended_line
-from advisor.answers.own_gap import as_measured, border_texts
+from advisor.answers.own_gap import as_measured, border_texts, own_schedule
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import AdvisorError
 from advisor.show.live_answer import launch
 from advisor.show.table import Column, Table
-from advisor.text import MAX_TEXT, counted, printable, with_prefix
+from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
 
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
@@ -207,22 +208,26 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         made = launch(as_measured(advise((remedy or worst).scenario), None if own.empty else own))
     except AdvisorError:
         made = {"engine": "", "text": "", "note": ""}
-    borders = border_texts(own) if k and len(own) else ()
-    if found.launch_line:
-        by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
-        fix, table = by_k.fix_for(worst.scenario.engine, k), _TABLE.search(made["text"])
-        if k and table is not None:
-            fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
-        notes = [said for _, said in borders]
-        if notes and table is None:
-            notes = [f"For at most {borders[0][0]:,} requests at a time; without drafts above.", *notes]
-        instead = f"with K = {k}" if k else "without drafts"
-        for fixes, said, note in ((found.fixes, "mended", ""), ((fix,) * loses, instead, " ".join(notes))):
-            if text := mended_line(found.launch_line, fixes):
-                return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
-        return None
-    note = " ".join([made["note"], *(said for _, said in borders)]).strip()
-    return {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
+    borders = border_texts(own) if k and len(own) else {}
+    # An engine names the last batch of a range, or the first of the next.
+    shown = [(last + (f"{last}" not in made["text"]), said) for last, said in borders.items()]
+    notes = [f"{batch:,}: {said}." for batch, said in shown]
+    if not found.launch_line:
+        note = " ".join([made["note"], *notes]).strip()
+        return {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
+    by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
+    fix, table = by_k.fix_for(worst.scenario.engine, k), _TABLE.search(made["text"])
+    if k and table is not None:
+        fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
+    elif notes:
+        upto = [(n, "above" if last == MAX_BATCH else f"to batch {last:,}") for _, last, n in own_schedule(own)]
+        ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
+        notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
+    instead = f"with K = {k}" if k else "without drafts"
+    for fixes, said, note in ((found.fixes, "mended", ""), ((fix,) * loses, instead, " ".join(notes))):
+        if text := mended_line(found.launch_line, fixes):
+            return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
+    return None
 
 
 _TABLE = re.compile(r'"num_speculative_tokens_per_batch_size":\[\[[\d,\[\]]*\]\]')

@@ -39,7 +39,7 @@ from advisor.predict.scenario import Scenario
 from advisor.show.charts.measured import before_after_chart, own_gap_chart
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
-from advisor.text import counted
+from advisor.text import counted, listed
 from advisor.ui.answers import advice_for, refit_text_for
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import (
@@ -85,7 +85,6 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
     if read.rows_kept < MIN_POINTS:
         return
     absent = lacks(read)
-    fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
     n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
@@ -95,22 +94,13 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent),
-        help=f"Still missing: {fields}." if absent else None,
+        help=f"Still missing: {listed([COLUMNS['points'][one[0]].in_text for one in absent])}." if absent else None,
     )
 
 
 def _without_length(read: Measured | None) -> bool:
     """Whether some rows with drafts state no accepted length."""
     return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
-
-
-def _needed(names: tuple[str, ...], rows: int) -> str:
-    """A field that is needed, or several of which one is, in words."""
-    if names == QUANTITIES:
-        return f"a speedup, or a time per step or token ({counted(rows, 'row')})"
-    columns = COLUMNS["points"]
-    titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
-    return f"{' or '.join(titles)} ({counted(rows, 'row')})"
 
 
 def draw_refit(scenario: Scenario) -> None:
@@ -308,19 +298,19 @@ def _set_up(model_id: str, hardware_id: str) -> str:
 def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:
     """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
-        if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
+        if found.own_length is not None and found.kind != "agree":
             length = own_length(read, scenario) or f"{found.own_length:.3g}@{found.n_draft}"
             st.button(
                 f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
-                type="primary" if found.action == "use_length" else "secondary",
+                type="primary" if found.kind == "accepted_length" else "secondary",
                 on_click=use_length,
                 args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if not is_far(found.plain_step):  # of another server than the predicted one, which is asked first
-            draw_refit_button(read, scenario, filled=found.action == "refit" and not diagnosed)
+            draw_refit_button(read, scenario, filled=found.kind in ("plain_step", "faster") and not diagnosed)
 
 
 def _read_as(read: Measured) -> None:
