@@ -420,17 +420,6 @@ def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_
     assert "tpot_s" not in said
 
 
-def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
-    test = press(upload(page(**BAR), "runs.csv", RUNS), "refit_upload")
-    assert "--set" not in texts(test), "no flag on a page"
-    test.selectbox(key="missing_accepted_length_same_run").set_value(1)
-    press(test, "fill_in_more", "refit_upload")
-    assert not test.error
-    _, found = test.session_state["_upload_refit"]
-    assert "accepted_length" not in {item.name for item in found.parameters}
-    assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}
-
-
 WIDE = """batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length
 1,6.1,3.4,3,2.4\n2,6.6,3.9,3,2.4\n4,7.5,4.8,3,2.4\n8,8.9,6.0,3,2.4\n16,11.2,7.9,3,2.4\n32,14,10.8,3,2.4\n"""
 ASKED = H100 | {"hardware_id": "h200-sxm"}
