@@ -30,7 +30,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.table import Column, Table
 from advisor.show.words import regions as map_words
-from advisor.show.words.design import answer_document, candidate_rows, losses_text
+from advisor.show.words.design import answer_document, candidate_rows, for_start, losses_text
 from advisor.text import csv_text, typed_number
 
 _FROM_NOTHING = "advisor.design.from_nothing"
@@ -131,7 +131,7 @@ def design(
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
         space, best = answer.space, None if answer.recommended is None else answer.recommended.index
         keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
-        rows, document, tell = candidate_rows(answer), answer_document(answer), partial(_tell, answer)
+        rows, document, tell = candidate_rows(answer), answer_document(answer), partial(_tell, answer, start)
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
@@ -269,9 +269,9 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
     return Table(columns, answer.top)
 
 
-def _tell(answer: DesignAnswer) -> None:
+def _tell(answer: DesignAnswer, start: str) -> None:
     space = answer.space
-    out.say(answer.verdict)
+    out.say(for_start(answer.verdict) if start else answer.verdict)
     if answer.recommended is None:
         return
     out.say(f"\n{answer.binding_text}\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.answer import DesignAnswer, design_answer
-from advisor.answers.design.candidates import Band, candidates, headline, is_clear, short_words, title
+from advisor.answers.design.candidates import Band, candidates, design_words, gain_words, headline, is_clear, title
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.physics.quality import law_range
@@ -34,7 +34,7 @@ def test_designs_are_ranked_by_time_per_token_and_the_title_says_what_the_first_
     fastest = found.space.tpot_s[0, found.space.candidates].min()
     assert found.recommended.tpot_s[0] == fastest
     best = found.recommended
-    shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
+    shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared"
     start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.n_draft[0]}"
     assert start in found.verdict
     assert "top-8 of 128" in found.verdict
@@ -48,18 +48,22 @@ def test_the_headline_names_the_design_and_its_gain_and_none_whose_band_holds_on
     best = found.recommended
     assert best is not None
     sure, unsure = Band(1.2, 1.1, 1.3, 0.99), Band(1.05, 0.97, 1.2, 0.7)
-    kept = "Keep Top-8 of 128, no shared: at equal quality the best alternative is "
-    unsaid, slower = "1.05× as fast (likely 0.97–1.20×)", "1.20× as fast (likely 1.10–1.30×), but is slower per token"
+    kept = f"Keep top-8 of 128, no shared, K = {found.space.baseline.served.n_draft[0, 0]}: "
+    unsaid = "no design of equal quality is clearly faster"
+    slower = "the best of equal quality by time per output token is slower per token"
     assert is_clear(found.space, replace(best, objective_gain=sure, tpot_gain=sure))
     for objective, time, said in ((unsure, sure, unsaid), (sure, Band(0.9, 0.8, 1.0, 0.1), slower)):
         other = replace(best, objective_gain=objective, tpot_gain=time)
         assert not is_clear(found.space, other)
         assert headline(found.space, other) == kept + said
-        assert "the alternative is top-" in title(found.space, other)
+        gain = f"{objective.value:.2f}× as fast (likely {objective.low:.2f}–{objective.high:.2f}×)"
+        assert f"the best alternative, {gain}, is top-" in title(found.space, other)
+    even = replace(best, objective_gain=Band(1.004, 0.94, 1.06, 0.5))
+    assert gain_words(found.space, even) == "no faster (likely 0.94–1.06×)", "no 1.00×"
     assert found.clear == is_clear(found.space, best)
     sure = replace(best, objective_gain=Band(1.234, 1.1, 1.3, 0.99), tpot_gain=Band(1.234, 1.1, 1.3, 0.99))
-    named = short_words(found.space, sure)
-    assert headline(found.space, sure) == f"{named}: 1.23× faster (likely 1.10–1.30×) at equal quality"
+    said = ": 1.23× faster (likely 1.10–1.30×) than top-8 of 128, no shared, at equal quality"
+    assert headline(found.space, sure) == f"Build {design_words(found.space, sure, width='')}{said}"
     assert title(found.space, sure).startswith(headline(found.space, sure) + ". At batch 32 on ")
     assert headline(found.space, None) == "No design keeps every limit"
 
@@ -68,7 +72,7 @@ def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None
     alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=alone), 1)
-    assert found.headline == "Keep Top-8 of 128, no shared: nothing faster at equal quality"
+    assert found.headline == "Keep top-8 of 128, no shared, K = 3: no design of equal quality is faster"
     assert found.verdict.startswith(found.headline)
     assert not found.clear
 
@@ -77,7 +81,7 @@ def test_where_the_baseline_does_not_fit_the_best_of_those_that_do_is_named() ->
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=380, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=GRID), 1)
     assert found.recommended is not None
-    assert found.verdict.startswith("Today's design cannot serve this; top-")
+    assert found.verdict.split(": ")[1].startswith("today's design cannot serve this. ")
     assert "The baseline does not fit in memory at batch 380" in found.verdict
 
 
@@ -88,7 +92,7 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
     far = replace(found.space, measured_gap=2.85)
     assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
     assert title(far, best).startswith(
-        "No comparison: Top-8 of 128, no shared takes 3.9× its modelled time, and others are only modelled"
+        "Measure first: the cost model is off by 285% for top-8 of 128, no shared, too much to compare designs"
     )
 
 

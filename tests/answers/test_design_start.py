@@ -72,10 +72,9 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     counts, layers = parameter_counts(found), sum(mixer.count for mixer in found.mixers)
     for name, size in target.items():
         assert (counts.total if name == "total_params" else counts.active_nonembedding) == pytest.approx(size, rel=0.05)
-    assert "Equal quality means the quality of this start." in start.note
+    assert re.match(r"Start: layers of [^;]+; equal quality means this start's\. The ", start.note)
     assert f"{counts.total / 1e9:.1f} B total" in start.note
-    assert f"the {layers} layers of " in start.note
-    kinds = re.search(rf" that size \((.*?); hidden size {found.hidden_size:,}\), not scaled", start.note)
+    kinds = re.search(rf"Its {layers} layers are not scaled \((.*?); hidden size {found.hidden_size:,}\)", start.note)
     assert sum(int(number) for number in re.findall(r"\d+", kinds[1])) == layers
 
 
@@ -90,7 +89,7 @@ def test_a_start_is_the_nearest_to_its_size_that_widths_in_steps_of_16_give(tota
         mix = Mixes.of(moe.n_experts, moe.n_active, shared_experts(moe))
         size[width] = float(weights(found, moe_shape(found, mix, width)).total[0])
     assert min(size, key=lambda width: abs(np.log(size[width] / total))) == moe.expert_width
-    assert "B active; widths go in 16s)" in start.note
+    assert "B active; the width is a multiple of 16)" in start.note
 
 
 @pytest.mark.parametrize("target", [{}, {"total_params": -1.0}, {"active_params": float("nan")}])
@@ -120,7 +119,7 @@ def test_the_command_needs_no_model_where_a_shape_or_a_size_is_given(capsys: pyt
     assert out.startswith("Start: 48L h2048 N128 k8 s0 w768. Assumed: 16 attention heads of 128")
     code, out, err = run(capsys, *SMALL, "--target-total", "4e10")
     assert code == 0, err
-    assert out.startswith("Start for 40 B total: ")
+    assert out.startswith("Start: layers of ")
     code, _, err = run(capsys, *SMALL)
     assert code != 0
     assert "missing the model" in err

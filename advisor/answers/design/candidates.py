@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -361,44 +362,49 @@ def own_design(space: DesignSpace, item: Candidate) -> bool:
     return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (own.expert_width, 0)
 
 
-def design_words(space: DesignSpace, item: Candidate) -> str:
-    """A design in the words of an answer: `Top-8 of 120, no shared expert, width 896, K = 4`."""
-    shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared expert"
-    k = "/".join(map(str, dict.fromkeys(item.n_draft)))
-    drafts = "" if space.setup.drafter.kind == "none" else f", K = {k}"
+def design_words(space: DesignSpace, item: Candidate, width: str = ", width {}") -> str:
+    """A design in the words of an answer: `top-8 of 120, no shared, width 896, K = 4`."""
     body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
-    return f"Top-{item.n_active} of {item.n_experts}, {shared}, width {item.expert_width}{body}{drafts}"
+    experts = _experts_words(item.n_active, item.n_experts, item.n_shared)
+    return f"{experts}{width.format(item.expert_width)}{body}{k_words(space, item.n_draft)}"
 
 
 def headline(space: DesignSpace, chosen: Candidate | None) -> str:
-    """The answer in one line: the design of equal quality by every law and its gain, or to keep today's."""
+    """The answer in one line: build the design that is clearly better at equal quality, or keep today's."""
     if chosen is None:
         return "No design keeps every limit"
-    words, own = short_words(space, chosen), space.baseline
+    own, gain, merit = space.baseline, chosen.objective_gain, MERITS[space.question.objective]
     kept = _experts_words(own.n_active, own.n_experts, own.n_shared)
     if space.baseline_problem:
-        return f"Today's design cannot serve this; {words[0].lower()}{words[1:]} can"
+        return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
     if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
-        return f"No comparison: {kept} takes {1.0 + gap:.1f}× its modelled time, and others are only modelled"
-    gain, merit, is_time = chosen.objective_gain, MERITS[space.question.objective], space.question.objective == "tpot"
-    if own_design(space, chosen):
-        return f"Keep {kept}: nothing {'faster' if is_time else f'better by {merit.words}'} at equal quality"
-    likely = f"(likely {gain.low:.2f}–{gain.high:.2f}×)"
+        return f"Measure first: the cost model is off by {abs(gap):.0%} for {kept}, too much to compare designs"
+    better, than = ("faster", " than") if space.question.objective == "tpot" else (f"better by {merit.words}", ", not")
     if not keeps_baseline(space, chosen):
-        return f"{words}: {gain.value:.2f}× {'faster' if is_time else merit.gain_of} {likely} at equal quality"
-    told = f"is {gain.value:.2f}× as fast" if is_time else f"has {gain.value:.2f}× {merit.gain_of}"
-    slower = ", but is slower per token" if chosen.tpot_gain.value < 1.0 < gain.low else ""
-    return f"Keep {kept}: at equal quality the best alternative {told} {likely}{slower}"
+        told = gain_words(space, chosen).replace("as fast", "faster")
+        return f"Build {design_words(space, chosen, width='')}: {told}{than} {kept}, at equal quality"
+    kept += k_words(space, own.served.n_draft[:, 0].tolist())
+    if own_design(space, chosen):
+        return f"Keep {kept}: no design of equal quality is {better}"
+    if chosen.tpot_gain.value < 1.0 < gain.low:
+        return f"Keep {kept}: the best of equal quality by {merit.words} is slower per token"
+    return f"Keep {kept}: no design of equal quality is clearly {better}"
 
 
-def short_words(space: DesignSpace, item: Candidate) -> str:
-    """Experts of a design: `Top-4 of 256, no shared`."""
-    body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
-    return f"{_experts_words(item.n_active, item.n_experts, item.n_shared)}{body}"
+def gain_words(space: DesignSpace, item: Candidate) -> str:
+    """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or `no faster (...)`."""
+    gain, objective = item.objective_gain, space.question.objective
+    told = f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
+    return f"{'no faster' if told == '1.00× as fast' else told} (likely {gain.low:.2f}–{gain.high:.2f}×)"
+
+
+def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
+    """End of a design's words, `, K = 3` or `, K = 2/3` by batch. Empty without a drafter."""
+    return "" if space.setup.drafter.kind == "none" else f", K = {'/'.join(map(str, dict.fromkeys(drafts)))}"
 
 
 def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
-    return f"Top-{n_active} of {n_experts}, {f'{n_shared:.3g} shared' if n_shared else 'no shared'}"
+    return f"top-{n_active} of {n_experts}, {f'{n_shared:.3g} shared' if n_shared else 'no shared'}"
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:
@@ -408,11 +414,11 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
     start = f"{headline(space, chosen)}. At batch {batches} on {space.setup.place}"
     words = design_words(space, chosen)
     if own_design(space, chosen):
-        return f"{start} it is {words[0].lower()}{words[1:]}."
+        return f"{start} it is {words}."
     problem = f" {space.baseline_problem}" if space.baseline_problem else ""
-    lead = "" if is_clear(space, chosen) or problem else "the alternative is "
+    lead = "" if is_clear(space, chosen) or problem else f"the best alternative, {gain_words(space, chosen)}, is "
     return (
-        f"{start}, {lead}{words[0].lower()}{words[1:]} instead of top-{own.n_active} of {own.n_experts}: "
+        f"{start}, {lead}{words} instead of top-{own.n_active} of {own.n_experts}: "
         f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
     )
 

@@ -267,14 +267,13 @@ def start_from_size(
         mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
         counts, depth = parameter_counts(wanted), sum(mixer.count for mixer in near.mixers)
         chosen = "newest shipped model near" if _off(near, given) <= np.log(NEAR) else "shipped model nearest to"
-        why = "" if like is not None else f", the {chosen} that size"
+        why = "" if like is not None else f"The {chosen} {_targets_text(given)}. "
         note = (
-            f"Start for {_targets_text(given)}: the {depth} layers of {near.name}{why} ({_layers_text(near)}; hidden "
-            f"size {near.hidden_size:,}), not scaled, with {mix} ({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active; widths go in {RANK_WIDTH_MULTIPLE}s). "
-            "Equal quality means the quality of this start."
+            f"Start: layers of {near.name}; equal quality means this start's. {why}Its {depth} layers are not scaled "
+            f"({_layers_text(near)}; hidden size {near.hidden_size:,}); {mix} ({counts.total / 1e9:.1f} B total, "
+            f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of {RANK_WIDTH_MULTIPLE})."
         )
-        name = f"{near.id}-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"
+        name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"
         return Start(_with_config(scenario, name, config), note)
     if like is not None:
         raise AdvisorError(f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another model")

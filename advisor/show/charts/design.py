@@ -15,11 +15,11 @@ from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
 from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
-from advisor.show.words.design import HELD, dial_value, held_value, loss_text
+from advisor.show.words.design import HELD, dial_value, held_value
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
-DIAL_INSET = 70
-"""From a dial's left edge to its first value. [px]"""
+DIAL_INSET = 70, 26
+"""From a dial's edges to its first and to its last value: the style of the page moves the slider by as much. [px]"""
 _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
 """Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a black page."""
 _MOST_QUALITY = 160.0
@@ -28,6 +28,7 @@ _PARETO_QUALITY, _ROOM = (62.0, 142.0), 6.0
 """The axis, wider where a marked design lies beyond it, with room for its name. [%]"""
 _TICKS = 5
 _DOTTED = {"color": NEUTRAL, "width": 1, "dash": "dot"}
+_LEGEND = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 12}}
 _AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
 
 
@@ -47,8 +48,11 @@ def _add_area(figure: go.Figure, x: Array, low: Array, high: Array, color: str, 
     figure.add_scatter(**edges, mode="none", fill="toself", fillcolor=_TINTS[color], hoverinfo="skip", **trace)
 
 
-def dial_chart(dial: Dial) -> Chart:
-    """Time lost at equal quality with a dial held at each value, over the quality when it alone turns."""
+def dial_chart(dial: Dial, lost: float = np.nan) -> Chart:
+    """Time lost at equal quality with a dial held at each value, over the quality when it alone turns.
+
+    lost : time that the design which is turned loses itself, whatever its quality; NaN where nothing is known. [-]
+    """
     x = np.arange(float(len(dial.position)))
     names = [dial_value(dial, at) for at in range(len(x))]
     figure = _figure(
@@ -58,10 +62,10 @@ def dial_chart(dial: Dial) -> Chart:
         yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
     )
     # The slider above spans the same width, so that its thumb stands over the chart's mark.
-    figure.update_layout(margin={"l": DIAL_INSET, "r": 8, "b": 40})
-    figure.update_xaxes(automargin=False).update_yaxes(automargin=False)
+    figure.update_layout(margin={"l": DIAL_INSET[0], "r": DIAL_INSET[1], "b": 40})
+    figure.update_xaxes(automargin=False, ticklabeloverflow="allow").update_yaxes(automargin=False)
     _add_quality(figure, dial, x, names)
-    _add_loss(figure, dial, x, names)
+    _add_loss(figure, dial, x, names, 100 * lost)
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
     form = "{:,.0f}" if dial.name == "width" else "{:.2g}"
     labels = [names[i].replace(" of ", "/") if dial.name == "ratio" else form.format(dial.position[i]) for i in ticks]
@@ -91,9 +95,9 @@ def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) 
     )
 
 
-def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
-    """The upper strip: slowdown at each value, the own one marked."""
-    lost, at = 100 * dial.loss, dial.own
+def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own: float) -> None:
+    """The upper strip: slowdown of the best design at each value, and of the own one."""
+    lost = 100 * dial.loss
     figure.add_scatter(
         x=x,
         y=lost,
@@ -102,18 +106,15 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
         customdata=[" with ".join(one) for one in zip(names, dial.held, strict=True)] if dial.held else names,
-        hovertemplate="%{customdata}: %{y:+.1f}% time<extra></extra>",
+        hovertemplate="Best at %{customdata}: %{y:+.1f}% time<extra></extra>",
     )
-    nothing = np.isnan(lost[at])
-    look = {"mode": "markers", "marker": marker("circle-open" if nothing else "circle", 13, BLUE), "cliponaxis": False}
-    figure.add_scatter(x=[at], y=[0.0 if nothing else lost[at]], hoverinfo="skip", **look)
-    # Over the line, which leaves the top of its strip free.
-    side = "right" if at > 0.65 * len(x) else "left" if at < 0.35 * len(x) else "center"
-    place = {"x": at, "xanchor": side, "y": 1.0, "yref": "paper", "yanchor": "top", "showarrow": False}
-    other = dial.held[at] if dial.held and dial.held[at] != dial.designs[at].text else ""
-    figure.add_annotation(text=f"<b>{loss_text(dial.loss[at])}</b> {other}", font_size=13, **place)
-    top = max(float(np.nanmax(lost, initial=0.0)), 1.0)
-    figure.update_layout(yaxis_range=[-0.08 * top, 1.5 * top])
+    look = {"mode": "markers", "marker": marker(*_MARKS["mine"]), "cliponaxis": False}
+    figure.add_scatter(x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look)
+    place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "top"} | dict.fromkeys(("xref", "yref"), "paper")
+    figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place)
+    ends = np.array([0.0, own, *lost])
+    low, top = float(np.nanmin(ends)), max(float(np.nanmax(ends)), 1.0)
+    figure.update_layout(yaxis_range=[low - 0.12 * (top - low), low + 1.5 * (top - low)])
 
 
 def _dial_alt(dial: Dial) -> str:
@@ -147,7 +148,7 @@ def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
 class Mark:
     """A design that stands out on the quality chart."""
 
-    kind: Literal["today", "mine", "best", "one law"]
+    kind: Literal["today", "mine", "best"]
     name: str
     speed: float
     """Baseline's time per output token over its own. [-]"""
@@ -156,10 +157,9 @@ class Mark:
 
 
 _MARKS = {
-    "today": ("square", NEUTRAL, 12, "top left"),
-    "mine": ("triangle-up", GREEN, 13, "bottom center"),
-    "best": ("circle", BLUE, 14, "top right"),
-    "one law": ("diamond", VERMILLION, 14, "bottom left"),
+    "today": ("square", 12, NEUTRAL),
+    "mine": ("triangle-up", 13, GREEN),
+    "best": ("circle", 14, BLUE),
 }
 
 
@@ -191,13 +191,16 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
         (front, {"mode": "lines", "line": {"color": BLUE, "width": 2}}),
     ):
         quality = 100 * frame["quality_low"]
-        figure.add_scatter(x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, **look)
+        figure.add_scatter(
+            x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, showlegend=False, **look
+        )
     level = 100 * floor
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
     at = {"x": 0, "xref": "paper", "xanchor": "left", "y": level, "yanchor": "top"}
     figure.add_annotation(text="equal quality", showarrow=False, font_size=12, **at)
     for mark in marks:
         _add_mark(figure, mark, high)
+    figure.update_layout(showlegend=True, legend=_LEGEND)
     told = "; ".join(
         f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of {own_name}'s quality"
         for mark in marks
@@ -208,25 +211,23 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
 
 
 def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
-    symbol, color, size, place = _MARKS[mark.kind]
+    symbol, size, color = _MARKS[mark.kind]
     low, high = (100 * edge for edge in mark.quality)
-    line = {"color": color, "width": 3}
-    figure.add_scatter(x=[mark.speed] * 2, y=[low, min(high, top)], mode="lines", line=line, hoverinfo="skip")
+    whisker = {"line": {"color": color, "width": 3}, "showlegend": False, "hoverinfo": "skip"}
+    figure.add_scatter(x=[mark.speed] * 2, y=[low, min(high, top)], mode="lines", **whisker)
     figure.add_scatter(
         x=[mark.speed],
         y=[low],
-        mode="markers+text",
+        mode="markers",
         marker=marker(symbol, size, color),
-        text=[f"<b>{mark.name}</b>"],
-        textposition=place,
-        textfont={"size": 13},
+        name=mark.name,
         customdata=[[f"{low:.0f}–{high:.0f}%"]],
         hovertemplate=f"{mark.name}: %{{x:.2f}}×, quality %{{customdata[0]}}<extra></extra>",
     )
 
 
-def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float) -> Chart:
-    """k/N or shared share of the designs of least time and largest speedup, with `batch` as a line."""
+def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
+    """Share (active, shared) of the designs of least time and largest speedup, with `batch` as a line."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
@@ -236,8 +237,7 @@ def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float)
         xaxis={"title": {"text": BATCH}},
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "reversed", "font": {"size": 12}}
-    figure.update_layout(showlegend=True, legend=legend)
+    figure.update_layout(showlegend=True, legend=_LEGEND | {"traceorder": "reversed"})
     (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
     _add_area(figure, edges, low, high, BLUE, name=f"within {NEAR_BEST:.0%} of least time", showlegend=True)
     looks = (("least time", BLUE, "solid", "circle", 3), ("largest speedup", VERMILLION, "dot", "diamond-open", 2))

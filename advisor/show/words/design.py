@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from operator import itemgetter
 from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Band, Candidate, own_design, short_words
+from advisor.answers.design.candidates import Band, Candidate, design_words, gain_words, own_design
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import time_in_serve
@@ -81,37 +80,47 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
 
 
 def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
-    """The line under the headline: time, quality and weights beside the baseline's, called `own_name`."""
+    """The line under the headline: time and size of the design it names, beside the other's."""
     best, space = answer.recommended, answer.space
     if best is None:
         return answer.verdict.removeprefix(f"{answer.headline}. ")
-    own, width = space.baseline, f"{best.expert_width:,}, {_k_text(dict.fromkeys(best.n_draft))}"
-    start = f"Width {width} · {_time(space, best.index, best.tpot_s, ' ms per token')}"
-    if own_design(space, best):
-        return f"{start} · none of {len(space):,} designs of equal quality is faster"
+    own, times = space.baseline, (best.tpot_s, space.baseline.served.tpot_s[:, 0])
+    time, own_time = (f"{1e3 * space.question.mean_tpot_s(each):.2f}" for each in times)
+    size, own_size = (f"{each.total_params / 1e9:,.0f}\u00a0B" for each in (best, own))
+    start = f"Width {best.expert_width:,} · {time} ms per token"
     if space.baseline_problem:
-        return f"{start} · {space.baseline_problem}"
-    quality, size = f"quality {quality_text(best.quality_range)} by three laws", best.total_params / 1e9
-    own_size, own_time, own_k = own.total_params / 1e9, own.served.tpot_s[:, 0], own.served.n_draft[:, 0]
+        return f"{start} · {size} · {space.baseline_problem}"
+    quality = f"quality {quality_text(best.quality_range)}"
     if answer.clear:
-        today = _time(space, None, own_time)
-        return f"{start}, {own_name} {today} · {quality} · {size:,.0f}\u00a0B, {own_name} {own_size:,.0f}"
-    return (
-        f"{_k_text(dict.fromkeys(own_k.tolist()))} · {_time(space, None, own_time, ' ms per token')} · "
-        f"{own_size:,.0f}\u00a0B. Alternative: {short_words(space, best)}, width {width} · "
-        f"{_time(space, best.index, best.tpot_s, ' ms')} · {quality} · {size:,.0f}\u00a0B"
-    )
+        return f"{start}, {own_name} {own_time} · {quality} · {size}, {own_name} {own_size}"
+    kept = f"Width {own.expert_width:,} · {own_time} ms per token · {own_size}"
+    if own_design(space, best):
+        return f"{kept} · by the cost model, best of {len(space.candidates):,} designs of equal quality"
+    gain = gain_words(space, best)
+    told = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
+    return f"{kept}. Best alternative: {design_words(space, best, width='')}: {told}"
 
 
-def _time(space: DesignSpace, index: int | None, tpot_s: ArrayLike, unit: str = "") -> str:
-    """A design's time, and what Serve reads where that is another: `7.75 ms per token (Serve: 7.92)`."""
-    times = (space.question.mean_tpot_s(tpot_s), time_in_serve(space, index))
-    here, there = (f"{1e3 * time_s:.2f}" for time_s in times)
-    return f"{here}{unit}" + ("" if there in (here, "nan") else f" (Serve: {there})")
+def for_start(said: str) -> str:
+    """A headline for who came without a design, and so has none to keep."""
+    return said.replace("Keep ", "Build ", 1).replace("today's design", "the start")
 
 
-def _k_text(drafts: Iterable[int]) -> str:
-    return f"K = {'/'.join(map(str, drafts))}"
+def best_name(answer: DesignAnswer) -> str:
+    """Name of the best design: `alternative` where the headline is to keep another."""
+    space = answer.space
+    is_named = answer.clear or space.baseline_problem or space.best == space.baseline_index()
+    return "best" if is_named else "alternative"
+
+
+def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
+    """Help on the figures under the headline: quality, and the times that Serve has for the same designs."""
+    said = f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three scaling laws."
+    indices = {best_name(answer): answer.space.best, own_name: None}
+    there = ", ".join(f"{1e3 * time_in_serve(answer.space, at):.2f} ms ({name})" for name, at in indices.items())
+    if answer.recommended is None or "nan" in there:
+        return said
+    return f"{said} Here all designs share one fit and one routing, to compare; Serve takes each one's own: {there}."
 
 
 def quality_text(ends: tuple[float, float]) -> str:
@@ -166,20 +175,22 @@ def losses_text(dial: Dial) -> str:
     return f"{HELD[dial.name]}: {', '.join(values)}"
 
 
-def beside_table(today: Costed, own: Costed, best: Costed | None, own_name: str = "today") -> Table[_Line]:
-    """The baseline, called `own_name`, the user's design and the best one, a line for each quantity."""
+def beside_table(
+    today: Costed, own: Costed, best: Costed | None, names: tuple[str, str] = ("today", "best")
+) -> Table[_Line]:
+    """The baseline, the user's design and the best one, a line for each quantity. names : of the first and the last."""
     lines: tuple[_Line, ...] = (
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
         ("K", lambda one: "/".join(map(str, one.n_draft))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        (f"Speed, {own_name} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        (f"Speed, {names[0]} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
         ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
         ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
         ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
     )
-    named = {own_name: today, "mine": own} | ({} if best is None else {"best": best})
+    named = {names[0]: today, "mine": own} | ({} if best is None else {names[1]: best})
     columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
     return Table(tuple(columns), lines)
@@ -187,13 +198,12 @@ def beside_table(today: Costed, own: Costed, best: Costed | None, own_name: str 
 
 def mine_text(today: Costed, own: Costed, own_name: str = "today") -> str:
     """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
-    if own.experts == today.experts or not own.fits:
+    if own.experts == today.experts:
         return ""
     gain, mix = today.tpot_s / own.tpot_s - 1.0, own.experts
     speed = f"{abs(gain):.1%} {'faster' if gain >= 0.0 else 'slower'} than {own_name}"
-    return (
-        f"{mix.n_active} of {mix.n_experts}, width {mix.expert_width:,}: {speed}, quality {quality_text(own.quality)}."
-    )
+    told = f"{speed}, quality {quality_text(own.quality)}" if own.fits else "does not fit in memory"
+    return f"{mix.n_active} of {mix.n_experts}, width {mix.expert_width:,}: {told}."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

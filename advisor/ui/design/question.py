@@ -26,7 +26,7 @@ _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
     "design_target_total": ("Total size (B)", "Billions of parameters, met within 5%."),
-    "design_target_active": ("Active size (B)", "Billions, without embeddings, met within 5%."),
+    "design_target_active": ("Active size (B), no embeddings", "Billions of parameters, met within 5%."),
     "design_tpot": ("Time per output token (ms)", "Upper limit at every batch. Empty: the scenario's."),
     "design_memory": ("Memory per GPU (GB)", "Empty: 90% of the accelerator's."),
 }
@@ -123,8 +123,8 @@ def draw_limits() -> None:
 
 def _limit(name: str, key: str, **then: Any) -> float | None:
     label, help_text = _LIMITS[name]
-    then |= {"persist_state": "session", "placeholder": "not set", "help": help_text}
-    return st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, **then)
+    how = {"persist_state": "session", "placeholder": "not set", "help": help_text} | then
+    return st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, **how)
 
 
 START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
@@ -142,7 +142,7 @@ def draw_start(scenario: Scenario) -> None:
         show_problem(START.problem)
         with st.form("design_size", border=False):  # Enter starts; only then are these limits of the search
             for key in _TARGETS:
-                _limit(key, key.replace("target", "start"))
+                _limit(key, key.replace("target", "start"), help=None)  # help would cover what was just typed
             st.form_submit_button("Start from this size", key="design_from_size", on_click=_from_size, args=(scenario,))
         if any(_OF_SIZE.result) and own_name(scenario) == "start":
             st.selectbox(

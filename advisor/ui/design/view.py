@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import ONE_LAW, keeps_baseline
+from advisor.answers.design.candidates import keeps_baseline
 from advisor.answers.design.cells import Place
 from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
 from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
@@ -27,18 +28,17 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
-from advisor.show.table import Table
+from advisor.show.table import Table, capital
 from advisor.show.words.design import (
-    HELD,
+    about_figures,
     answer_document,
     below_headline,
     beside_table,
+    best_name,
     candidate_rows,
     dial_value,
-    held_value,
-    loss_text,
+    for_start,
     mine_text,
-    quality_text,
 )
 from advisor.show.words.regions import (
     against_baseline,
@@ -179,8 +179,8 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●]&nbsp;slowdown of the fastest at equal quality, named if not mine &emsp; "
-    ":green[▮]&nbsp;quality of mine (size of an equally good model)"
+    ":blue[●]&nbsp;best design of equal quality at each value &emsp; :green[▲]&nbsp;mine &emsp; "
+    ":green[▮]&nbsp;quality of mine; shaded: as this dial alone turns"
 )
 
 
@@ -203,23 +203,30 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     return answer, chosen, problem
 
 
-def _head(scenario: Scenario, answer: DesignAnswer) -> None:
+def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> None:
+    """What to do, and beside it the question; below, a design to try and what is `said` of it."""
     left, right = st.columns([2, 1], gap="medium")
-    headline, own = answer.headline, own_name(scenario)
-    if own == "start":  # who came without a design has none to keep
-        headline = headline.removeprefix("Keep ").replace("Today's design", "The start")
+    own, today = own_name(scenario), baseline_experts(answer.space)
     with left:
-        st.title(plain(headline), anchor=False)
-        st.markdown(plain(below_headline(answer, own)))
+        st.title(plain(for_start(answer.headline) if own == "start" else answer.headline), anchor=False)
+        st.markdown(plain(below_headline(answer, own)), help=plain(about_figures(answer, own)))
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            example = f"{max(1, today.n_active // 2)} of {max(1, today.n_experts // 2)}"
+            help_text = f"Or with shared experts and width: `{today.text}`. A width left out keeps the total size."
+            st.text_input(f"Try a design, e.g. {example}", key="design_mine", width=230, help=help_text)
+            if said:
+                st.markdown(f"**{plain(said)}**")
+        show_problem(problem)
     with right, st.container(gap="xxsmall"):
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             draw_batch(scenario)
             draw_limits()
             draw_start(scenario)
-        if whose := borrowed_from(answer.space):
-            st.caption(f"Acceptance borrowed from {plain(whose)}")
         if own == "start":
-            st.caption(plain(START.result[1]))
+            brief, _, rest = START.result[1].partition(". ")
+            st.caption(plain(brief), help=plain(rest) or None)
+        if whose := borrowed_from(answer.space):
+            st.caption(f"Acceptance, on which K rests, borrowed from {plain(whose)}")
 
 
 def _turn(key: str, turned: dict[str, str]) -> None:
@@ -227,8 +234,8 @@ def _turn(key: str, turned: dict[str, str]) -> None:
     st.session_state["design_mine"] = turned[st.session_state[key]]
 
 
-def _draw_dials(found: tuple[Dial, ...]) -> None:
-    """Three dials with their strips; a dial stands where the typed design says."""
+def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
+    """Three dials with their strips; a dial stands where the typed design says, which loses `lost` of the time."""
     for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
         names = [dial_value(dial, at) for at in range(len(dial.designs))]
         key = f"design_dial_{dial.name}"
@@ -236,18 +243,16 @@ def _draw_dials(found: tuple[Dial, ...]) -> None:
         with column, st.container(gap="xxsmall"):
             turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
             st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned))
-            show_plot(dial_chart(dial), f"design_{dial.name}")
+            show_plot(dial_chart(dial, lost), f"design_{dial.name}")
     st.caption(_LEGEND)
 
 
 def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
-    """The baseline, the user's, the best and the one of one law alone; what stands at one place has one mark."""
-    less = chosen.quality[0] < 1.0 - answer.space.question.quality_eps
+    """The baseline, the user's and the best; what stands at one place has one mark."""
     named: list[tuple[str, str, Costed | None]] = [
         ("today", own_name(answer.space.setup.scenario), today),
-        ("one law", f"best by {ONE_LAW} alone", _costed_best(answer, of_one_law=True)),
-        ("mine", f"mine, {quality_text(chosen.quality)}" if less else "mine", chosen if chosen.fits else None),
-        ("best", "best", best),
+        ("mine", "mine", chosen if chosen.fits else None),
+        ("best", best_name(answer), best),
     ]
     found: dict[Experts, Mark] = {}
     for kind, name, one in named:
@@ -256,50 +261,28 @@ def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | N
     return list(found.values())
 
 
-def _costed_best(answer: DesignAnswer, *, of_one_law: bool = False) -> Costed | None:
-    item = answer.one_law if of_one_law else answer.recommended
-    return None if item is None else costed(answer.space, experts_of(answer.space, item.index))
-
-
-def _compare(answer: DesignAnswer, chosen: Experts, problem: str, found: tuple[Dial, ...]) -> Chart:
-    """Quality against speed, and the baseline beside chosen and the best. Returns the chart."""
+def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | None) -> Chart:
+    """Quality against speed, and the baseline beside the user's and the best. Returns the chart."""
     space = answer.space
-    today, typed, best = costed(space, baseline_experts(space)), costed(space, chosen), _costed_best(answer)
-    marks = _marks(answer, today, typed, best)
     frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
-    chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
+    chart = pareto_chart(*frames, _marks(answer, today, typed, best), 1.0 - space.question.quality_eps)
     with st.container(key="design_compare"):
         left, right = st.columns([4, 3], gap="large")
+        below = st.container()
     with left:
         st.subheader("Quality against speed", anchor=False)
         show_plot(chart, "design_pareto")
     with right:
-        st.subheader("Mine beside best", anchor=False)
-        show_table(beside_table(today, typed, best, own := own_name(space.setup.scenario)))
-        st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
-        show_problem(problem)
-        if said := mine_text(today, typed, own):
-            st.markdown(f"**{plain(said)}**")
-        _offer_held(found, chosen)
-        _take(answer, chosen, None if best is None else best.experts)
+        st.subheader("Designs side by side", anchor=False)
+        show_table(beside_table(today, typed, best, (own_name(space.setup.scenario), best_name(answer))))
+        _take(answer, typed.experts, None if best is None else best.experts, below)
     return chart
 
 
-def _offer_held(found: tuple[Dial, ...], chosen: Experts) -> None:
-    """Buttons that make the design that a dial names the user's."""
-    with st.container(horizontal=True):
-        for dial in found:
-            if (held := dial.held[dial.own]) not in ("", chosen.text):
-                said, take = f"Fastest at {HELD[dial.name]} {held_value(dial, dial.own)}", st.session_state.__setitem__
-                help_text = f"{held}: fastest of equal quality, {loss_text(float(dial.loss[dial.own]))} time."
-                key = f"held_{dial.name}"
-                st.button(said, key=key, type="tertiary", help=help_text, on_click=take, args=("design_mine", held))
-
-
-def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
-    """What to do with a design: its config.json, Serve, and a measurement of it."""
+def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator) -> None:
+    """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
     space, own = answer.space, answer.recommended
-    designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
+    designs = {"Mine": chosen} if best is None or best == chosen else {capital(best_name(answer)): best, "Mine": chosen}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         # What the headline names: the best where it is clearly faster, else the design that is kept.
@@ -315,7 +298,8 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     with row:
         download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name, space.question.batches))
-    draw_engine_run(space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist()))
+    with below:
+        draw_engine_run(space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist()))
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
@@ -334,11 +318,9 @@ def _rule(answer: DesignAnswer) -> None:
         return
     batch = float(answer.space.question.batches[-1])
     st.subheader("Fastest design at equal quality, by batch", anchor=False)
-    left, right = st.columns(2, gap="large")
-    with left:
-        show_plot(rule_chart(rule, "active", batch), "design_rule_active")
-    with right:
-        show_plot(rule_chart(rule, "shared", batch), "design_rule_shared")
+    for column, what in zip(st.columns(2, gap="large"), ("active", "shared"), strict=True):
+        with column:
+            show_plot(rule_chart(rule, what, batch), f"design_rule_{what}")
 
 
 def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
@@ -382,12 +364,15 @@ def view(scenario: Scenario) -> None:
         draw_limits()
         draw_start(scenario)
         stop_with(str(error))
+    space = answer.space
+    today, typed = costed(space, baseline_experts(space)), costed(space, chosen)
+    best = None if space.best is None else costed(space, experts_of(space, space.best))
     with st.container(key="design_head"):
-        _head(scenario, answer)
+        _head(scenario, answer, problem, mine_text(today, typed, own_name(scenario)))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
-        _draw_dials(found)
-    pareto = _compare(answer, chosen, problem, found)
+        _draw_dials(found, typed.tpot_s / best.tpot_s - 1.0 if best is not None and typed.fits else float("nan"))
+    pareto = _compare(answer, today, typed, best)
     _rule(answer)
     draw_targets(scenario, asked())
     _data(answer, found, pareto)
