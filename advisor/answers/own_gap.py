@@ -20,35 +20,19 @@ from advisor.prediction import Array
 from advisor.text import counted, listed
 
 VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
-Action = Literal["none", "use_length", "refit", "diagnose"]
 Quantity = Literal["speedup", "plain_s", "round_s"]
-PartKey = Literal["plain_step", "accepted_length", "round", "times", "rest", "whole"]
-"""`times`: plain step and round together; `rest`: accepted length and round; `whole`: all three."""
-FOLLOWS: dict[VerdictKind, Action] = {
-    "agree": "none",
-    "accepted_length": "use_length",
-    "plain_step": "refit",
-    "faster": "refit",
-    "slower": "diagnose",
-}
 AGREES = 0.06
 """Choice of this project: mean gaps up to this are none. [-]"""
 HALVED = 0.5
 """Choice of this project: an accepted length explains a gap whose logarithm it at least halves. [-]"""
 PLAIN_OFF = 0.15
 """Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
+PLAIN_FAR = 1.5
+"""Choice of this project: a plain step further off than this is another server than the predicted one. [-]"""
 SAME_LENGTH = 0.01
 """Accepted lengths nearer to each other are one: they are shown with two decimals. [-]"""
 _SAME_CONTEXT = 0.1
 """Contexts nearer to each other are one: means over requests are seldom round. [-]"""
-
-
-@dataclass(frozen=True)
-class GapPart:
-    """One factor of the gap: above 1 it makes the user's speedup larger than the model's. [-]"""
-
-    key: PartKey
-    ratio: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +47,8 @@ class OwnVerdict:
     """Speedups, or where the rows have none, times of plain steps (K = 0) or of rounds. [s]"""
     gap: float
     """Measured over predicted, geometric mean over the points. [-]"""
-    parts: tuple[GapPart, ...]
-    """They multiply to the gap."""
+    plain_step: float
+    """Measured plain steps over the model's. 1 where none was timed. [-]"""
     model_length: float
     """The scenario's accepted length at this K. [tokens]"""
     own_length: float | None
@@ -73,14 +57,9 @@ class OwnVerdict:
     """Median context of the rows where it is another than the scenario's. [tokens]"""
 
     @property
-    def action(self) -> Action:
-        """The next step of the user."""
-        return FOLLOWS[self.kind]
-
-    @property
     def gap_with_own_length(self) -> float:
         """The gap once the model has the rows' accepted length. [-]"""
-        return self.gap / next((part.ratio for part in self.parts if part.key == "accepted_length"), 1.0)
+        return self.gap * self.model_length / (self.own_length or self.model_length)
 
 
 def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -137,29 +116,25 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
     if quantity == "speedup":
         own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
-        parts = _parts(gap, own_plain, length / model_length)
     else:
-        parts = (GapPart("round" if k else "plain_step", gap),)
-    stated = None if np.isnan(length) else length
+        own_plain = np.nan if k else gap
+    stated, plain_step = None if np.isnan(length) else length, 1.0 if np.isnan(own_plain) else own_plain
     contexts, context_tokens = some["context_tokens"].dropna().to_numpy(float), float(advice.scenario.context_tokens)
     context = float(np.median(contexts)) if len(contexts) else context_tokens
     return OwnVerdict(
-        kind=_kind(gap, parts, stated, model_length, quantity),
+        kind=_kind(gap, plain_step, stated, model_length, quantity),
         n_draft=k,
         quantity=quantity,
         points=pd.DataFrame({"batch_size": batch, "measured": measured, "predicted": predicted}),
         gap=gap,
-        parts=parts,
+        plain_step=plain_step,
         model_length=model_length,
         own_length=stated,
         own_context=None if abs(context / context_tokens - 1.0) <= _SAME_CONTEXT else max(round(context), 1),
     )
 
 
-def _kind(
-    gap: float, parts: tuple[GapPart, ...], stated: float | None, model_length: float, quantity: Quantity
-) -> VerdictKind:
-    of = {part.key: part.ratio for part in parts}
+def _kind(gap: float, plain_step: float, stated: float | None, model_length: float, quantity: Quantity) -> VerdictKind:
     if abs(gap - 1.0) <= AGREES:
         return "agree"
     if quantity == "plain_s":
@@ -167,53 +142,12 @@ def _kind(
     if quantity == "round_s":
         return "slower" if gap > 1.0 else "faster"
     if stated is not None and abs(stated / model_length - 1.0) > SAME_LENGTH:
-        left = np.log(gap / of.get("accepted_length", 1.0))
+        left = np.log(gap * model_length / stated)
         if abs(left) <= HALVED * abs(np.log(gap)):
             return "accepted_length"
-    if abs(of.get("plain_step", 1.0) - 1.0) > PLAIN_OFF:
+    if abs(plain_step - 1.0) > PLAIN_OFF:
         return "plain_step"
     return "faster" if gap > 1.0 else "slower"
-
-
-def _parts(gap: float, plain: float, length: float) -> tuple[GapPart, ...]:
-    """The known factors, and what is left of the gap under the name of what it holds."""
-    names: dict[tuple[bool, bool], PartKey] = {
-        (True, True): "round",
-        (True, False): "rest",
-        (False, True): "times",
-        (False, False): "whole",
-    }
-    known: dict[PartKey, float] = {"plain_step": plain, "accepted_length": length}
-    found = [GapPart(key, ratio) for key, ratio in known.items() if not np.isnan(ratio)]
-    rest = gap / float(np.prod([part.ratio for part in found]))
-    return (*found, GapPart(names[not np.isnan(plain), not np.isnan(length)], rest))
-
-
-def steps_beside(advice: Advice, rows: pd.DataFrame) -> pd.DataFrame:
-    """Measured plain steps and rounds beside the model's: n_draft, batch_size, measured_s, predicted_s.
-
-    rows : of `rows_to_compare`. A round's time is the engine's own, or time per token times accepted length.
-    """
-    curve = advice.curve
-    of_length = rows["tpot_s"] * rows["accepted_length"]
-    step = (
-        rows["step_time_s"]
-        .fillna(of_length.where(rows["draft_tokens_k"] > 0))
-        .fillna(rows["tpot_s"].where(rows["draft_tokens_k"] == 0))
-    )
-    found = rows.assign(measured_s=step.astype(float))[step.notna().to_numpy()]
-    predicted = [
-        float(at_batch(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, float(batch)))
-        for k, batch in zip(found["draft_tokens_k"], found["batch_size"], strict=True)
-    ]
-    return pd.DataFrame(
-        {
-            "n_draft": found["draft_tokens_k"].astype(int).to_numpy(),
-            "batch_size": found["batch_size"].astype(float).to_numpy(),
-            "measured_s": found["measured_s"].to_numpy(float),
-            "predicted_s": np.array(predicted, dtype=float),
-        }
-    )
 
 
 def _plain_s(rows: pd.DataFrame) -> pd.Series:
@@ -231,14 +165,6 @@ def _mean(values: Array) -> float:
 
 
 _HIGHER, _LONGER = ("higher", "lower", "as predicted"), ("longer", "less", "as long as predicted")
-PARTS: dict[PartKey, str] = {
-    "plain_step": "Plain step",
-    "accepted_length": "Accepted length",
-    "round": "Round",
-    "times": "Plain step, round",
-    "rest": "Accepted length, round",
-    "whole": "Speedup",
-}
 
 
 def _beside(ratio: float, words: tuple[str, str, str] = _HIGHER) -> str:
@@ -247,10 +173,25 @@ def _beside(ratio: float, words: tuple[str, str, str] = _HIGHER) -> str:
     return f"{abs(percent)}% {words[percent < 0]} than predicted" if percent else words[2]
 
 
+def is_far(plain_step: float) -> bool:
+    """Whether a measured plain step over the predicted one tells of another server than the predicted."""
+    return bool(abs(np.log(plain_step)) >= np.log(PLAIN_FAR))
+
+
+def plain_title(off: float) -> str:
+    """Clause on a plain step that is `off` times the predicted one."""
+    return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
+
+
+CHECK_SERVER = "Check weight format, GPUs and batch."
+
+
 def verdict_title(found: OwnVerdict) -> str:
     """The verdict in a few words."""
     if found.kind == "plain_step":
-        plain = next(part.ratio for part in found.parts if part.key == "plain_step")
+        plain = found.plain_step
+        if is_far(plain):
+            return plain_title(plain)
         return f"Your step without drafts takes {_beside(plain, _LONGER)}"
     return {
         "agree": "Your runs agree with the model",
@@ -275,16 +216,11 @@ def verdict_text(found: OwnVerdict) -> str:
         each = found.points["measured"] / found.points["predicted"]
         said = f"{of}: {change_text(found.gap)} on average, {change_text(each.min())} to {change_text(each.max())}."
     else:
-        said = f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
+        far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
+        said = far + f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
     if found.own_context is not None:
         said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
     return said
-
-
-def parts_text(found: OwnVerdict) -> str:
-    """Sentence on the factors that the gap of a speedup is the product of. Empty where only one is known."""
-    parts = [f"{PARTS[part.key].lower()} {change_text(part.ratio)}" for part in found.parts]
-    return f"Parts of the gap ({change_text(found.gap)}): {'; '.join(parts)}." if parts[1:] else ""
 
 
 def decision_text(frame: pd.DataFrame) -> str:
@@ -331,6 +267,13 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     last = np.append(first, best.size)[1:] - 1
     batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
     return tuple(zip(*(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])), strict=True))
+
+
+def border_texts(points: pd.DataFrame) -> dict[int, str]:
+    """Measured batches on both sides of the last batch of an `own_schedule` range, by that batch."""
+    at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
+    inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
+    return {last: f"between your {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:

@@ -334,10 +334,15 @@ class Fit:
 
 def fit_of(advice: Advice) -> Fit | None:
     """None where the scenario fits."""
-    memory, scenario = advice.setup.memory, advice.scenario
+    return fit_in(advice.setup)
+
+
+def fit_in(setup: Setup) -> Fit | None:
+    """None where the scenario of a setup fits."""
+    memory, scenario = setup.memory, setup.scenario
     if memory.largest_batch >= scenario.batch_size:
         return None
-    needed = memory.total_bytes(scenario.batch_size, advice.setup.placement.attention_groups)
+    needed = memory.total_bytes(scenario.batch_size, setup.placement.attention_groups)
     return Fit(
         needed_bytes=needed,
         usable_bytes=memory.usable_bytes,

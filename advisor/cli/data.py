@@ -326,6 +326,9 @@ def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, s
     """The command that follows: the same with what the files leave open, or every K of the remedy's run."""
     if view.unsaid:
         out.print_next({"with your own values": ["diagnose", *retyped(), *lacking_words(dict.fromkeys(view.unsaid))]})
+    elif view.unfit is not None:
+        words = ["--set", f"weight_dtype={next(iter(view.unfit.formats), 'FORMAT')}"]
+        out.print_next({"in the format that it runs": ["diagnose", *retyped(), *words]})
     elif view.remedy is not None and view.remedy.n_draft is None and not view.remedy.own_length:
         out.print_next({"with the engine's log: its accepted length": ["diagnose", *retyped(), "server.log"]})
     elif view.remedy is not None:
@@ -359,8 +362,8 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
     out.say(found.sentence)
     out.say(found.until)
     if found.command is not None:
-        whose, line = found.command
-        click.echo(f"{whose}:\n{indent(line, '  ')}")
+        click.echo(f"{found.command['title']}:\n{indent(found.command['text'], '  ')}")
+        out.say(found.command["note"])
     if found.remedy is not None:
         out.say(f"\n{found.remedy.said}:")
         out.print_table(found.remedy.table)
@@ -369,10 +372,9 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         said = (("in", [one.where]), ("evidence", one.evidence), ("differs", one.differs), ("why", [one.because]))
         for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
             out.print_labelled(f"  {label}", texts)
-    for compared in found.comparisons[:_SHOWN_RUNS]:
-        click.echo(f"\n{compared.title}, measured beside predicted")
-        out.print_table(compared.table)
-        out.say(compared.parts)
+    for title, table in found.comparisons[:_SHOWN_RUNS]:
+        click.echo(f"\n{title}, measured beside predicted")
+        out.print_table(table)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
     open_ = "" if show_all else f"; {len(found.not_judged)} need more input (--all lists them)"

@@ -6,12 +6,12 @@ number of the row itself (GPUs, K + 1, batch, accepted length) may mean cannot b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.measured.observations import NAMES, joined, log_predicted
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted
 from advisor.measured.points import Point
 from advisor.physics.architecture import weight_bytes_by_component
 from advisor.predict.setup import Setup, touched_in_pass
@@ -41,10 +41,11 @@ class _Reading:
     question: str
 
 
+_PER_ROUND = "is it per token or per round?"
 _TIMES = (
     _Reading("the number of GPUs", lambda p: p.scenario.n_gpus, "is it per GPU, or summed over GPUs?"),
-    _Reading("K + 1", lambda p: p.n_draft + 1.0, "is it per token or per round?"),
-    _Reading("the accepted length", lambda p: p.accepted_length, "is it per token or per round?"),
+    _Reading("K + 1", lambda p: p.n_draft + 1.0, _PER_ROUND),
+    _Reading("the accepted length", lambda p: p.accepted_length, _PER_ROUND),
     _Reading("the batch", lambda p: p.batch_size, "is it per sequence, or over the whole batch?"),
 )
 _RATIOS = (
@@ -86,13 +87,15 @@ def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> t
     Raises AdvisorError for a column that is off by a factor which no engine explains.
     """
     observed = joined(point.observations for point in points)
-    by_line = {point.line: point for point in points}
+    by_line, timed = {point.line: point for point in points}, ("tpot_s", "step_time_s")
     off = observed.log_measured - log_predicted(observed, np.zeros(len(NAMES)))
+    plain = _plain_off(observed, off, by_line)
     questions: list[str] = []
     for quantity in dict.fromkeys(observed.quantity.tolist()):
         of_quantity = observed.quantity == quantity
         rows = [by_line[int(line)] for line in observed.line[of_quantity]]
-        meant = _meant(quantity, rows, off[of_quantity])
+        alike = quantity in timed and plain * np.median(off[of_quantity]) > 0.5 * np.median(off[of_quantity]) ** 2
+        meant = _meant(quantity, rows, off[of_quantity], per_round=not alike)
         column = _column(quantity, rows[0].line, header_of)
         _refuse_wrong(quantity, column, rows, observed.measured[of_quantity], off[of_quantity], meant)
         if meant is not None:
@@ -148,10 +151,23 @@ def _prefix_question(quantity: str, column: _Column, off: float) -> str:
     return f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and the like were confused."
 
 
-def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
-    """The reading that the rows agree with, the one that leaves the least scatter. None where there is no such one."""
+def _plain_off(observed: Observations, off: Array, by_line: Mapping[int, Point]) -> float:
+    """Log of plain times over predicted ones in the median: of rows without drafts and of those that speedups imply."""
+    of = {(int(n), str(name)): one for n, name, one in zip(observed.line, observed.quantity, off, strict=True)}
+    plain = [one for (n, name), one in of.items() if name == "tpot_s" and by_line[n].n_draft == 0]
+    plain += [one + of[n, "speedup"] for (n, name), one in of.items() if name == "tpot_s" and (n, "speedup") in of]
+    return float(np.median(plain)) if plain else 0.0
+
+
+def _meant(quantity: str, rows: Sequence[Point], off: Array, per_round: bool = True) -> _Reading | None:
+    """The reading that the rows agree with, the one that leaves the least scatter. None where there is no such one.
+
+    per_round : whether times of rounds are suspected, which plain rows that are off alike rule out.
+    """
     best, least = None, np.inf
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
+        if not per_round and reading.question == _PER_ROUND:
+            continue
         numbers = np.array([reading.number(row) for row in rows], float)
         usable = numbers >= LEAST_NUMBER
         if usable.mean() < 0.5:

@@ -29,7 +29,7 @@ from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
-from advisor.show.report.build import engine_setup
+from advisor.show.words.answer import engine_setup
 from advisor.text import listed, printable
 
 LEVELS = 65535

@@ -10,6 +10,7 @@ import mimetypes
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pandas as pd
@@ -296,3 +297,12 @@ def _near(advice: Advice, made: Derivation) -> None:
 def constants_table(made: Derivation) -> None:
     """Every constant of a derivation with tier, standard error and source."""
     show_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))))
+
+
+_BROWSER = Path(__file__).parent / "serve" / "browser"
+
+
+def component(name: str, *scripts: str) -> Any:
+    """A component of the page of these scripts of serve/browser, joined: a component is one script."""
+    css, *js = [(_BROWSER / one).read_text(encoding="utf-8") for one in ("live.css", *(f"{x}.js" for x in scripts))]
+    return st.components.v2.component(name, css=css, js="\n".join(js))

@@ -76,11 +76,6 @@ def test_an_honest_run_is_as_predicted_and_each_rule_is_judged_or_says_what_it_n
     found = diagnose(Pair().files())
     assert found.verdict == "as_predicted"
     assert found.sentence.startswith("Nothing found")
-    (_, compared) = found.comparisons[-1]
-    whole = compared.row("round")
-    assert sum(part.round_s for part in compared.parts) == pytest.approx(
-        whole.predicted * (1.0 - compared.prefill_share), rel=1e-6
-    )
     named = [*(one.rule.id for one in found.findings), *(rule.id for _, rule in found.clean)]
     open_rules = [one.rule.id for one in found.not_judged]
     assert len(named + open_rules) == len({*named, *open_rules})
@@ -510,19 +505,16 @@ def test_a_release_says_which_rounds_it_captured_where_nothing_else_does(
     assert quantity("tokens_over_graph").of(stated) == pytest.approx(batch * 6 / 600), "what is stated counts first"
 
 
-def test_a_plain_step_that_is_not_the_modelled_one_is_said_before_the_cause() -> None:
+def test_a_plain_step_far_from_the_modelled_one_is_the_headline_and_no_cause_is_guessed() -> None:
     head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
     rows = "".join(f"h200-sxm,8,sglang,deepseek-v3,mtp,{k},64,{ms}\n" for k, ms in ((0, 12), (3, 18)))
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
-    assert said.startswith("K = 3 at batch 64 loses 33%: measured 0.67x")
-    assert said.index("loses") < said.index("Plain step measured 12 ms, predicted") < said.index("Either ")
+    assert view_of(found).title == found.headline
+    assert said.startswith(f"{found.headline}: check weight format, GPUs and batch. K = 3 at batch 64 loses 33%")
+    assert "published runs of this set-up: 0.97x to 1.15x at batch 32 to 64." in said
+    assert "Either " not in said
     assert found.until == "Switch speculation off at batch 64 until the cause is found."
-    assert said.endswith("the mean accepted length in the engine's log tells which.")
-    assert "Likeliest cause" not in said
-    counted = rows.replace(",3,64,18", ",3,64,18,2.4").replace(",0,64,12", ",0,64,12,")
-    own = diagnose([UserFile("runs.csv", (head.replace("\n", ",accepted_length\n") + counted).encode())]).sentence
-    assert "The plain step is shorter than predicted, the round is not too long: a round takes 3.60 plain steps" in own
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 

@@ -15,13 +15,14 @@ from advisor.answers.best_k import k_running_at
 from advisor.answers.own_gap import (
     OwnVerdict,
     as_measured,
+    border_texts,
     decision_text,
     drafts_of,
     own_schedule,
     own_verdict,
     rows_to_compare,
-    steps_beside,
     verdict_text,
+    verdict_title,
 )
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
@@ -63,41 +64,42 @@ def verdict(frame: pd.DataFrame) -> OwnVerdict:
 @given(
     *[st.floats(0.4, 2.5)] * 3, st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")])
 )
-def test_the_parts_multiply_to_the_gap_whatever_is_known(
+def test_the_plain_step_and_the_length_that_rows_state_are_told_from_the_gap(
     plain: float, length: float, whole: float, unknown: tuple[str, ...]
 ) -> None:
     found = verdict(rows(plain, length, whole, **dict.fromkeys(unknown)))
-    assert math.prod(part.ratio for part in found.parts) == pytest.approx(found.gap)
     assert found.gap == pytest.approx(whole)
-    known = {part.key: part.ratio for part in found.parts}
-    assert known.get("plain_step", plain) == pytest.approx(plain)
-    assert known.get("accepted_length", length) == pytest.approx(length)
-    rest = {(): "round", ("tpot_s",): "times", ("accepted_length",): "rest"}.get(unknown, "whole")
-    assert [part.key for part in found.parts][-1] == rest
+    assert found.plain_step == pytest.approx(1.0 if "tpot_s" in unknown else plain)
+    assert found.gap_with_own_length == pytest.approx(whole if "accepted_length" in unknown else whole / length)
+
+
+def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_share() -> None:
+    far, near = (verdict(rows(plain=each, whole=1.3)) for each in (2.9, 1.3))
+    assert verdict_title(far) == "Your plain step takes 2.9 times as long as predicted"
+    assert verdict_text(far).startswith("Check weight format, GPUs and batch. Your speedup is 30% higher")
+    assert verdict_title(near) == "Your step without drafts takes 30% longer than predicted"
+    assert verdict_title(verdict(rows(plain=0.4, whole=1.3))) == "Your plain step takes 40% of the time predicted"
 
 
 @pytest.mark.parametrize(
-    ("plain", "length", "whole", "kind", "action"),
+    ("plain", "length", "whole", "kind"),
     [
-        (1.0, 1.0, 0.95, "agree", "none"),
-        (1.3, 0.7, 1.05, "agree", "none"),
-        (1.05, 0.81, 0.80, "accepted_length", "use_length"),
-        (1.3, 0.81, 0.80, "accepted_length", "use_length"),
-        (1.0, 1.2, 1.25, "accepted_length", "use_length"),
-        (1.0, 0.875, 0.80, "accepted_length", "use_length"),  # 0.6 of the gap's logarithm
-        (1.0, 0.905, 0.80, "slower", "diagnose"),  # 0.45 of it
-        (1.2, 1.0, 0.80, "plain_step", "refit"),
-        (0.8, 0.95, 0.80, "plain_step", "refit"),
-        (1.0, 1.0, 0.80, "slower", "diagnose"),
-        (1.1, 1.3, 0.80, "slower", "diagnose"),
-        (1.0, 1.0, 1.20, "faster", "refit"),
+        (1.0, 1.0, 0.95, "agree"),
+        (1.3, 0.7, 1.05, "agree"),
+        (1.05, 0.81, 0.80, "accepted_length"),
+        (1.3, 0.81, 0.80, "accepted_length"),
+        (1.0, 1.2, 1.25, "accepted_length"),
+        (1.0, 0.875, 0.80, "accepted_length"),  # 0.6 of the gap's logarithm
+        (1.0, 0.905, 0.80, "slower"),  # 0.45 of it
+        (1.2, 1.0, 0.80, "plain_step"),
+        (0.8, 0.95, 0.80, "plain_step"),
+        (1.0, 1.0, 0.80, "slower"),
+        (1.1, 1.3, 0.80, "slower"),
+        (1.0, 1.0, 1.20, "faster"),
     ],
 )
-def test_the_verdict_takes_the_first_reason_in_order(
-    plain: float, length: float, whole: float, kind: str, action: str
-) -> None:
-    found = verdict(rows(plain, length, whole))
-    assert (found.kind, found.action) == (kind, action)
+def test_the_verdict_takes_the_first_reason_in_order(plain: float, length: float, whole: float, kind: str) -> None:
+    assert verdict(rows(plain, length, whole)).kind == kind
 
 
 def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised() -> None:
@@ -161,17 +163,6 @@ def test_another_context_is_noted() -> None:
     assert verdict(rows(context_tokens=2200.0)).own_context is None
 
 
-def test_rounds_and_plain_steps_stand_beside_the_model_s() -> None:
-    plain = rows(draft_tokens_k=0, speedup=None, drafter=None)
-    curve = ADVICE.curve
-    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
-    plain["tpot_s"] = curve.plain_step_s[at]
-    kept, _ = rows_to_compare(ADVICE, pd.concat([plain, rows(k=1)], ignore_index=True))
-    found = steps_beside(ADVICE, kept)
-    assert sorted(found["n_draft"].unique()) == [0, 1]
-    assert (found["measured_s"] / found["predicted_s"]).to_numpy() == pytest.approx(np.ones(8), rel=0.02)
-
-
 @pytest.mark.parametrize(("factor", "kind"), [(1.3, "slower"), (0.8, "faster")])
 def test_rounds_without_a_speedup_are_judged_by_their_time(factor: float, kind: str) -> None:
     curve, column = ADVICE.curve, ADVICE.curve.column(3)
@@ -222,7 +213,9 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
     slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
+    assert border_texts(two_k()) == {24: "between your 8 and 32"}
     alone = two_k()[two_k()["draft_tokens_k"] == 3]
+    assert border_texts(alone) == {44: "between your 32 and 64"}
     assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), "beyond where K = 3 alone meets 1, and no model is followed"
     assert own_schedule(two_k().assign(decides=False)) == own_schedule(None) == ()
     assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, MAX_BATCH, 0),)

@@ -114,6 +114,14 @@ def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(factor: fl
     assert said in str(refused.value)
 
 
+def test_a_time_is_not_suspected_to_be_of_a_round_where_plain_steps_are_off_alike() -> None:
+    frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s").assign(tpot_s=lambda rows: rows["tpot_s"] * 3.7)
+    (asked,) = check_units(refit_points(frame)[0])
+    assert asked.endswith("is it per token or per round?")
+    both = synthetic_points((1, 4, 16), (0, 3), quantity="tpot_s").assign(tpot_s=lambda rows: rows["tpot_s"] * 3.7)
+    assert check_units(refit_points(both)[0]) == ()
+
+
 def test_a_file_of_eight_copies_is_predicted_as_one_copy_at_an_eighth_of_the_batch() -> None:
     head = "hardware,model,engine,k,drafter,al,accepted_length_same_run,batch,gpus,tp,dp,tpot_ms,kv_cache_dtype"
     of_one = "\n".join([head, *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b},1,1,,5,auto" for b in (1, 8, 32))])

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario
 from tests.answers.console_runs import block, launch
-from tests.pages.app_page import opened, press, texts
+from tests.pages.app_page import live, opened, press, texts
 from tests.pages.test_uploads import upload, zone
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
@@ -32,8 +32,9 @@ def diagnosed(test: AppTest, text: str = "") -> AppTest:
 
 
 def fixes(test: AppTest) -> list[str]:
-    """Code blocks of the page; not the query of the bar's link and the command that measures."""
-    return [item.value for item in test.code if not item.value.startswith(("?", "advisor profile"))]
+    """The command to paste, where there is one."""
+    shown = live(test, "launch_command")
+    return [] if shown is None else [shown["text"]]
 
 
 def compared(test: AppTest) -> pd.DataFrame:
@@ -122,7 +123,7 @@ def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
 def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_where_nothing_does() -> None:
     table = "concurrency,TPOT ms without,TPOT ms with\n1,9,6.2\n64,20,16\n128,26,33\n"
     test = with_k(diagnosed(page(**BAR), table))
-    assert test.title[0].value == "Slower than expected at batch 128"
+    assert test.title[0].value == "Switch off at batch 128; look at --max-running-requests"
     assert "Switch speculation off at batch 128" in texts(test)
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
     before = test.session_state["_scenario"].k_max
@@ -130,7 +131,7 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     opened_as = test.session_state["_scenario"]
     assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), "the longest draft stays the bar's"
     loses = with_k(diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n"))
-    assert loses.title[0].value == "This loss is not foreseen"
+    assert loses.title[0].value.startswith("Switch off at batch 64")
     assert "open_mended" not in {button.key for button in loses.button}
 
 
@@ -186,7 +187,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
     said = texts(test)
-    assert test.title[0].value == "This loss is not foreseen"
+    assert test.title[0].value == "Switch off at batch 64; look at --max-running-requests"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
     assert "accepted length 2.17 of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]
@@ -205,7 +206,7 @@ def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
 
 
 def remedy(test: AppTest) -> pd.DataFrame:
-    return next(item.value for item in test.dataframe if "Predicted best" in item.value.columns)
+    return next(item.value for item in test.dataframe if item.value.columns[0] == "Batch")
 
 
 SENTENCES = """My server became slower after I switched MTP on. Batch about 128.
@@ -217,7 +218,7 @@ vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 -
 def test_sentences_with_a_launch_line_are_judged_as_their_server_which_one_click_makes_the_bar_s() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
     assert "Read as DeepSeek-V3 on 8 x NVIDIA" in texts(test)
-    assert {"K = 0", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
+    assert {"K = 0, measured", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
     assert re.search(r"until the cause is found, or try K = \d, predicted", texts(test))
     press(test, "bar_to_server")
     now = test.session_state["_scenario"]
@@ -237,7 +238,7 @@ def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said
 def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
     press(test, "forget")
-    assert [item.value for item in test.info] == ["Upload removed"]
+    assert [item.value for item in test.info] == ["Forgotten"]
     diagnosed(test, SENTENCES.replace("with MTP.", "with MTP, acceptance rate about 45%."))
     assert [item.value[:39] for item in test.info] == ["Not read: acceptance rate about 45%. Sa"]
 
@@ -269,3 +270,15 @@ def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() ->
     assert test.session_state["_scenario"].acceptance == "1.4@3"
     assert "Either " not in texts(test)
     assert "unsaid_accepted_length" not in {item.key for item in test.number_input}
+
+
+def test_rates_in_a_table_reach_the_verdict_and_what_is_forgotten_leaves_the_box() -> None:
+    test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,0,1900\n48,3,1450")
+    assert test.title[0].value.startswith("Switch off at batch 48")
+    assert "measured 0.76×" in texts(test)
+    assert not test.text_area(key="drop_text").value
+    test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,3,1450")
+    assert test.title[0].value == "1 row read: add the run without drafts (K = 0), or a time per token"
+    diagnosed(test, "no run at all")
+    press(test, "forget")
+    assert not test.text_area(key="drop_text").value

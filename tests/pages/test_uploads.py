@@ -106,8 +106,8 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     test.text_input(key="missing_tensor_parallel").set_value("8")
     press(test, "Confirm and compare")
     assert (scenario(test).model_id, scenario(test).n_gpus, scenario(test).drafter_id) == ("deepseek-v3", 8, "mtp")
-    assert "Filled in: Tensor-parallel size: 8" in texts(test)
-    assert "the bar is set to DeepSeek-V3 on B200 SXM" in texts(test)
+    assert "Filled in: Own MTP module, TP 8" in texts(test)
+    assert "The bar is set to DeepSeek-V3 on B200 SXM" in texts(test)
 
 
 BORROWED = "gpt-oss-20b-eagle3-mt-bench"
@@ -272,7 +272,6 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
 def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone() -> None:
     test = upload(page(acceptance="3.2@5"), "plain.csv", sweep_rows(slower=1.25).encode())
     assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in texts(test)
-    assert any("steps and rounds take" in alt for alt in alts(test))
     assert test.title[0].value == "Keep K = 3 at batch 8 (measured 3.19×)"
     assert "**Your step without drafts takes " in texts(test)
     press(test, "use_plain_sweep")
@@ -415,21 +414,10 @@ def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_
     said = test.error[0].value.replace("\\", "")
     assert "the header says ms" in said, "on reading, before a refit is asked for"
     assert len(frame(test)) == 3, "the file stays"
-    press(test, "refit_upload")
-    assert [item.value.replace("\\", "") for item in test.error] == [said], "once"
+    assert "refit_upload" not in {button.key for button in test.button}, "no refit before that is answered"
     assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
     assert "the numbers look like s, the header says ms" in said
     assert "tpot_s" not in said
-
-
-def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
-    test = press(upload(page(**BAR), "runs.csv", RUNS), "refit_upload")
-    assert "--set" not in texts(test), "no flag on a page"
-    press(test, "hold_lengths")
-    assert not test.error
-    _, found = test.session_state["_upload_refit"]
-    assert "accepted_length" not in {item.name for item in found.parameters}
-    assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}
 
 
 WIDE = """batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length
@@ -445,7 +433,6 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     assert "6 points of h200-sxm with vllm" in texts(test)
     by_key = {button.key: button for button in test.button}
     assert by_key["use_own_length"].label == "Use my accepted length 2.4@3"
-    assert re.search(r"Parts of the gap \(\S+\): plain step \S+; accepted length \S+; round", texts(test))
     by_key["use_refit"].click().run()
     assert scenario(test).acceptance == "2.4@3", "the length that the runs counted, not the borrowed one"
     go_to(test, "serve").run(timeout=120)

@@ -8,6 +8,7 @@ import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.show.words.diagnosis import view_of
 from tests.answers.console_runs import PLACE, block, launch
 
 BAR = {
@@ -52,3 +53,40 @@ def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(oth
     found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar")
     assert found.comparisons[0][1].place.startswith("2 x NVIDIA H100")
     assert "Read as" not in found.sentence
+
+
+def measured(engine: str, *lines: bytes) -> Diagnosis:
+    """K = 2 on one H100: CONSTRUCTED times that gain to batch 32 and lose at 128."""
+    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"
+    times = ((1, 4.0, 2.8), (32, 7.0, 6.0), (128, 11.0, 12.0))
+    pairs = [(batch, k, ms) for batch, *arms in times for k, ms in zip((0, 2), arms, strict=True)]
+    rows = [f"h100-sxm,1,gpt-oss-20b,eagle3,{engine},{b},{k},{ms},{2.3 if k else ''}\n".encode() for b, k, ms in pairs]
+    return diagnose([UserFile("runs.csv", head + b"".join(rows)), *(UserFile("line.sh", line) for line in lines)])
+
+
+def test_the_command_is_that_of_the_measured_speedups_and_says_what_lies_between_batches() -> None:
+    command = view_of(measured("vllm")).command
+    assert (
+        '"num_speculative_tokens":2,"num_speculative_tokens_per_batch_size":[[1,77,2],[78,1024,0]]' in command["text"]
+    )
+    assert command["note"].endswith("77: between your 32 and 128.")
+    line = b'vllm serve openai/gpt-oss-20b --speculative-config \'{"method": "eagle3", "num_speculative_tokens": 2}\''
+    own = view_of(measured("vllm", line)).command
+    assert '"num_speculative_tokens_per_batch_size": [[1, 77, 2], [78, 1024, 0]]' in own["text"]
+    assert own["title"] == "Your launch line, with K = 2"
+
+
+def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_predicted() -> None:
+    line = b"vllm serve Qwen/Qwen3.5-397B-A17B --tensor-parallel-size 8 --speculative-config "
+    line += b'\'{"method": "mtp", "num_speculative_tokens": 3}\''
+    rows = b"batch_size,draft_tokens_k,tpot_ms\n96,0,24.6\n96,3,31\n"
+    files = [UserFile("line.sh", line), UserFile("runs.csv", rows)]
+    found = view_of(diagnose(files, {"hardware_id": "h100-sxm"}))
+    assert found.title == "Does not fit in memory as bf16"
+    assert found.sentence.startswith("As bf16 the server needs 100 GiB a GPU, 72 are usable: which weight format")
+    assert found.unfit.formats[:2] == ("fp8_block", "fp8")
+    assert found.remedy is None
+    assert not found.comparisons, "no time of a server that cannot run"
+    told = view_of(diagnose(files, {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}))
+    assert told.unfit is None
+    assert told.title == "Switch off at batch 96; look up the accepted length in the log"

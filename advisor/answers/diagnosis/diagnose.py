@@ -9,6 +9,7 @@ from operator import attrgetter
 from statistics import median
 from typing import Literal
 
+from advisor.answers.diagnosis.another_server import Unfit, plain_off, published_near, unfit_of
 from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words
 from advisor.answers.diagnosis.physics import (
     HOLDS,
@@ -23,6 +24,7 @@ from advisor.answers.diagnosis.physics import (
 )
 from advisor.answers.diagnosis.quantities import Value, limit_suspected, quantity
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
+from advisor.answers.own_gap import CHECK_SERVER, plain_title
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
@@ -170,8 +172,10 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        cause = cause_text(worst, "Else" if suspect else "Likeliest cause")
-        return " ".join(filter(None, [_unforeseen_text(worst), plain_text(worst), suspect, cause]))
+        off = plain_off(compared)
+        cause = cause_text(worst, "Else" if suspect else "Likeliest cause") if off is None else ""
+        first = "" if off is None else f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}"
+        return " ".join(filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause]))
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
     row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
@@ -189,6 +193,23 @@ def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
     return min(less, key=lambda one: one.gain or 0.0, default=None)
 
 
+def _headline(compared: Sequence[Comparison], suspect: str) -> str:
+    """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without one."""
+    if (one := unforeseen(compared)) is None:
+        return ""
+    if (off := plain_off(compared)) is not None:
+        return plain_title(off)
+    at, row = f"at batch {one.batch_size:,.4g}", one.row("speedup")
+    now = _until_text(compared).partition(" until")[0].split(": measured")[0] or f"Slower than predicted {at}"
+    now = now.replace("Switch speculation off", "Switch off")
+    if suspect:
+        return f"{now}; look at --max-running-requests"
+    too_little = row.predicted / (one.gain or 1.0) if row is not None else 1.0
+    if one.length_from != OF_THE_RUN and one.accepted_length > too_little:
+        return f"{now}; look up the accepted length in the log"
+    return f"{now}: a round takes too long"
+
+
 def _until_text(compared: Sequence[Comparison]) -> str:
     """Sentence on what to do at the batch that loses most until its cause is known. Empty where none loses."""
     if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
@@ -199,7 +220,9 @@ def _until_text(compared: Sequence[Comparison]) -> str:
     here = {n: median(x.gain for x in same if x.n_draft == n and x.gain) for n in {x.n_draft for x in same if x.gain}}
     if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
         return f"Draft K = {best} {at}: measured {here[best]:.2f}x."
-    shorter = f", or try {_chosen(one)}" if 0 < k < one.n_draft and k not in here and not plain_text(one) else ""
+    shorter = (
+        f", or try {_chosen(one)}" if 0 < k < one.n_draft and k not in here and plain_off(compared) is None else ""
+    )
     return f"Switch speculation off {at}{shorter}."
 
 
@@ -255,7 +278,7 @@ def cause_text(one: Comparison, likely: str = "Likeliest cause") -> str:
 
 
 def _round_text(one: Comparison, too_little: float, likely: str) -> str:
-    """Sentence on a round that takes too many plain steps, which a short plain step makes of a round as predicted."""
+    """Sentence on a round that takes too many plain steps."""
     round_s, plain_s = one.row("round"), one.row("plain")
     if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
         return f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted ({_OF_A_ROUND})."
@@ -265,19 +288,10 @@ def _round_text(one: Comparison, too_little: float, likely: str) -> str:
         for name, row in (("round", round_s), ("plain step", plain_s))
     )
     times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
-    if round_s.measured <= round_s.predicted:
-        return f"The plain step is shorter than predicted, the round is not too long: {times}."
     return f"{likely}: {times}; {_OF_A_ROUND}."
 
 
 _OF_A_ROUND = "drafting, verification or the host"
-
-
-def plain_text(one: Comparison) -> str:
-    """Sentence that the plain step is not as predicted. Empty where it lies in its range or was not measured."""
-    if (row := one.row("plain")) is None or row.measured is None or row.inside:
-        return ""
-    return f"Plain step {_both(row)}: check weight format, GPUs and batch."
 
 
 def predicted_text(compared: Sequence[Comparison]) -> str:
@@ -407,6 +421,10 @@ class Diagnosis:
 
     verdict: VerdictKind
     sentence: str
+    headline: str
+    """What to do and to look at first where a loss is not foreseen. Empty without one."""
+    unfit: Unfit | None
+    """Why the server cannot run as it is predicted. None where it fits."""
     until: str
     """What to do at the batch that loses most until its cause is known. Empty where none loses unforeseen."""
     findings: tuple[Finding, ...]
@@ -467,6 +485,8 @@ def diagnose(
         fixes=tuple(one.fix for one in findings if places[0] in one.lines),
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes),
+        headline=_headline([one for _, one in compared], _suspect(result)),
+        unfit=unfit_of([one for _, one in compared]),
         until=_until_text([one for _, one in compared]),
         unsaid=unsaid(result),
         findings=findings,
@@ -491,8 +511,9 @@ def _sentence(
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
-    suspect = next(filter(None, map(limit_suspected, result.runs)), "")
-    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
+    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, _suspect(result))
+    if (unfit := unfit_of(predicted)) is not None:
+        verdict_sentence = unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
         verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
@@ -502,6 +523,10 @@ def _sentence(
         if run.assumed
     }
     return " ".join([verdict_sentence, *(f"Read as {what}, {assumed}." for what, assumed in judged_as.items())])
+
+
+def _suspect(result: LoadedRuns) -> str:
+    return next(filter(None, map(limit_suspected, result.runs)), "")
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:

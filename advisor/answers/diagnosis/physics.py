@@ -27,7 +27,6 @@ from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics import laws
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.bands import band, draw_total, make_draws
-from advisor.physics.components import COMPONENTS
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup, with_costs
 from advisor.predict.scenario import Scenario
@@ -189,7 +188,6 @@ Facts = Mapping[str, Any]
 _NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5}
 _NO_DRAFT |= dict.fromkeys(("tokens_in_step", "draft_structure", "notes"))
 """What a plain row asks for: a drafter without device time; only its plain step is read."""
-_HOST = {one.key for one in COMPONENTS if one.bound == "host"}
 
 
 @dataclass(frozen=True)
@@ -216,16 +214,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One component of a plain step and of a round, as predicted."""
-
-    label: str
-    plain_s: float
-    round_s: float
-    host: bool
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Quantities predicted for a run, beside those of them that were measured."""
 
@@ -239,8 +227,6 @@ class Comparison:
     largest_batch: int
     """That fits in memory. [-]"""
     rows: tuple[Compared, ...]
-    parts: tuple[Part, ...]
-    """Predicted components, those that take no time left out."""
     tier: str
     engine_class: str
     known_class: bool
@@ -343,7 +329,6 @@ def compare(
         batch_size=batch,
         largest_batch=setup.memory.largest_batch,
         rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
-        parts=_parts(curve),
         tier=str(curve.tier[0, -1]),
         engine_class=question.engine_class,
         known_class=question.engine_class in _known_classes(),
@@ -517,14 +502,6 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
             "length", "Accepted length, published", _number(facts, "accepted_length"), central, low, high, "tokens"
         )
     ]
-
-
-def _parts(curve: Curve) -> tuple[Part, ...]:
-    plain, spec = curve.components_at(0, len(curve.drafts) - 1)
-    components = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or spec.get(one.key, 0.0) > 0]
-    return tuple(
-        Part(one.label, plain.get(one.key, 0.0), spec.get(one.key, 0.0), one.key in _HOST) for one in components
-    )
 
 
 def _prefill_share(curve: Curve) -> float:

@@ -435,6 +435,6 @@ def with_prediction(
         found = compare(run.facts, run.plain, configs, bar, other_models)
     except AdvisorError as error:
         return replace(run, not_compared=str(error))
-    if not measured and found.batch_size > found.largest_batch:
+    if not measured and 0 < found.largest_batch < found.batch_size:
         return replace(run, not_compared=f"batch {found.batch_size:,.0f} does not fit in the memory of {found.place}")
     return replace(run, comparison=found)

@@ -169,7 +169,9 @@ class Measured:
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
         """Name of a column in the file at a line, and the factor from its unit to ours. None where it has none."""
-        return next((one.headers.get(column) for one in self.sources if one.holds(np.array(line)).any()), None)
+        held = next((one.headers for one in self.sources if one.holds(np.array(line)).any()), {})
+        # A time that stands beside another one is read from its value with drafts.
+        return held.get(column) or (held.get("sd_value") if column == "tpot_s" else None)
 
     @cached_property
     def result(self) -> Measured:

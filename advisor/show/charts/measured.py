@@ -16,7 +16,6 @@ from advisor.catalog.adjustment import change_text
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.sweep_fit import SweepFit
 from advisor.physics.routing_trace import UnionRow
-from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BATCH,
     BLUE,
@@ -358,26 +357,3 @@ def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:
     y = np.column_stack([points["measured"] * scale, points["predicted"] * scale, gap]).ravel()
     line = {"color": NEUTRAL, "width": 1}
     figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-
-
-def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
-    """Own plain steps and rounds (`steps_beside`), or an engine's own, beside the modelled ones."""
-    curve = advice.curve
-    figure = new_figure("Your steps beside the model's (ms)", BATCH, "")
-    table: dict[str, Array] = {"batch_size": curve.batches}
-    for order, (k, rows) in enumerate(steps.groupby("n_draft")):
-        color, n = SERIES[order % len(SERIES)], int(k)
-        modelled = (curve.round_s[:, curve.column(n)] if n else curve.plain_step_s) * 1e3
-        name = f"round, K = {n}" if n else "plain step"
-        add_line(figure, curve.batches, modelled, f"{name}, model", color)
-        table[f"model_k{n}_ms"] = modelled
-        look = marker("diamond" if n else "circle", 10, color)
-        yours = rows["measured_s"] * 1e3
-        add_points(figure, rows["batch_size"], yours, f"{name}, yours", look, hovertemplate="%{y:.3g}")
-    fit_legend(figure)
-    log_axis(figure, curve.batches)
-    figure.update_yaxes(type="log")
-    off = np.exp(np.mean(np.log(steps["measured_s"] / steps["predicted_s"])))
-    alt = f"Your {len(steps)} steps and rounds take {change_text(off)} against the model on average."
-    both = pd.concat([pd.DataFrame(table), steps], ignore_index=True)
-    return Chart(figure, alt, both)

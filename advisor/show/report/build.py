@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 
 from advisor import __version__
-from advisor.answers.advice import Advice, advice_on
+from advisor.answers.advice import Advice
 from advisor.answers.by_batch import KByContext
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import (
     CheckCommand,
     check_commands,
-    default_served_model,
-    export_scenario,
-    needs_draft_model,
 )
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import ContextMap
@@ -41,6 +38,7 @@ from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
+from advisor.show.words.answer import EngineSetup, draft_to_name, engine_setup, name_to_serve
 from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
@@ -48,20 +46,6 @@ from advisor.text import printable
 
 APP_ADDRESS = "http://127.0.0.1:8501/"
 """Where `advisor app` serves unless told otherwise."""
-
-
-@dataclass(frozen=True)
-class EngineSetup:
-    """Command and files with which one engine runs the schedule, or why it cannot."""
-
-    engine: str
-    launch_line: str = ""
-    config_json: str = ""
-    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
-    file_name: str = ""
-    warnings: tuple[str, ...] = ()
-    problem: str = ""
-    """The other fields are then empty."""
 
 
 def engine_setups(
@@ -75,7 +59,7 @@ def engine_setups(
     """
     if why := unlaunched_text(advice):
         return tuple(EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines())
-    served = printable(served_model or _served_model(advice))
+    served = printable(served_model or name_to_serve(advice))
     return tuple(engine_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 
 
@@ -86,9 +70,9 @@ def check_steps(
     setup, n_draft = advice.setup, advice.recommendation.n_draft
     if n_draft < 1:
         return ()
-    served = printable(served_model or _served_model(advice))
+    served = printable(served_model or name_to_serve(advice))
     try:
-        draft = _draft_model(advice, "vllm", draft_model)
+        draft = draft_to_name(advice, "vllm", draft_model)
         return check_commands(setup, n_draft, served_model=served, draft_model=draft)
     except AdvisorError:
         return ()  # the engine section says why vLLM cannot
@@ -116,60 +100,6 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
         "alone is tested. Drop their output on Measure."
     )
     return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
-
-
-def engine_setup(
-    advice: Advice,
-    engine: str,
-    served_model: str = "",
-    draft_model: str | None = None,
-    contexts: KByContext | None = None,
-) -> EngineSetup:
-    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of `engine_setups`."""
-    served_model = served_model or printable(_served_model(advice))
-    try:
-        draft, engine_advice = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
-        export = export_scenario(
-            engine_advice.setup,
-            engine_advice.to_serve,
-            engine,
-            served_model=served_model,
-            draft_model=draft,
-            contexts=contexts,
-        )
-    except AdvisorError as error:
-        return EngineSetup(engine=engine, problem=printable(str(error)))
-    warnings = list(export.warnings)
-    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
-        warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
-    if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
-        warnings.insert(0, f"write the path or Hugging Face repository of your model for {served_model}")
-    return EngineSetup(
-        engine=engine,
-        launch_line=export.launch_line,
-        config_json=export.config_json,
-        file_name=export.file_name or "",
-        warnings=tuple(warnings),
-    )
-
-
-def _known_model(advice: Advice) -> str:
-    """The model's Hugging Face repository; empty for the user's own, whose path nobody else knows."""
-    try:
-        return default_served_model(advice.setup)
-    except AdvisorError:
-        return ""
-
-
-def _served_model(advice: Advice) -> str:
-    return _known_model(advice) or advice.scenario.model_id
-
-
-def _draft_model(advice: Advice, engine: str, stated: str | None) -> str | None:
-    """The name given, else a placeholder where the method needs one that no profile knows, else None."""
-    if stated:
-        return printable(stated)
-    return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
 
 
 LIMITS = (

@@ -258,6 +258,6 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
 def _diagnosis(view: DiagnosisView) -> dict[str, Any]:
     names = ("verdict", "sentence", "until", "findings")
     return {name: getattr(view, name) for name in names} | {
-        "command": view.command[1] if view.command else "",
+        "command": view.command["text"] if view.command else "",
         "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged],
     }

@@ -236,7 +236,7 @@ def _cells(sweep_map: SweepMap) -> dict[str, Any]:
 def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
     """Verdict, findings with evidence and remedy, runs beside their prediction, what to collect."""
     blocks: list[Block] = [Paragraph(f"{view.sentence} {view.until}".rstrip())]
-    blocks += [Code(view.command[1], view.command[0])] if view.command else []
+    blocks += [Code(view.command["text"], view.command["title"])] if view.command else []
     for finding in view.findings:
         lines = [
             f"Found in {finding.where}: {'; '.join(finding.evidence)}.",
@@ -248,8 +248,7 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
         blocks += [Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."), Listing(tuple(lines))]
     if view.remedy is not None:
         blocks.append(table_block(view.remedy.table, view.remedy.said))
-    for run in view.comparisons[:_SHOWN_RUNS]:
-        blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
+    blocks += [table_block(table, title) for title, table in view.comparisons[:_SHOWN_RUNS]]
     return tuple(blocks)
 
 

@@ -14,11 +14,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from advisor.answers.advice import Advice, advise
+from advisor.answers.advice import Advice, advice_on
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, option_texts
-from advisor.answers.engines.export import GRAPHS_FILE, export_scenario, needs_draft_model
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
+from advisor.answers.engines.export import GRAPHS_FILE, default_served_model, export_scenario, needs_draft_model
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     fit_of,
@@ -36,10 +36,9 @@ from advisor.answers.summary import (
 )
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.physics.acceptance import Acceptance
-from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
-from advisor.text import counted, wrapped
+from advisor.text import counted, printable, wrapped
 
 DRAFTS: tuple[Column[DraftRow], ...] = (
     Column("K", attrgetter("n_draft")),
@@ -226,16 +225,6 @@ def _placeholders(advice: Advice) -> dict[str, Any]:
     return asked if advice.scenario.model_config_json is None else {**asked, "served_model": "SERVED-MODEL"}
 
 
-def launch_command(scenario: Scenario) -> str:
-    """The command that starts a scenario's engine, an option a line. Empty where none is written."""
-    try:
-        advice = advise(scenario)
-        made = export_scenario(advice.setup, advice.to_serve, scenario.engine, **_placeholders(advice))
-    except AdvisorError:
-        return ""
-    return one_option_a_line(made.launch_line)
-
-
 def shell_lines(command: str, width: int) -> list[str]:
     """A shell command on indented lines of at most `width`, several options a line. A shell reads the same values.
 
@@ -260,3 +249,72 @@ def _broken_json(text: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] += piece
     return lines
+
+
+@dataclass(frozen=True)
+class EngineSetup:
+    """Command and files with which one engine runs the schedule, or why it cannot."""
+
+    engine: str
+    launch_line: str = ""
+    config_json: str = ""
+    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
+    file_name: str = ""
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+    """The other fields are then empty."""
+
+
+def engine_setup(
+    advice: Advice,
+    engine: str,
+    served_model: str = "",
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
+) -> EngineSetup:
+    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of `engine_setups`."""
+    served_model = served_model or printable(name_to_serve(advice))
+    try:
+        draft, engine_advice = draft_to_name(advice, engine, draft_model), advice_on(advice, engine)
+        export = export_scenario(
+            engine_advice.setup,
+            engine_advice.to_serve,
+            engine,
+            served_model=served_model,
+            draft_model=draft,
+            contexts=contexts,
+        )
+    except AdvisorError as error:
+        return EngineSetup(engine=engine, problem=printable(str(error)))
+    warnings = list(export.warnings)
+    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
+        warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
+    if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
+        warnings.insert(0, f"write the path or Hugging Face repository of your model for {served_model}")
+    return EngineSetup(
+        engine=engine,
+        launch_line=export.launch_line,
+        config_json=export.config_json,
+        file_name=export.file_name or "",
+        warnings=tuple(warnings),
+    )
+
+
+def _known_model(advice: Advice) -> str:
+    """The model's Hugging Face repository; empty for the user's own, whose path nobody else knows."""
+    try:
+        return default_served_model(advice.setup)
+    except AdvisorError:
+        return ""
+
+
+def name_to_serve(advice: Advice) -> str:
+    """Name of the served model on a launch line."""
+    return _known_model(advice) or advice.scenario.model_id
+
+
+def draft_to_name(advice: Advice, engine: str, stated: str | None) -> str | None:
+    """The name given, else a placeholder where the method needs one that no profile knows, else None."""
+    if stated:
+        return printable(stated)
+    return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from statistics import median
 from typing import Any
 
+import pandas as pd
+
+from advisor.answers.advice import advise
 from advisor.answers.best_k import DraftRow
+from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import (
     FEW_ACCEPTED,
     Diagnosis,
@@ -21,10 +26,13 @@ from advisor.answers.diagnosis.diagnose import (
 )
 from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison, all_rules
 from advisor.answers.engines.config import mended_line
+from advisor.answers.own_gap import as_measured, border_texts, own_schedule
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.prediction import AdvisorError
+from advisor.show.live_answer import launch
 from advisor.show.table import Column, Table
-from advisor.show.words.answer import launch_command
-from advisor.text import MAX_TEXT, counted, printable, with_prefix
+from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
 
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
@@ -72,7 +80,6 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "tier": one.tier,
         "engine_class": one.engine_class,
         "quantities": [{**vars(row), "inside": row.inside} for row in one.rows],
-        "components": [{"label": part.label, "plain_s": part.plain_s, "round_s": part.round_s} for part in one.parts],
         "gain_of_best_k": one.best_gain,
         "assumed": list(one.assumed),
     }
@@ -82,7 +89,6 @@ def _draft(row: DraftRow) -> dict[str, Any]:
     return {"n_draft": row.n_draft, "speedup": row.speedup, "low": row.speedup_low, "high": row.speedup_high}
 
 
-_LARGEST_PARTS = 6
 _ALL_K = 4
 """Up to which every K has its column; of more, those that matter. [-]"""
 _COMPARED: tuple[Column[Compared], ...] = (
@@ -106,16 +112,6 @@ class DiagnosisFinding:
     because: str
     fix: str
     source: str
-
-
-@dataclass(frozen=True)
-class ComparedView:
-    """One run beside its prediction, and the largest predicted parts."""
-
-    title: str
-    table: Table[Any]
-    parts: str
-    """Its largest predicted parts and the rest, which add up."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +140,15 @@ class DiagnosisView:
     sentence: str
     until: str
     """What to do until the cause is known, where a batch loses."""
-    command: tuple[str, str] | None
-    """Whose launch line it is, and the line, with what was found mended in it. None where nothing is to be mended."""
+    command: Mapping[str, str] | None
+    """What to paste: title, text, note and hint, engine. None where nothing is to be mended."""
+    unfit: Unfit | None
+    """Why the server cannot run as it is predicted. None where it fits."""
     findings: tuple[DiagnosisFinding, ...]
     remedy: Remedy | None
     """None without a predicted run that drafts."""
-    comparisons: tuple[ComparedView, ...]
-    """Runs of which something was measured."""
+    comparisons: tuple[tuple[str, Table[Any]], ...]
+    """Title and table of runs of which something was measured."""
     clean: tuple[str, ...]
     """Titles of rules that found nothing."""
     not_judged: tuple[tuple[str, str], ...]
@@ -163,7 +161,7 @@ class DiagnosisView:
 
 def view_of(found: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
-    remedy = _remedy([one for _, one in found.comparisons if one.n_draft])
+    remedy = _remedy([one for _, one in found.comparisons if one.n_draft and one.largest_batch])
     notes = (
         *(f"refused: {text}" for text in found.refused),
         *(f"not predicted: {text}" for text in found.not_compared),
@@ -176,10 +174,13 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         sentence=printable(found.sentence, 2 * MAX_TEXT),
         until=found.until,
         command=_command(found, remedy),
+        unfit=found.unfit,
         findings=tuple(map(_finding_row, found.findings)),
         remedy=remedy,
         comparisons=tuple(
-            _compared(place, one) for place, one in found.comparisons if any(row.measured for row in one.rows)
+            (f"{printable(at)} (K = {x.n_draft}, batch {x.batch_size:,.4g}, {x.tier})", Table(_COMPARED, x.rows))
+            for at, x in found.comparisons
+            if x.largest_batch and any(row.measured for row in x.rows)
         ),
         clean=tuple(rule.title for _, rule in found.clean),
         not_judged=tuple((one.rule.title, "; ".join(one.lacks)) for one in found.not_judged),
@@ -188,34 +189,55 @@ def view_of(found: Diagnosis) -> DiagnosisView:
     )
 
 
-def _command(found: Diagnosis, remedy: Remedy | None) -> tuple[str, str] | None:
-    """The user's own launch line mended, else the advisor's for the run that was found wanting. None of a good one."""
+def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | None:
+    """The user's own launch line mended, else the advisor's: with the K that was measured to pay, or without any.
+
+    As `live_answer.launch` has it, with a title. None of a good run.
+    """
     drafting = [one for _, one in found.comparisons if one.n_draft]
     worst = min(drafting, key=_gain, default=None)
     loses = worst is not None and _gain(worst)[0] < 1.0
-    if found.verdict == "mismeasured" or not (found.fixes or loses):
+    if found.verdict == "mismeasured" or worst is None or not (found.fixes or loses):
         return None
-    foreseen = unforeseen(drafting) is None
-    k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if worst and foreseen else 0)
+    own = pd.DataFrame(
+        [(one.batch_size, one.n_draft, one.gain, True) for one in drafting if one.gain is not None],
+        columns=["batch_size", "draft_tokens_k", "speedup", "decides"],
+    )
+    k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if own.empty else 0)
+    try:
+        made = launch(as_measured(advise((remedy or worst).scenario), None if own.empty else own))
+    except AdvisorError:
+        made = {"engine": "", "text": "", "note": ""}
+    borders = border_texts(own) if k and len(own) else {}
+    # An engine names the last batch of a range, or the first of the next.
+    shown = [(last + (f"{last}" not in made["text"]), said) for last, said in borders.items()]
+    notes = [f"{batch:,}: {said}." for batch, said in shown]
+    if not found.launch_line:
+        note = " ".join([made["note"], *notes]).strip()
+        return {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
     by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
-    engine = "" if worst is None else worst.scenario.engine
-    instead = f"with K = {k}" if k else "without speculation"
-    if found.launch_line:
-        for fixes, said in ((found.fixes, "mended"), ((by_k.fix_for(engine, k),) if loses else (), instead)):
-            if text := mended_line(found.launch_line, fixes):
-                return f"Your launch line, {said}", text
-    if found.launch_line or remedy is None:
-        return None
-    text = launch_command(remedy.scenario)
-    text = mended_line(text, (by_k.fix_for(engine, 0),)) if foreseen and not k else text
-    return ("Launch command; give your own line, or a log that prints it, to have that mended", text) if text else None
+    fix, table = by_k.fix_for(worst.scenario.engine, k), _TABLE.search(made["text"])
+    if k and table is not None:
+        fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
+    elif notes:
+        upto = [(n, "above" if last == MAX_BATCH else f"to batch {last:,}") for _, last, n in own_schedule(own)]
+        ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
+        notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
+    instead = f"with K = {k}" if k else "without drafts"
+    for fixes, said, note in ((found.fixes, "mended", ""), ((fix,) * loses, instead, " ".join(notes))):
+        if text := mended_line(found.launch_line, fixes):
+            return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
+    return None
 
 
+_TABLE = re.compile(r'"num_speculative_tokens_per_batch_size":\[\[[\d,\[\]]*\]\]')
 _TITLES = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
 
 
 def _title(found: Diagnosis) -> str:
     """The verdict in a few words."""
+    if found.unfit is not None:
+        return found.unfit.title
     if found.verdict == "misconfigured" and of_drafts_alone(found.findings):
         return FEW_ACCEPTED
     if found.verdict in _TITLES:
@@ -223,11 +245,8 @@ def _title(found: Diagnosis) -> str:
     if found.unsaid:
         return "Say what was served"
     compared = [one for _, one in found.comparisons]
-    if (worst := unforeseen(compared)) is not None:
-        if _gain(worst)[0] >= 1.0:
-            return "Slower than predicted"
-        gains = any(speedup >= 1.0 for speedup, _ in _measured_gains(compared))
-        return f"Slower than expected at batch {worst.batch_size:,.4g}" if gains else "This loss is not foreseen"
+    if found.headline:
+        return found.headline
     if any(one.rule.expected for one in found.findings):
         return "This loss is foreseen"
     if predicted_text(compared):
@@ -255,21 +274,6 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
     )
 
 
-def _compared(place: str, one: Comparison) -> ComparedView:
-    largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:_LARGEST_PARTS]
-    shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)
-    whole, name = ("a round", "round") if one.n_draft else ("a step", "plain")
-    total = one.row(name)
-    rest = 0.0 if total is None else total.predicted - sum(part.round_s or part.plain_s for part in largest)
-    others = "" if rest <= 0.0 or total is None else f", others {with_prefix(rest, 's')}"
-    sums = "" if total is None else f" = {with_prefix(total.predicted, 's')}"
-    return ComparedView(
-        f"{printable(place)} (K = {one.n_draft}, batch {one.batch_size:,.4g}, {one.tier})",
-        Table(_COMPARED, one.rows),
-        f"Predicted parts of {whole}: {shown}{others}{sums}",
-    )
-
-
 def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
     """The remedy of predicted runs that draft, by batch. None without any."""
     if not drafting:
@@ -289,13 +293,14 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
     columns: list[Column[list[Comparison]]] = [Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)]
     if measured:
         columns += [Column("measured", lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain))]
-    of_interest = {k for one in drafting for k in (1, one.n_draft, one.recommended.n_draft) if k}
-    if max(of_interest) <= _ALL_K:
-        of_interest = {*range(1, max(of_interest) + 1)}
-    needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft)}
-    columns.append(Column("predicted best", lambda runs: f"K = {runs[-1].recommended.n_draft}"))
-    columns.append(Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False))
-    columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(of_interest)]
+        if any(one.ratio("plain") for one in drafting):
+            columns += [Column("K = 0, measured", lambda runs: _times(runs[-1].row("plain")), paper=False)]
+    else:
+        columns.append(Column("predicted best", lambda runs: f"K = {runs[-1].recommended.n_draft}"))
+        columns.append(Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False))
+    needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft) if k}
+    every = {*range(1, max(needed) + 1)} if max(needed) <= _ALL_K else {1, *needed}
+    columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(every)]
     return Remedy(
         f"Speedup predicted{once} on {chosen.place}, accepted length {said}",
         Table(tuple(columns), tuple(rows.values())),
@@ -304,6 +309,10 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
         ",".join(f"{median(x for n, x in accepted if n == k):.4g}@{k}" for k in sorted({k for k, _ in accepted})),
         chosen.length_from == OF_THE_RUN,
     )
+
+
+def _times(row: Compared | None) -> str:
+    return "" if row is None or row.measured is None else with_prefix(row.measured, "s")
 
 
 def _server(one: Comparison) -> Scenario:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
@@ -27,7 +28,7 @@ from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
 from advisor.ui.state import DEFAULT_K, TO_SERVE, plain, show, show_other
-from advisor.ui.widgets import advice_or_stop, show_problem, show_table, tried
+from advisor.ui.widgets import advice_or_stop, component, show_problem, show_table, tried
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
@@ -151,6 +152,22 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     )
 
 
+_COMMAND = component("launch_command", "kept", "command", "alone")
+
+
+def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
+    """Field for the weight format that a server runs which does not fit as it is predicted."""
+    if not unfit.formats:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        chosen = st.selectbox("Weights as served", unfit.formats, key="unsaid_format", width=180)
+        theirs = {
+            name: getattr(unfit.scenario, name) for name in _OF_THE_RUN if name not in ("acceptance", "batch_size")
+        }
+        served = scenario.model_copy(update=theirs | {"weight_dtype": chosen})
+        st.button("Predict", type="primary", key="predict_format", on_click=show_other, args=(served,))
+
+
 def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True) -> None:
     """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
 
@@ -160,11 +177,16 @@ def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *,
         return
     cause = found.sentence.removeprefix(f"{found.title}: ")
     said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
-    st.markdown("  \n".join(f"**{plain(text)}**" for text in (decision or found.until, said[0]) if text))
+    first = [said[0], decision or found.until]
+    if found.unfit is None:
+        is_said = found.title.startswith("Switch off") and decision.startswith("Switch")
+        first = [*first[1 + is_said :], said[0]]
+    st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
+    if found.unfit is not None:
+        _ask_format(found.unfit, scenario)
     if found.command is not None:
-        st.markdown(f"{plain(found.command[0])}:")
-        st.code(found.command[1], language=None, wrap_lines=True)
+        _COMMAND(key="launch_command", data=dict(found.command))
     unexplained = found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
     if unexplained and found.remedy is not None and not found.findings and "," not in found.remedy.acceptance:
         _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])
@@ -229,10 +251,9 @@ def _compared(found: DiagnosisView) -> None:
     if not found.comparisons:
         return
     with st.expander("Measured beside predicted"):
-        for one in found.comparisons[:_SHOWN_RUNS]:
-            st.caption(plain(one.title))
-            show_table(one.table)
-            st.caption(plain(f"{one.parts}."))
+        for title, table in found.comparisons[:_SHOWN_RUNS]:
+            st.caption(plain(title))
+            show_table(table)
 
 
 def _checks(found: DiagnosisView) -> None:

@@ -34,8 +34,10 @@ from advisor.measured.ingest.rows import Measured
 from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
 from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import rows_of
 from advisor.measured.readers.prose import PROSE, complaint_of, unread_text
+from advisor.measured.refit import lacking
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
@@ -113,7 +115,8 @@ def draw_drop_zone(scenario: Scenario) -> None:
     with st.container(horizontal=True, gap="small", key="drop_more"):
         pop = st.popover("Paste text", width="content", type="tertiary", key=f"drop_paste_{_PASTED.result}")
         with pop, st.form("drop_form", border=False):  # whose text Ctrl+Enter reads
-            st.text_area("Launch line, log, console block, CSV, JSON or rates", key="drop_text", max_chars=MAX_PASTED)
+            label = "Launch line, log, console block, CSV, JSON, rates, or a sentence"
+            st.text_area(label, key="drop_text", max_chars=MAX_PASTED, placeholder=_SENTENCE)
             st.form_submit_button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
         if KINDS.result or session.FILES.result or diagnosis.COMPLAINT.result is not None:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
@@ -130,6 +133,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
         st.info(plain(said))
 
 
+_SENTENCE = "48 concurrent requests: 1,900 tokens/s without drafts, 1,450 with K = 3"
 _FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
 
 
@@ -164,6 +168,7 @@ def _take_text(scenario: Scenario) -> None:
         beside = _other_half(kind_of(PASTED, data))
         taken = any(one.name == PASTED for one in beside)
         take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
+        st.session_state["drop_text"] = ""  # the next text is not put behind it
     if unread := unread_text(text):
         _SAID.put((*_SAID.result, unread))
 
@@ -248,6 +253,7 @@ def forget() -> None:
     stop_length()
     for kept in (KINDS, _SAID):
         kept.forget()
+    st.session_state["drop_text"] = ""
 
 
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
@@ -285,13 +291,23 @@ _BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP"}
 
 
 def _briefly(name: str, value: Any) -> str:
-    said = _named(name, value)
+    if name == "accepted_length_same_run":
+        return f"accepted lengths of {'these' if int(value) else 'other'} runs"
+    said = _named(name, value).replace(", ms", " (ms)")
     return said if name in _LABELS else f"{_BRIEF.get(name) or _title(name)} {said}"
+
+
+def uncompared(read: Measured) -> set[tuple[str, ...]]:
+    """Columns without which nothing is compared. A plain run of a rate alone is what a speedup was measured against."""
+    absent = set(lacking(read.frame))
+    return absent - {QUANTITIES} if read.frame["speedup"].notna().any() else absent
 
 
 def asked_text(read: Measured) -> str:
     """Words for the title on fields still asked for."""
     needed = _needed(read)
+    if not needed and not unknown_names(read) and uncompared(read) == {QUANTITIES}:
+        return "add the run without drafts (K = 0), or a time per token"
     if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
         few = needed and len(needed) <= _MOST_NAMED and not unknown_names(read)
         titles = [_ASKED_FOR.get(item.name, COLUMNS[read.kind][item.name].in_text) for item in needed]
@@ -357,14 +373,11 @@ def _fill_in(scenario: Scenario) -> None:
         open_ += [_title(item.name) for item in _needed(read) if item.name in asked]
     if open_:
         complain("fields", f"Still open: {', '.join(open_)}.")
-    filled = values | {name: read.frame[name].dropna().iloc[0] for name in override}
-    said = [f"{_title(name)}: {_named(name, value)}" for name, value in filled.items()]
     another = not lacks(read) and not (attempt(advice_for, scenario)[0] and len(rows_of(read.frame, scenario)))
-    theirs = scenario_of(read.frame, scenario) if another else None
-    if theirs is not None:
+    NOTES.forget()
+    if another and (theirs := scenario_of(read.frame, scenario)) is not None:
         show_other(theirs)
-        said.append(f"the bar is set to {model_name(theirs.model_id)} on {hardware_called(theirs.hardware_id)}")
-    NOTES.put([f"Filled in: {'; '.join(said)}"] if said else [])
+        NOTES.put([f"The bar is set to {model_name(theirs.model_id)} on {hardware_called(theirs.hardware_id)}"])
 
 
 def draw_more_fields(read: Measured, scenario: Scenario) -> None:

@@ -37,6 +37,7 @@ if traces.POWER.result is not None:
 if not panels:
     st.title("Your measurements vs the model", anchor=False)
     draw_what_goes_in()
-    draw_engine_run(scenario, scenario.model_id, scenario.model_config_json)
+    if scenario.engine == "vllm":  # the one engine that it runs
+        draw_engine_run(scenario, scenario.model_id, scenario.model_config_json)
 for number, draw in enumerate(panels):
     draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

@@ -503,12 +503,6 @@ def refit_upload(acceptance: str | None) -> None:
         refit(read.frame, "refit", acceptance, read.header_of)
 
 
-def hold_lengths() -> None:
-    """Say that the upload's accepted lengths were counted in its runs, and refit anew."""
-    if fill_in({"accepted_length_same_run": 1}, {}, "refit"):
-        refit_upload(None)
-
-
 def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:
     """Refit on points and keep the result in the session."""
     forget_refit()
@@ -538,7 +532,7 @@ def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
     used = in_use() in _MADE.result
     drop()
-    said = "Upload removed"
+    said = "Forgotten"
     if used:
         stop_refit()
         said += ", and with it the refit that was in use: every page predicts with the shipped constants again"

@@ -10,19 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
-from advisor.answers.advice import Advice
 from advisor.answers.file_kinds import KIND_NAMES
 from advisor.answers.own_gap import (
     OwnVerdict,
     decision_text,
     drafts_of,
+    is_far,
     own_verdict,
-    parts_text,
     rows_to_compare,
-    steps_beside,
     verdict_text,
     verdict_title,
 )
@@ -32,18 +29,17 @@ from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import plain_sweep_of
-from advisor.measured.readers.prose import PROSE
-from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name, lacking
+from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.curve import held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.show.charts.measured import before_after_chart, own_gap_chart, steps_chart
+from advisor.show.charts.measured import before_after_chart, own_gap_chart
 from advisor.show.table import Table, matrix
 from advisor.show.words.explain import PARAMETERS
-from advisor.text import counted
+from advisor.text import counted, listed
 from advisor.ui.answers import advice_for, refit_text_for
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import (
@@ -54,8 +50,8 @@ from advisor.ui.measure.drop import (
     draw_open_fields,
     is_served,
     read_as,
-    take,
     told_apart,
+    uncompared,
 )
 from advisor.ui.measure.session import (
     FILES,
@@ -64,7 +60,6 @@ from advisor.ui.measure.session import (
     REFIT,
     acceptances,
     fill_as_bar,
-    hold_lengths,
     lacks,
     likely_columns,
     of_scenario,
@@ -78,7 +73,7 @@ from advisor.ui.measure.session import (
     unknown_names,
     upload,
 )
-from advisor.ui.measure.traces import PASTED, Heading, use_rates
+from advisor.ui.measure.traces import Heading, use_rates
 from advisor.ui.own_data import SWEEP, in_use, is_own_length, text_of, use_length, use_refit
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import PAGE, plain, show_other
@@ -90,7 +85,6 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
     if read.rows_kept < MIN_POINTS:
         return
     absent = lacks(read)
-    fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
     n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
@@ -100,22 +94,13 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent),
-        help=f"Still missing: {fields}." if absent else None,
+        help=f"Still missing: {listed([COLUMNS['points'][one[0]].in_text for one in absent])}." if absent else None,
     )
 
 
 def _without_length(read: Measured | None) -> bool:
     """Whether some rows with drafts state no accepted length."""
     return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
-
-
-def _needed(names: tuple[str, ...], rows: int) -> str:
-    """A field that is needed, or several of which one is, in words."""
-    if names == QUANTITIES:
-        return f"a speedup, or a time per step or token ({counted(rows, 'row')})"
-    columns = COLUMNS["points"]
-    titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
-    return f"{' or '.join(titles)} ({counted(rows, 'row')})"
 
 
 def draw_refit(scenario: Scenario) -> None:
@@ -131,20 +116,13 @@ def draw_refit(scenario: Scenario) -> None:
         st.warning(plain(" ".join(against)), icon=":material/help:")
     else:
         st.markdown("  \n".join(filter(None, map(plain, (result.sentence, changed)))))
-    if result.length_factor is not None and not _without_length(upload()):
-        label = "The file's accepted lengths are of these runs: refit"
-        st.button(label, key="hold_lengths", on_click=hold_lengths)
     _use(result, scenario)
     groups = curve_groups(result)
     with st.expander("Before and after, constants"):
         for said in filter(None, (result.sentence, changed) if against else ()):
             st.markdown(plain(said))
         if groups:
-            chosen = st.selectbox(
-                "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
-            )
-            chart = before_after_chart(before_after(points, result, groups[chosen]))
-            show_chart(chart, "before_after", scenario)
+            show_chart(before_after_chart(before_after(points, result, groups[0])), "before_after", scenario)
         show_table(Table(PARAMETERS, result.parameters))
         for note in refit_notes(result):
             st.caption(note)
@@ -208,13 +186,13 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         draw_mapping_panel(scenario)
         _details(read, scenario)
         return
-    if lacking(read.frame) or unknown_names(read):
+    if uncompared(read) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
         if _concerns_the_doctor(read, None) and (doctor := diagnosis.diagnosed(scenario)) and doctor.findings:
             diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
         draw_refit(scenario)
-        _read_as(read, scenario)
+        _read_as(read)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
@@ -244,8 +222,10 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
     found = own_verdict(advice, rows, k if k in asked else asked[0])
-    doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, found) else None
-    leads = doctor is not None and found.kind in ("slower", "plain_step")
+    asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
+    doctor = diagnosis.diagnosed(scenario) if asks else None
+    unfit = doctor is not None and doctor.unfit is not None
+    leads = doctor is not None and (found.kind in ("slower", "plain_step") or unfit)
     title, decision = verdict_title(found), decision_text(rows)
     if doctor is not None and leads:
         heading(doctor.title)
@@ -259,6 +239,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         if FROM_BAR.result.keys() & _OF_BAR:
             said = _set_up(scenario.model_id, scenario.hardware_id)
             st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
+    if unfit:  # every figure of the model's would be of another server
+        _read_as(read)
+        return
     _steps_that_follow(found, read, scenario, leads)
     draw_refit(scenario)
     if len(asked) > 1:
@@ -266,13 +249,12 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     chart, side = st.columns([17, 10], gap="large")
     with chart:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)
-        st.caption(plain(parts_text(found)))
     with side:
-        _read_as(read, scenario)
+        _read_as(read)
     if doctor is not None and not leads:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
             diagnosis.draw(doctor, scenario, filled=False)
-    _steps(advice, rows, read)
+    _plain_sweep(read, scenario)
 
 
 def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: Heading) -> None:
@@ -289,7 +271,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
         use = functools.partial(show_other, theirs)
         st.button("Use the file's settings", key="bar_to_file", type="primary", on_click=use)
     draw_refit(scenario)
-    _read_as(read, scenario)
+    _read_as(read)
 
 
 _OF_BAR = frozenset({"model_id", "hardware_id"})
@@ -316,62 +298,46 @@ def _set_up(model_id: str, hardware_id: str) -> str:
 def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:
     """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
-        if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
+        if found.own_length is not None and found.kind != "agree":
             length = own_length(read, scenario) or f"{found.own_length:.3g}@{found.n_draft}"
             st.button(
                 f"Use my accepted length {length.replace(',', ', ')}",
                 key="use_own_length",
-                type="primary" if found.action == "use_length" else "secondary",
+                type="primary" if found.kind == "accepted_length" else "secondary",
                 on_click=use_length,
                 args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
-        draw_refit_button(read, scenario, filled=found.action == "refit" and not diagnosed)
+        if not is_far(found.plain_step):  # of another server than the predicted one, which is asked first
+            draw_refit_button(read, scenario, filled=found.kind in ("plain_step", "faster") and not diagnosed)
 
 
-def _read_as(read: Measured, scenario: Scenario) -> None:
-    """What was read as what; of a text, as a table to correct."""
+def _read_as(read: Measured) -> None:
+    """What was read as what."""
     st.subheader("Read as", anchor=False)
     show_table(matrix(("Meaning", "Read from"), read_as(read), "ll"), widest=222)
     for said in told_apart():
         st.caption(plain(said))
-    if read.sources[0].format_id == PROSE.id:
-        with st.popover("Correct it", type="tertiary"):
-            table = csv_of(read.frame[list(read.sources[0].headers)]).decode()
-            st.text_area("As a table", table, key="prose_table")
-            st.button("Read the table", key="read_prose_table", on_click=_take_table, args=(scenario,))
 
 
-def _take_table(scenario: Scenario) -> None:
-    take({PASTED: str(st.session_state["prose_table"]).encode()}, scenario)
-
-
-def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
-    """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
-    steps = steps_beside(advice, rows)
-    if len(steps) < 2:  # one stands in the tables
+def _plain_sweep(read: Measured, scenario: Scenario) -> None:
+    """The sweep of plain steps to predict with, where the rows hold one."""
+    if not read.frame["draft_tokens_k"].eq(0).any():
         return
-    with st.expander(
-        f"Your {counted(len(steps), 'step')} beside the model's", expanded=bool((steps["n_draft"] == 0).all())
-    ):
-        show_chart(steps_chart(advice, steps), "own_steps", advice.scenario)
-        if not read.frame["draft_tokens_k"].eq(0).any():
-            return
-        scenario = advice.scenario
-        text, _ = attempt(plain_sweep_of, read.frame, scenario)
-        held, _ = attempt(lambda: held_sweep(load_setup(scenario.model_copy(update={SWEEP: text}))))
-        if text is None or held is None:
-            return
-        st.markdown(plain(held.text))
-        used = scenario.plain_sweep == text
-        st.button(
-            "In use on every page" if used else "Predict with this sweep on every page",
-            key="use_plain_sweep",
-            disabled=used or not held.steady,
-            on_click=st.session_state.__setitem__,
-            args=(SWEEP, text),
-        )
+    text, _ = attempt(plain_sweep_of, read.frame, scenario)
+    held, _ = attempt(lambda: held_sweep(load_setup(scenario.model_copy(update={SWEEP: text}))))
+    if text is None or held is None:
+        return
+    st.markdown(plain(held.text))
+    used = scenario.plain_sweep == text
+    st.button(
+        "In use on every page" if used else "Predict with this sweep on every page",
+        key="use_plain_sweep",
+        disabled=used or not held.steady,
+        on_click=st.session_state.__setitem__,
+        args=(SWEEP, text),
+    )
 
 
 def _details(read: Measured, scenario: Scenario) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -27,8 +26,9 @@ from advisor.show.charts.maps import SHOWN, explored_chart, explored_table
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.show.live_answer import engine_of, live_answer, live_why
-from advisor.show.report.build import check_steps, engine_setup
+from advisor.show.report.build import check_steps
 from advisor.show.table import Column, Table, matrix
+from advisor.show.words.answer import engine_setup
 from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
@@ -39,7 +39,7 @@ from advisor.ui.bar import said_of
 from advisor.ui.own_data import own_points
 from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
-from advisor.ui.widgets import ask, download, show_chart, show_table, tried
+from advisor.ui.widgets import ask, component, download, show_chart, show_table, tried
 
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
 _FIGURES: dict[By, str] = {
@@ -163,18 +163,9 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
     )
 
 
-_FILES = Path(__file__).with_name("browser")
 _KEY = "live_answer"
-
-
-def _script(*names: str) -> str:
-    """The files of one component, joined: a component is one script."""
-    return "\n".join((_FILES / f"{name}.js").read_text(encoding="utf-8") for name in names)
-
-
-_CSS = (_FILES / "live.css").read_text(encoding="utf-8")
-_ANSWER = st.components.v2.component("live_answer", css=_CSS, js=_script("rules", "chart", "kept", "answer"))
-_WHY = st.components.v2.component("live_why", css=_CSS, js=_script("rules", "chart", "kept", "why"))
+_ANSWER = component("live_answer", "rules", "chart", "kept", "command", "answer")
+_WHY = component("live_why", "rules", "chart", "kept", "why")
 
 
 def draw_live(advice: Advice) -> None:
