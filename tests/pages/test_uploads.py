@@ -543,7 +543,7 @@ def test_a_config_json_becomes_the_same_model_dropped_as_under_more(monkeypatch:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
-    assert re.search(r"\(\d+ layers, \d+ of \d+, [\d.,]+ B parameters\)", texts(dropped))
+    assert re.search(r"\(\d+ layers, top-\d+ of \d+, [\d.,]+ B parameters\)", texts(dropped))
     given = page(acceptance=START_ACCEPTANCE)
     given.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     found = [scenario(one) for one in (dropped, given)]
