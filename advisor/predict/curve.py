@@ -400,10 +400,7 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     )
 
 
-_OF_THE_STEP = ("launch", "between_graphs")
-_BESIDE_THE_STEP = {
-    one.key for one in COMPONENTS if one.drafter or (one.bound == "host" and one.key not in _OF_THE_STEP)
-}
+_BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or one.bound == "host"} - {"launch", "between_graphs"}
 """Components of a round that do not hide launches of the target's own kernels."""
 
 
