@@ -273,7 +273,8 @@ def border_texts(points: pd.DataFrame) -> dict[int, str]:
     """Measured batches on both sides of the last batch of an `own_schedule` range, by that batch."""
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
-    return {last: f"between your {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
+    said = "interpolated between your"
+    return {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:

@@ -72,7 +72,7 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     counts, layers = parameter_counts(found), sum(mixer.count for mixer in found.mixers)
     for name, size in target.items():
         assert (counts.total if name == "total_params" else counts.active_nonembedding) == pytest.approx(size, rel=0.05)
-    assert re.match(r"Start: layers of [^;]+; equal quality means this start's\. The ", start.note)
+    assert re.match(r"Start: layers of [^;]+; equal quality: as good as it\. The ", start.note)
     assert f"{counts.total / 1e9:.1f} B total" in start.note
     kinds = re.search(rf"Its {layers} layers are not scaled \((.*?); hidden size {found.hidden_size:,}\)", start.note)
     assert sum(int(number) for number in re.findall(r"\d+", kinds[1])) == layers

@@ -213,9 +213,9 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
     slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
-    assert border_texts(two_k()) == {24: "between your 8 and 32"}
+    assert border_texts(two_k()) == {24: "interpolated between your 8 and 32"}
     alone = two_k()[two_k()["draft_tokens_k"] == 3]
-    assert border_texts(alone) == {44: "between your 32 and 64"}
+    assert border_texts(alone) == {44: "interpolated between your 32 and 64"}
     assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), "beyond where K = 3 alone meets 1, and no model is followed"
     assert own_schedule(two_k().assign(decides=False)) == own_schedule(None) == ()
     assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, MAX_BATCH, 0),)

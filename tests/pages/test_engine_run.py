@@ -56,7 +56,7 @@ def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.Monkey
     assert f"advisor profile --engine vllm --model olmoe-1b-7b {GRID} --output measured" in [
         item.value for item in test.code
     ]
-    assert "It needs vLLM" in texts(test)
+    assert "It runs vLLM" in texts(test)
     assert "engine_start" not in {item.key for item in test.button}
 
 

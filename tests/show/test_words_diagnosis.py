@@ -69,7 +69,7 @@ def test_the_command_is_that_of_the_measured_speedups_and_says_what_lies_between
     assert (
         '"num_speculative_tokens":2,"num_speculative_tokens_per_batch_size":[[1,77,2],[78,1024,0]]' in command["text"]
     )
-    assert command["note"].endswith("77: between your 32 and 128.")
+    assert command["note"].endswith("77: interpolated between your 32 and 128.")
     line = b'vllm serve openai/gpt-oss-20b --speculative-config \'{"method": "eagle3", "num_speculative_tokens": 2}\''
     own = view_of(measured("vllm", line)).command
     assert '"num_speculative_tokens_per_batch_size": [[1, 77, 2], [78, 1024, 0]]' in own["text"]

@@ -269,7 +269,7 @@ def start_from_size(
         chosen = "newest shipped model near" if _off(near, given) <= np.log(NEAR) else "shipped model nearest to"
         why = "" if like is not None else f"The {chosen} {_targets_text(given)}. "
         note = (
-            f"Start: layers of {near.name}; equal quality means this start's. {why}Its {depth} layers are not scaled "
+            f"Start: layers of {near.name}; equal quality: as good as it. {why}Its {depth} layers are not scaled "
             f"({_layers_text(near)}; hidden size {near.hidden_size:,}); {mix} ({counts.total / 1e9:.1f} B total, "
             f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of {RANK_WIDTH_MULTIPLE})."
         )
