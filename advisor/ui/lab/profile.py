@@ -172,7 +172,7 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None, asked: tu
     st.code(command, language=None, wrap_lines=True)
     first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
     st.caption(
-        f"{first}It runs vLLM with made-up weights: `make engine` installs one for processors (--context 32 there); "
+        f"{first}It runs vLLM with made-up weights: make engine installs one for processors (--context 32 there); "
         "on a GPU name your own with --engine-python, and --hardware."
     )
     if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):
