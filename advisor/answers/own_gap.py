@@ -183,7 +183,7 @@ def plain_title(off: float) -> str:
     return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
 
 
-CHECK_SERVER = "Check weight format, GPUs and batch."
+CHECK_SERVER, SWITCH_OFF = "Check weight format, GPUs and batch.", "Switch speculation off"
 
 
 def verdict_title(found: OwnVerdict) -> str:
@@ -233,7 +233,7 @@ def decision_text(frame: pd.DataFrame) -> str:
     keep = [f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one]
     none_loses = ": so switched, no batch of yours loses" * (len(at.columns) > 1 and bool((k > 0).all()))
     said = f"Keep {listed(keep)}{none_loses}. " if keep else ""
-    return f"{said}Switch speculation off {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
+    return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
 
 
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:

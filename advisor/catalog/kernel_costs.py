@@ -86,12 +86,12 @@ ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
 ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
 BETWEEN_S = 0.10e-3
-"""Launching the attention of one layer between pieces of a graph: geometric mean of three pairs of vLLM that differ in
-the graph alone: .05 ms (plain decode of Kimi-K2.6 on eight A100, 32.0 and 28.9 ms a token, 61 layers, vllm-project/vllm
-pull request 42885), .12 (Qwen3-Coder-30B-A3B on an H100, ten requests of 128 tokens in 2.46 and 1.72 s, 48 layers, pull
-request 25444), .165 (Qwen3.5-122B-A10B on a GB10 with 2.7 tokens a round, 47.5 and 55.2 tokens/s, 48 layers, issue
-49547). [s]"""
-BETWEEN_SOURCE = "three pairs of vLLM that differ in the graph alone, .05 to .17 ms: decision 0039"
+"""Launching the attention of one layer between pieces of a graph: geometric mean of three published pairs of vLLM.
+.05 ms: plain decode of Kimi-K2.6 on eight A100, 32.0 and 28.9 ms a token, 61 layers (vllm-project/vllm pull request
+42885). .12: Qwen3-Coder-30B-A3B on an H100, ten requests of 128 tokens in 2.46 and 1.72 s, 48 layers (25444). .165:
+Qwen3.5-122B-A10B on a GB10, 47.5 and 55.2 tokens/s at 2.7 tokens a round (assumed), 48 layers; that pair differs in the
+attention kernels too (issue 49547). [s]"""
+BETWEEN_SOURCE = "three published pairs of vLLM with and without full graphs, .05 to .17 ms: decision 0039"
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
 NETWORK_FRACTION = 0.94

@@ -53,6 +53,9 @@ ASSUMED_IMBALANCE = (
 
 FORCED = "Your refit was rejected by its checks and is forced all the same."
 
+BORROWED = "The accepted length is borrowed"
+"""How the warning begins."""
+
 
 def warnings_of(setup: Setup) -> tuple[str, ...]:
     """Warnings that a reader must know before trusting the answer, each once."""
@@ -72,7 +75,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     warnings += setup.acceptance.remarks
     if setup.acceptance.borrowed:
         source = setup.acceptance.source
-        warnings.append(f"The accepted length is borrowed: {source}. Give your own for a narrower range.")
+        warnings.append(f"{BORROWED}: {source}. Give your own for a narrower range.")
     loads = None if architecture.moe is None else own_loads(scenario, architecture.name, architecture.moe)
     if architecture.moe is not None and loads is not None:
         warnings += [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)]

@@ -102,8 +102,11 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
     [
         (LINE, "Predicted to gain"),
         ("we got slower with MTP at batch 64", "Predicted at batch 64"),
-        ("TPOT went from 18 ms to 24 ms with MTP at concurrency 64", "Switch off at batch 64"),
-        ("concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500", "Switch off at batch 64:"),
+        ("TPOT went from 18 ms to 24 ms with MTP at concurrency 64", "Switch speculation off at batch 64"),
+        (
+            "concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500",
+            "Switch speculation off at batch 64:",
+        ),
     ],
 )
 def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
@@ -119,7 +122,7 @@ def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
     page.get_by_role("heading", name=title).wait_for()
     page.get_by_text("K = ").first.wait_for()
     assert not re.search("--(set|map)", page.get_by_test_id("stMain").inner_text())
-    if title == "Switch off at batch 64":  # nothing measured pays
+    if title == "Switch speculation off at batch 64":  # nothing measured pays
         assert not page.get_by_role("button", name="on Serve").count()
         return
     button = page.get_by_role("button", name="on Serve")

@@ -123,7 +123,7 @@ def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
 def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_where_nothing_does() -> None:
     table = "concurrency,TPOT ms without,TPOT ms with\n1,9,6.2\n64,20,16\n128,26,33\n"
     test = with_k(diagnosed(page(**BAR), table))
-    assert test.title[0].value == "Switch off at batch 128; look at --max-running-requests"
+    assert test.title[0].value == "Switch speculation off at batch 128; look at --max-running-requests"
     assert "Switch speculation off at batch 128" in texts(test)
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
     before = test.session_state["_scenario"].k_max
@@ -131,7 +131,7 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     opened_as = test.session_state["_scenario"]
     assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), "the longest draft stays the bar's"
     loses = with_k(diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n"))
-    assert loses.title[0].value.startswith("Switch off at batch 64")
+    assert loses.title[0].value.startswith("Switch speculation off at batch 64")
     assert "open_mended" not in {button.key for button in loses.button}
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
     said = texts(test)
-    assert test.title[0].value == "Switch off at batch 64; look at --max-running-requests"
+    assert test.title[0].value == "Switch speculation off at batch 64; look at --max-running-requests"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
     assert "accepted length 2.17 of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]
@@ -274,7 +274,7 @@ def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() ->
 
 def test_rates_in_a_table_reach_the_verdict_and_what_is_forgotten_leaves_the_box() -> None:
     test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,0,1900\n48,3,1450")
-    assert test.title[0].value.startswith("Switch off at batch 48")
+    assert test.title[0].value.startswith("Switch speculation off at batch 48")
     assert "measured 0.76×" in texts(test)
     assert not test.text_area(key="drop_text").value
     test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,3,1450")

@@ -89,4 +89,4 @@ def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_p
     assert not found.comparisons, "no time of a server that cannot run"
     told = view_of(diagnose(files, {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}))
     assert told.unfit is None
-    assert told.title == "Switch off at batch 96; look up the accepted length in the log"
+    assert told.title == "Switch speculation off at batch 96; look up the accepted length in the log"

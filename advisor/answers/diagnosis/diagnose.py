@@ -24,7 +24,7 @@ from advisor.answers.diagnosis.physics import (
 )
 from advisor.answers.diagnosis.quantities import Value, limit_suspected, quantity
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
-from advisor.answers.own_gap import CHECK_SERVER, plain_title
+from advisor.answers.own_gap import CHECK_SERVER, SWITCH_OFF, plain_title
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
@@ -200,8 +200,7 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     if (off := plain_off(compared)) is not None:
         return plain_title(off)
     at, row = f"at batch {one.batch_size:,.4g}", one.row("speedup")
-    now = _until_text(compared).partition(" until")[0].split(": measured")[0] or f"Slower than predicted {at}"
-    now = now.replace("Switch speculation off", "Switch off")
+    now = _remedy(compared)[0] or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
     too_little = row.predicted / (one.gain or 1.0) if row is not None else 1.0
@@ -212,18 +211,22 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
 
 def _until_text(compared: Sequence[Comparison]) -> str:
     """Sentence on what to do at the batch that loses most until its cause is known. Empty where none loses."""
+    do, rest = _remedy(compared)
+    return f"{do} until the cause is found{rest}." if do else ""
+
+
+def _remedy(compared: Sequence[Comparison]) -> tuple[str, str]:
+    """What to do at the batch that loses most, and how a sentence on it goes on. Empty texts where none loses."""
     if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
-        return ""
-    at, k = f"at batch {one.batch_size:,.4g} until the cause is found", one.recommended.n_draft
+        return "", ""
+    at, k = f"at batch {one.batch_size:,.4g}", one.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
     same = [x for x in compared if server(x) == server(one)]
     here = {n: median(x.gain for x in same if x.n_draft == n and x.gain) for n in {x.n_draft for x in same if x.gain}}
     if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
-        return f"Draft K = {best} {at}: measured {here[best]:.2f}x."
-    shorter = (
-        f", or try {_chosen(one)}" if 0 < k < one.n_draft and k not in here and plain_off(compared) is None else ""
-    )
-    return f"Switch speculation off {at}{shorter}."
+        return f"Draft K = {best} {at}", f": measured {here[best]:.2f}x"
+    is_untried = 0 < k < one.n_draft and k not in here and plain_off(compared) is None
+    return f"{SWITCH_OFF} {at}", f", or try {_chosen(one)}" if is_untried else ""
 
 
 def _unforeseen_text(one: Comparison) -> str:

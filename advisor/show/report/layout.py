@@ -32,6 +32,7 @@ from advisor.catalog.hardware import model_name
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
+from advisor.predict.load import BORROWED
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
 from advisor.show.report.blocks import (
@@ -393,7 +394,7 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     lines = [accepted_text(advice), runs := published_text(advice), f"What would change K: {flips}." if flips else ""]
     if report.validation and not runs:  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
-    lines += [text for text in report.warnings if "accepted length is borrowed" not in text][:_MOST_WARNINGS]
+    lines += [text for text in report.warnings if not text.startswith(BORROWED)][:_MOST_WARNINGS]
     return (Listing(tuple(printable(line, _LONGEST_LINE) for line in lines if line)),)
 
 

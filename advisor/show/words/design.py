@@ -196,6 +196,11 @@ def beside_table(
     return Table(tuple(columns), lines)
 
 
+def time_lost(own: Costed, best: Costed | None) -> float:
+    """Time per token of a design over that of the best, less 1. NaN where either is none that fits. [-]"""
+    return own.tpot_s / best.tpot_s - 1.0 if best is not None and own.fits else float("nan")
+
+
 def mine_text(today: Costed, own: Costed, own_name: str = "today") -> str:
     """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
     if own.experts == today.experts:

@@ -39,6 +39,7 @@ from advisor.show.words.design import (
     dial_value,
     for_start,
     mine_text,
+    time_lost,
 )
 from advisor.show.words.regions import (
     against_baseline,
@@ -371,7 +372,7 @@ def view(scenario: Scenario) -> None:
         _head(scenario, answer, problem, mine_text(today, typed, own_name(scenario)))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
-        _draw_dials(found, typed.tpot_s / best.tpot_s - 1.0 if best is not None and typed.fits else float("nan"))
+        _draw_dials(found, time_lost(typed, best))
     pareto = _compare(answer, today, typed, best)
     _rule(answer)
     draw_targets(scenario, asked())

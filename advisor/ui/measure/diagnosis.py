@@ -14,6 +14,7 @@ import streamlit as st
 from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.own_gap import SWITCH_OFF
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
@@ -179,7 +180,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *,
     said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
     first = [said[0], decision or found.until]
     if found.unfit is None:
-        is_said = found.title.startswith("Switch off") and decision.startswith("Switch")
+        is_said = found.title.startswith(SWITCH_OFF) and decision.startswith(SWITCH_OFF)
         first = [*first[1 + is_said :], said[0]]
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
