@@ -33,7 +33,7 @@ st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
     if link is not None:
-        st.caption(link_caption("Link to this answer", link, "others: the JSON report"))
+        st.caption(link_caption("Link to this answer", link, "send others the JSON"))
         st.code(link, language=None, wrap_lines=True)
     else:
         st.caption("This scenario is too long for a link: hand on the JSON report instead.")
