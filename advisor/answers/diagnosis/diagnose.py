@@ -475,10 +475,9 @@ def diagnose(
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
-    unusable = bool(result.refused) and not result.n_kept
-    verdict = _verdict(findings, unusable, [one for _, one in compared])
-    if result.contradicted:
-        verdict = "mismeasured"
+    predicted, unusable = [one for _, one in compared], bool(result.refused) and not result.n_kept
+    suspect, unfit = next(filter(None, map(limit_suspected, result.runs)), ""), unfit_of(predicted)
+    verdict: VerdictKind = "mismeasured" if result.contradicted else _verdict(findings, unusable, predicted)
     reasons = {run.not_compared for run in result.runs if run.not_compared}
     clean, not_judged = _by_rule(outcomes)
     places = [*(one.lines[0] for one in findings), *(run.place for run in result.runs if run.drafts), ""]
@@ -487,10 +486,10 @@ def diagnose(
         launch_line=next((line for line in lines if isinstance(line, str)), ""),
         fixes=tuple(one.fix for one in findings if places[0] in one.lines),
         verdict=verdict,
-        sentence=_sentence(result, verdict, findings, outcomes),
-        headline=_headline([one for _, one in compared], _suspect(result)),
-        unfit=unfit_of([one for _, one in compared]),
-        until=_until_text([one for _, one in compared]),
+        sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
+        headline=_headline(predicted, suspect),
+        unfit=unfit,
+        until=_until_text(predicted),
         unsaid=unsaid(result),
         findings=findings,
         clean=clean,
@@ -504,7 +503,12 @@ def diagnose(
 
 
 def _sentence(
-    result: LoadedRuns, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome]
+    result: LoadedRuns,
+    verdict: VerdictKind,
+    findings: Sequence[Finding],
+    outcomes: Sequence[RuleOutcome],
+    suspect: str,
+    unfit: Unfit | None,
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if result.contradicted:
@@ -514,8 +518,8 @@ def _sentence(
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
-    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, _suspect(result))
-    if (unfit := unfit_of(predicted)) is not None:
+    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
+    if unfit is not None:
         verdict_sentence = unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
@@ -526,10 +530,6 @@ def _sentence(
         if run.assumed
     }
     return " ".join([verdict_sentence, *(f"Read as {what}, {assumed}." for what, assumed in judged_as.items())])
-
-
-def _suspect(result: LoadedRuns) -> str:
-    return next(filter(None, map(limit_suspected, result.runs)), "")
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:
