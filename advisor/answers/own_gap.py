@@ -183,7 +183,7 @@ def plain_title(off: float) -> str:
     return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
 
 
-CHECK_SERVER, SWITCH_OFF = "Check weight format, GPUs and batch.", "Switch speculation off"
+CHECK_SERVER, SWITCH_OFF = "Check model, GPUs, weight format and batch.", "Switch speculation off"
 
 
 def verdict_title(found: OwnVerdict) -> str:

@@ -76,7 +76,7 @@ def test_the_plain_step_and_the_length_that_rows_state_are_told_from_the_gap(
 def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_share() -> None:
     far, near = (verdict(rows(plain=each, whole=1.3)) for each in (2.9, 1.3))
     assert verdict_title(far) == "Your plain step takes 2.9 times as long as predicted"
-    assert verdict_text(far).startswith("Check weight format, GPUs and batch. Your speedup is 30% higher")
+    assert verdict_text(far).startswith("Check model, GPUs, weight format and batch. Your speedup is 30% higher")
     assert verdict_title(near) == "Your step without drafts takes 30% longer than predicted"
     assert verdict_title(verdict(rows(plain=0.4, whole=1.3))) == "Your plain step takes 40% of the time predicted"
 

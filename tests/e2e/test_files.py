@@ -101,7 +101,7 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
     ("text", "title"),
     [
         (LINE, "Predicted to gain"),
-        ("we got slower with MTP at batch 64", "Predicted at batch 64"),
+        ("we got slower with MTP at batch 64", "at batch 64 with K = "),
         ("TPOT went from 18 ms to 24 ms with MTP at concurrency 64", "Switch speculation off at batch 64"),
         (
             "concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500",

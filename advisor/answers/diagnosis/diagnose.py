@@ -197,10 +197,11 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without one."""
     if (one := unforeseen(compared)) is None:
         return ""
-    if (off := plain_off(compared)) is not None:
-        return plain_title(off)
     at, row = f"at batch {one.batch_size:,.4g}", one.row("speedup")
-    now = _remedy(compared)[0] or f"Slower than predicted {at}"
+    do = _remedy(compared)[0]
+    if (off := plain_off(compared)) is not None:
+        return f"{do}: measured {one.gain:.2f}x" if do else plain_title(off)
+    now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
     too_little = row.predicted / (one.gain or 1.0) if row is not None else 1.0

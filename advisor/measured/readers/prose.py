@@ -189,6 +189,11 @@ def complaint_of(text: str) -> dict[str, str] | None:
     """Settings and names by column in a text that calls a server slow without a pair of values. None of any other."""
     if len(text) > MAX_PROSE or not re.search(_SLOWER, text, re.IGNORECASE) or pairs_of(text):
         return None
+    return said_in(text)
+
+
+def said_in(text: str) -> dict[str, str]:
+    """Settings and names by column that a text states, each where it states one alone."""
     return _names(text) | {name: value for name in _COUNTS if (value := _only(name, text)) is not None}
 
 

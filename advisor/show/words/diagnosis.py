@@ -14,7 +14,7 @@ import pandas as pd
 
 from advisor.answers.advice import advise
 from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.another_server import Unfit
+from advisor.answers.diagnosis.another_server import Unfit, plain_off
 from advisor.answers.diagnosis.diagnose import (
     FEW_ACCEPTED,
     Diagnosis,
@@ -129,6 +129,8 @@ class Remedy:
     """The accepted length that was used: `2.4@3`."""
     own_length: bool
     """Whether the run states it."""
+    is_far: bool
+    """Whether the plain step is far from the measured one: what is predicted is of another server."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,8 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
     )
     k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if own.empty else 0)
     try:
-        made = launch(as_measured(advise((remedy or worst).scenario), None if own.empty else own))
+        answer = as_measured(advise((remedy or worst).scenario), None if own.empty else own)
+        made = launch(answer, follows_own=not own.empty)
     except AdvisorError:
         made = {"engine": "", "text": "", "note": ""}
     borders = border_texts(own) if k and len(own) else {}
@@ -308,6 +311,7 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
         n_draft,
         ",".join(f"{median(x for n, x in accepted if n == k):.4g}@{k}" for k in sorted({k for k, _ in accepted})),
         chosen.length_from == OF_THE_RUN,
+        plain_off(drafting) is not None,
     )
 
 

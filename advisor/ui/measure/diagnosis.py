@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
 from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.quantities import limit_suspected
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.own_gap import SWITCH_OFF
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
@@ -23,8 +25,8 @@ from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
 from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
-from advisor.text import counted, listed
-from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
+from advisor.text import counted
+from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
@@ -89,7 +91,7 @@ def _diagnosed(files: list[UserFile], values: Mapping[str, str], scenario: Scena
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
     """The diagnosis as the page's first panel."""
     found = diagnosed(scenario)
-    heading("Nothing to diagnose" if found is None else found.title)
+    heading("Nothing to diagnose" if found is None else plain(found.title))
     show_problem(VIEW.problem)
     draw(found, scenario)
 
@@ -122,7 +124,7 @@ def _tell(names: Sequence[str], k: str) -> None:
 
 
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
-    """Prediction of the server in the bar at the batch that a complaint names, and what the text lacks."""
+    """First suspect and prediction of the bar's server at a complaint's batch, and what decides it."""
     told = COMPLAINT.result or {}
     k = int(told.get("draft_tokens_k", 0))
     changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
@@ -133,18 +135,15 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
     k = min(k or advice.curve_k, len(rows) - 1)
-    heading(f"Predicted at {batch}: {rows[k].speedup:.2f}× with K = {k}")
+    speedup, server = rows[k].speedup, advice.scenario
+    foreseen = "Slower as predicted" if speedup < 1.0 else "Not foreseen"
+    heading(f"{foreseen}: {speedup:.2f}× at {batch} with K = {k}")
+    run = {"engine": server.engine, "model_id": server.model_id, "batch_size": server.batch_size, "draft_tokens_k": k}
+    if suspect := limit_suspected(Run(run)):
+        st.markdown(f"**{plain(suspect)}**")
     said = unlaunched_text(advice) or likely_text(advice, k)
     accepts = f", accepted length {length}" if length else ""
     st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
-    named = [(name, told[name], str(of_scenario(name, scenario))) for name in _OF_BAR if name in told]
-    if other := [f"{own}{' GPUs' * (name == 'gpu_count')}, the bar {bar}" for name, own, bar in named if own != bar]:
-        st.warning(plain(f"The text says {listed(other)}."))
-        theirs: dict[str, Any] = {FROM_SCENARIO[name]: told[name] for name, *_ in named if name in FROM_SCENARIO}
-        theirs |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
-        st.button(
-            "Set the bar to it", key="bar_to_text", on_click=show_other, args=(scenario.model_copy(update=theirs),)
-        )
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
     st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
@@ -180,7 +179,7 @@ def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *,
     said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
     first = [said[0], decision or found.until]
     if found.unfit is None:
-        is_said = found.title.startswith(SWITCH_OFF) and decision.startswith(SWITCH_OFF)
+        is_said = found.title.startswith(SWITCH_OFF) and first[1].startswith(SWITCH_OFF)
         first = [*first[1 + is_said :], said[0]]
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
@@ -209,8 +208,13 @@ _OF_THE_RUN = (
 
 
 def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
-    """The button that opens the best K, and what each K is predicted to give by batch."""
+    """The button that opens the best K, and what each K is predicted to give by batch, if the plain step is right."""
     _remedy_button(found, scenario, kind)
+    if not found.is_far:
+        _predicted(found)
+
+
+def _predicted(found: Remedy) -> None:
     st.caption(plain(found.said))
     show_table(found.table)
 
@@ -255,6 +259,8 @@ def _compared(found: DiagnosisView) -> None:
         for title, table in found.comparisons[:_SHOWN_RUNS]:
             st.caption(plain(title))
             show_table(table)
+        if found.remedy is not None and found.remedy.is_far:
+            _predicted(found.remedy)
 
 
 def _checks(found: DiagnosisView) -> None:

@@ -36,7 +36,7 @@ from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import rows_of
-from advisor.measured.readers.prose import PROSE, complaint_of, unread_text
+from advisor.measured.readers.prose import PROSE, complaint_of, pairs_of, said_in, unread_text
 from advisor.measured.refit import lacking
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.draft import drafter_ids
@@ -154,6 +154,7 @@ def draw_what_goes_in() -> None:
 
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
+    said = [unread] if (unread := unread_text(text)) else []
     for kept in (_SAID, NOTES):
         kept.forget()
     if text.strip() and is_prose(text):
@@ -162,15 +163,29 @@ def _take_text(scenario: Scenario) -> None:
         session.complain("file", "" if (told := complaint_of(text)) is not None else _PASTE)
         diagnosis.COMPLAINT.put(told)
         _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
+        said += _set_bar(told or {}, scenario)[1]
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         data = text.encode("utf-8", errors="replace")
-        beside = _other_half(kind_of(PASTED, data))
+        kind = kind_of(PASTED, data)
+        if kind == "benchmark" and pairs_of(text):
+            scenario, as_told = _set_bar(said_in(text), scenario)
+            said += as_told
+        beside = _other_half(kind)
         taken = any(one.name == PASTED for one in beside)
         take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
         st.session_state["drop_text"] = ""  # the next text is not put behind it
-    if unread := unread_text(text):
-        _SAID.put((*_SAID.result, unread))
+    _SAID.put((*_SAID.result, *said))
+
+
+def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
+    """Make the server that a sentence names that of the bar, where there is one. It, and a sentence that says so."""
+    found, problem = attempt(session.scenario_told, told, scenario)
+    if found is None or found == scenario:
+        return scenario, [f"The bar is not set to what the text says: {problem}"] if problem else []
+    show_other(found)
+    named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count") if name in told]
+    return found, [f"The bar is set to what the text says: {', '.join(named)}."]
 
 
 def _take_files(scenario: Scenario) -> None:

@@ -41,7 +41,7 @@ from advisor.measured.refit import lacking, refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import Scenario, build_scenario, usual_drafter
 from advisor.predict.scenario_fields import DOCUMENTS
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table, matrix
@@ -562,16 +562,28 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     stated |= {
         name: int(stated[name]) for name in ("context_tokens", "tensor_parallel", "expert_parallel") if name in stated
     }
+    found, _ = attempt(with_stated, scenario, stated)
+    return None if found == scenario else found
+
+
+def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
+    """The scenario with the server that a text names by columns. Raises AdvisorError where it cannot be."""
+    stated: dict[str, Any] = {field: told[name] for name, field in FROM_SCENARIO.items() if name in told}
+    stated |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
+    if stated.get("model_id", scenario.model_id) != scenario.model_id:
+        stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
+    return with_stated(scenario, stated)
+
+
+def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
+    """The scenario with other values of its fields. Raises AdvisorError where no server is of them."""
     before = scenario.model_dump(exclude_defaults=True)
     for document, owner in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
         if (named := stated.get(owner, before.get(owner))) != before.get(owner):
             before[document] = own(document).get(str(named))
-    try:
-        found = build_scenario(**(before | stated))
-        load_setup(found)
-    except AdvisorError:
-        return None
-    return None if found == scenario else found
+    found = build_scenario(**{**before, **stated})
+    load_setup(found)
+    return found
 
 
 def refused_rows(rows: Sequence[Refused]) -> Table[Any]:

@@ -228,7 +228,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     leads = doctor is not None and (found.kind in ("slower", "plain_step") or unfit)
     title, decision = verdict_title(found), decision_text(rows)
     if doctor is not None and leads:
-        heading(doctor.title)
+        heading(plain(doctor.title))
         if doctor.findings and decision:
             decision = f"Until it is mended: {decision[:1].lower()}{decision[1:]}"
         diagnosis.draw(doctor, scenario, decision)
@@ -261,7 +261,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     """Why the rows are not of the scenario, and the button that makes it theirs."""
     doctor = diagnosis.diagnosed(scenario) if _concerns_the_doctor(read, None) else None
     other = "Your runs are of another scenario" if len(read.frame) else "No row can be used"
-    heading(other if doctor is None else doctor.title)
+    heading(other if doctor is None else plain(doctor.title))
     diagnosis.draw(doctor, scenario)
     st.caption(plain(why))
     if FROM_BAR.result.keys() & _OF_BAR:
