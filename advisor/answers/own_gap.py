@@ -239,15 +239,16 @@ def decision_text(frame: pd.DataFrame) -> str:
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
     """The answer with the K of `own_schedule` in its engine's schedule.
 
-    No drafter where nothing is drafted at the answer's own batch.
+    Beyond its end the model's K, no higher than its last. No drafter where nothing is drafted at the answer's own batch.
     """
     own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
-    here = [k for first, last, k in own if first <= batch <= last]
-    if not here:
+    if not own:
         return advice
-    drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1)) if here[0] else np.zeros(end, np.int64)
-    for first, last, k in own if here[0] else ():
+    drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1))
+    for first, last, k in own:
         drafts[first - 1 : last] = k
+    drafts[own[-1][1] :] = np.minimum(drafts[own[-1][1] :], own[-1][2])
+    drafts *= bool(drafts[min(batch, end) - 1])
     return replace(advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts))
 
 

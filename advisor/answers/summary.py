@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, gain_text, published_here, side_of_range
-from advisor.answers.best_k import DraftRow, recommended_draft
+from advisor.answers.best_k import DraftRow, k_at, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
@@ -173,12 +173,14 @@ def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
 
 
 def gain_end_text(advice: Advice) -> str:
-    """Up to which batch speculation gains, at the K whose curve the answer shows. Empty where it gains at none."""
+    """Up to which batch speculation gains, at the K of the schedule. Empty where it gains at none."""
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
     if advice.break_even_batch is not None:
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
     batches = advice.curve.batches[advice.curve.batches <= (full or shown)]
-    speedup, low = (of[: len(batches), advice.curve_column] for of in (advice.curve.speedup, advice.curve.low))
+    scheduled = k_at(advice.k_by_batch, batches)
+    served = np.arange(len(batches)), np.searchsorted(advice.curve.drafts, scheduled)
+    speedup, low = advice.curve.speedup[served], np.where(scheduled, advice.curve.low[served], 1.0)
     if full < 1 or speedup.max() <= 1.0:
         return ""
     there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"

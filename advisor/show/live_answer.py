@@ -194,6 +194,8 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
     named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
     notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
+    if formats := {advice.scenario.weight_dtype, advice.scenario.expert_dtype} - {None}:
+        notes.append(f"Weights as {listed(sorted(map(str, formats)))}: name a checkpoint in that format.")
     notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch

@@ -514,7 +514,7 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_no_c
     assert found.headline == "Switch speculation off at batch 64: measured 0.67x"
     off = "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and batch."
     assert said.startswith(f"{off} K = 3 at batch 64 loses 33%")
-    assert "published runs of this set-up: 0.97x to 1.15x at batch 32 to 64." in said
+    assert "published runs of this set-up, on any engine: 0.97x to 1.15x at batch 32 to 64." in said
     assert "Either " not in said
     assert found.until == "Switch speculation off at batch 64 until the cause is found."
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]

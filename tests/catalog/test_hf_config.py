@@ -171,12 +171,19 @@ def test_index_keys_that_stand_for_several_tokens_keep_a_fraction_of_an_entry_ea
     linear, indexed = model.mixers
     assert (linear.kind, indexed.kind, indexed.count, indexed.window_tokens) == ("linear", "sparse", 12, 2048)
     assert indexed.index_elements_per_token == 128 // 4
-    assert indexed.replicated_params == 2560 * (4 + 1) * 128
+    # The mixers of four residual streams, two a layer: a norm, a product down to 320 and one up, an injection.
+    streams = 2 * (1 + 320 + 320 + 4) * 4 * 2560
+    assert linear.replicated_params == streams
+    assert indexed.replicated_params == 2560 * (4 + 1) * 128 + streams
+    assert 48 * streams * 2 == pytest.approx(1.28e9, rel=0.02), "GB read a step, by a census of the checkpoint"
     assert any("n-gram" in warning for warning in model.warnings)
     without = {key: value for key, value in _profile("qwen3.8-flash-next")["text_config"].items() if "index" not in key}
     plain = architecture_from_config(without).mixers[1]
     assert plain.kind == "full"
-    assert indexed.projection_params - plain.projection_params == indexed.replicated_params
+    assert indexed.projection_params - plain.projection_params == indexed.replicated_params - streams
+    named = {key: value for key, value in _profile("qwen3.8-flash-next")["text_config"].items() if key != "hc_lowrank"}
+    assert architecture_from_config(named).mixers[0].replicated_params == 0
+    assert any("hc_lowrank are not stated" in one for one in architecture_from_config(named).warnings)
 
 
 def test_a_layer_list_may_go_on_for_the_multi_token_prediction_layers() -> None:

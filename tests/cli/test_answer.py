@@ -281,7 +281,8 @@ def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(ru
 
 def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() -> None:
     advice = advise(scenario_from(dict(ON_NODE)))
-    last, column = advice.setup.memory.largest_batch, advice.curve_column
+    last = advice.setup.memory.largest_batch
+    column = advice.curve.column(advice.k_by_batch[-1].n_draft)
     fits = np.flatnonzero(advice.curve.batches <= last)
     sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
     there = advice.curve.speedup[fits[-1], column]

@@ -306,3 +306,24 @@ def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_the
         read_upload("wide.csv", b"setup,bs=1,bs=8\noff,60,48\nrun A,70,45\n")
     with pytest.raises(AdvisorError, match="not recognised"):
         read_upload("wide.csv", b"city,1,8\nRome,60,48\nOslo,70,45\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "k"),
+    [
+        ("spec", ("off", "K=3"), [0, 3]),
+        ("setup", ("baseline", "3 draft tokens"), [0, 3]),
+        ("mode", ("no spec", "on"), [0, None]),  # asked for, of the one row
+        ("note", ("off", "warm"), None),  # words that say no K stay what they are
+        ("k", ("0", "3"), [0, 3]),
+    ],
+)
+def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
+    rows = "".join(f"48,{cell},{ms}\n" for cell, ms in zip(cells, (21.7, 27.9), strict=True))
+    read = read_upload("runs.csv", f"concurrency,{header},tpot_ms\n{rows}".encode())
+    found = [None if pd.isna(one) else int(one) for one in read.frame["draft_tokens_k"]]
+    assert found == (k or [None, None])
+    assert any("is read as the draft length" in one for one in read.result.warnings) is (
+        k is not None and header != "k"
+    )
+    assert header == "k" or k is None or read.sources[0].headers["draft_tokens_k"][0] == header

@@ -32,7 +32,7 @@ def published_near(one: Comparison) -> str:
     speedups = [f"{each:.2f}x" for each in sorted(run.speedup for run in near)]
     batches = [f"{each:,.0f}" for each in sorted(run.batch_size for run in near)]
     measured, at = (" to ".join(dict.fromkeys((each[0], each[-1]))) for each in (speedups, batches))
-    return f"{counted(len(near), 'published run')} of this set-up: {measured} at batch {at}."
+    return f"{counted(len(near), 'published run')} of this set-up, on any engine: {measured} at batch {at}."
 
 
 @dataclass(frozen=True)

@@ -129,8 +129,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
         )
     if fields.get("per_layer_config"):
         said.append("per_layer_config is not read: all layers are taken to have the sizes of the other keys")
-    if fields.get("ple_layer_ids"):
-        said.append("hyper-connections are not counted")
+    if fields.get("ple_layer_ids") and not fields.get("hc_lowrank"):
+        said.append("hyper-connections are not counted: hc_count and hc_lowrank are not stated")
     if architecture.table_params:
         said.append(
             f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of GPU memory unless the "

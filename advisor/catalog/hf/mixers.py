@@ -15,6 +15,7 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     shared_index = _shared_index_layers(fields, len(kinds))
     sparse_layers = _block_sparse_layers(fields, len(kinds))
     ratios = compress_ratios(fields, len(kinds))
+    streams = _low_rank_streams(fields, hidden)
     sharing = _cache_sharing_layers(fields, kinds)
     heads_by_layer: list[int] = []
     if fields.get("num_attention_heads_per_layer") is not None:  # Laguna
@@ -28,9 +29,21 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
         key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i in sharing)
         if key not in built:
             made = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
-            built[key] = _without_cache(fields, hidden, made) if i in sharing else made
+            made = _without_cache(fields, hidden, made) if i in sharing else made
+            wider = {name: getattr(made, name) + streams for name in ("projection_params", "replicated_params")}
+            built[key] = made.model_copy(update=wider) if streams else made
         groups[built[key]] = groups.get(built[key], 0) + 1
     return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
+
+
+def _low_rank_streams(fields: Fields, hidden: int) -> int:
+    """Weights that mix the residual streams of one layer, before its mixer and its feed-forward: Qwen3.8-Flash-Next.
+
+    Each mix is a norm of all streams, a product down to `hc_lowrank` and one up again, and an injection; every rank
+    reads it whole. Source: transformers 5.23, qwen4_exp (GatedResidual).
+    """
+    streams, rank = (fields.optional_count(name, maximum=MAX_HEADS) or 0 for name in ("hc_count", "hc_lowrank"))
+    return 2 * (1 + 2 * rank + streams) * streams * hidden if rank else 0
 
 
 def _cache_sharing_layers(fields: Fields, kinds: list[LayerKind]) -> set[int]:

@@ -1,7 +1,8 @@
 """Tables with one row a batch and a column for each K (`batch, plain_tpot_ms, k1_tpot_ms, k3_tpot_ms`), made long.
 
 Such a row becomes one row for each K that it has a value of, before any reader sees it; what all share is repeated.
-A table with one row a K and a column for each batch (`setup, bs=1, bs=8`) is turned first.
+A table with one row a K and a column for each batch (`setup, bs=1, bs=8`) is turned first. A column whose cells say
+K in words (`off`, `K=3`) is read as K.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
     if {name.strip() for name in named} & set(headers):
         return sample
     if sample.kind == "text":
-        sample = _turned(sample, headers)
+        turned = _turned(sample, headers)
+        sample = _numbered(sample, headers) if turned is sample else turned
         headers = [cell.strip() for cell in sample.header]
     wide = _wide(headers, 1 if sample.shown else 2)
     if wide is None:
@@ -141,7 +143,10 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     rows = list(_cells(sample, len(wide.drafts)))
     names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
     long = (one for row in rows for one in ([row] if len(row) != len(headers) else wide.rows(row)))
-    shown = {**sample.shown, **{new: f"{sample.shown.get(old, old)}: {_RATE}" for old, new in names.items()}}
+    stood = {name: listed([headers[place] for place in at.values()]) for name, at in wide.held.items()}
+    stood |= {} if _LONG in sample.shown else {_LONG: listed(list(stood.values()))}
+    stood |= sample.shown
+    shown = stood | {new: f"{stood.get(old, old)}: {_RATE}" for old, new in names.items()}
     return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
 
 
@@ -191,6 +196,32 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     at_batch = ", ".join(headers[at] for at in found)
     shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
     return _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
+
+
+def _numbered(sample: Sample, headers: Sequence[str]) -> Sample:
+    """A table whose one column of words says K (`off`, `K=3`; `on` leaves it open), with numbers. Any other as it is.
+
+    Raises AdvisorError for a table with too many rows.
+    """
+    columns = [match_header(header, "points") for header in headers]
+    if any(found is not None and found[0] == _LONG for found in columns):
+        return sample
+    rows = [row for row in _cells(sample, 1) if len(row) == len(headers)]
+    said = {at: [_k_said(row[at]) for row in rows] for at, found in enumerate(columns) if found is None}
+    on = {at: [side_of(row[at]) == "spec" for row in rows] for at in said}
+    told = [at for at, drafts in said.items() if 0 in drafts and not all(k == 0 for k in drafts)]
+    told = [at for at in told if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))]
+    if len(told) != 1:
+        return sample
+    at, drafts = told[0], iter(said[told[0]])
+    numbered = (
+        [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row for row in _cells(sample, 1)
+    )
+    header = [_LONG if place == at else name for place, name in enumerate(headers)]
+    words = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
+    read = ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in words.items())
+    made = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
+    return replace(made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"))
 
 
 def _k_said(words: str) -> int | None:

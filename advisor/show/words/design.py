@@ -201,14 +201,18 @@ def time_lost(own: Costed, best: Costed | None) -> float:
     return own.tpot_s / best.tpot_s - 1.0 if best is not None and own.fits else float("nan")
 
 
-def mine_text(today: Costed, own: Costed, own_name: str = "today") -> str:
+def mine_text(today: Costed, own: Costed) -> str:
     """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
     if own.experts == today.experts:
         return ""
-    gain, mix = today.tpot_s / own.tpot_s - 1.0, own.experts
-    speed = f"{abs(gain):.1%} {'faster' if gain >= 0.0 else 'slower'} than {own_name}"
-    told = f"{speed}, quality {quality_text(own.quality)}" if own.fits else "does not fit in memory"
-    return f"{mix.n_active} of {mix.n_experts}, width {mix.expert_width:,}: {told}."
+    named = [f"{one.experts.n_active} of {one.experts.n_experts}" for one in (own, today)]
+    design = f"{named[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
+    if not own.fits:
+        return f"{design}: does not fit in memory."
+    lost, (low, high) = time_lost(own, today), (round(share, 2) for share in own.quality)
+    time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
+    laws = "no law sees a loss" if low >= 1.0 else "every law sees a loss" if high < 1.0 else "laws differ on a loss"
+    return f"{design}: {time}; quality {quality_text(own.quality)}, {laws}."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

@@ -163,7 +163,8 @@ class DiagnosisView:
 
 def view_of(found: Diagnosis) -> DiagnosisView:
     """A diagnosis ready to be drawn."""
-    remedy = _remedy([one for _, one in found.comparisons if one.n_draft and one.largest_batch])
+    drafting = [one for _, one in found.comparisons if one.n_draft and one.largest_batch]
+    remedy = _remedy(drafting, any(not one.rule.expected for one in found.findings))
     notes = (
         *(f"refused: {text}" for text in found.refused),
         *(f"not predicted: {text}" for text in found.not_compared),
@@ -277,8 +278,8 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
     )
 
 
-def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
-    """The remedy of predicted runs that draft, by batch. None without any."""
+def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
+    """The remedy of predicted runs that draft, by batch. None without any. is_found : whether the cause is known."""
     if not drafting:
         return None
     worst = unforeseen(drafting)
@@ -288,7 +289,7 @@ def _remedy(drafting: Sequence[Comparison]) -> Remedy | None:
     n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
     lengths = {(one.accepted_length, one.length_from) for one in drafting}
     said = f"{chosen.accepted_length:.2f} {chosen.length_from}" if len(lengths) == 1 else "of each run"
-    once = ", once the cause is found," if worst else ""
+    once = f", once {'mended' if is_found else 'the cause is found'}," if worst else ""
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
     for one in sorted(drafting, key=attrgetter("batch_size", "n_draft")):  # those of one row differ in K alone
         rows.setdefault((one.batch_size, _server(one)), []).append(one)

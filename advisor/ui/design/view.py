@@ -369,7 +369,7 @@ def view(scenario: Scenario) -> None:
     today, typed = costed(space, baseline_experts(space)), costed(space, chosen)
     best = None if space.best is None else costed(space, experts_of(space, space.best))
     with st.container(key="design_head"):
-        _head(scenario, answer, problem, mine_text(today, typed, own_name(scenario)))
+        _head(scenario, answer, problem, mine_text(today, typed))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
         _draw_dials(found, time_lost(typed, best))

@@ -13,11 +13,12 @@ import streamlit as st
 
 from advisor.answers.diagnosis.another_server import Unfit
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.facts import Run, read_servers
 from advisor.answers.diagnosis.quantities import limit_suspected
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.own_gap import SWITCH_OFF
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
+from advisor.catalog.models import model_meant
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
@@ -26,7 +27,7 @@ from advisor.show.table import Table, matrix
 from advisor.show.words.answer import DRAFTS
 from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, Remedy, view_of
 from advisor.text import counted
-from advisor.ui.measure.session import FILES, filled_in, of_scenario
+from advisor.ui.measure.session import FILES, FROM_SCENARIO, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
@@ -52,6 +53,19 @@ def give(runs: Sequence[UserFile]) -> None:
 def given() -> tuple[UserFile, ...]:
     """The files that a diagnosis reads."""
     return _GIVEN.result
+
+
+def launched(files: Sequence[bytes]) -> dict[str, str]:
+    """Names by column of the one server that launch lines in some files start. Empty without one, or with several."""
+    told: list[dict[str, str]] = []
+    for data in files:
+        for _, facts in read_servers(data.decode("utf-8", errors="replace")):
+            if facts.get("launch_line") and facts.get("model_id"):
+                stated = {name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None}
+                stated["model_id"] = model_meant(stated["model_id"]) or ""
+                told.append({name: value for name, value in stated.items() if value})
+    servers = {one.get("model_id", "") for one in told}
+    return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
 
 
 def forget() -> None:
@@ -223,9 +237,6 @@ def _remedy_button(found: Remedy, scenario: Scenario, kind: Literal["primary", "
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
     if found.n_draft is None:
-        if any(own[name] != getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", "drafter_id")):
-            theirs = scenario.model_copy(update=own | {"acceptance": scenario.acceptance})
-            st.button("Set the bar to this server", key="bar_to_server", type=kind, on_click=show_other, args=(theirs,))
         return
     own["k_max"] = max(scenario.k_max, found.n_draft)
     own |= {"acceptance": found.acceptance} if found.own_length else {}

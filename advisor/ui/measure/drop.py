@@ -180,12 +180,12 @@ def _take_text(scenario: Scenario) -> None:
 
 def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
     """Make the server that a sentence names that of the bar, where there is one. It, and a sentence that says so."""
-    found, problem = attempt(session.scenario_told, told, scenario)
+    found, problem = attempt(session.scenario_told, told, scenario) if told else (None, "")
     if found is None or found == scenario:
-        return scenario, [f"The bar is not set to what the text says: {problem}"] if problem else []
+        return scenario, [f"The bar is not set to your server: {problem}"] if problem else []
     show_other(found)
-    named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count") if name in told]
-    return found, [f"The bar is set to what the text says: {', '.join(named)}."]
+    named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count", "batch_size") if name in told]
+    return found, [f"The bar is set to your server: {', '.join(named)}."]
 
 
 def _take_files(scenario: Scenario) -> None:
@@ -210,6 +210,8 @@ def _other_half(kind: Kind) -> list[UserFile]:
 def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFile] = ()) -> None:
     """Send each file to its reader, those of one kind together. `beside` are runs that stand and are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
+    told = diagnosis.launched([data for name, data in given.items() if kinds[name] in _OF_RUNS])
+    scenario, as_launched = _set_bar(told, scenario)
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
@@ -228,7 +230,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
         traces.take_acceptance(list(rates.items()))
     if watts := by_kind.get("power"):
         traces.POWER.take(read_power_log, *list(watts.items())[-1])
-    said = [_config(name, data) for name, data in by_kind.get("config", {}).items()]
+    said = [*as_launched, *(_config(name, data) for name, data in by_kind.get("config", {}).items())]
     said += [_loads(name, data, scenario) for name, data in by_kind.get("loads", {}).items()]
     _SAID.put(tuple(said))
 

@@ -569,7 +569,10 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
 def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
     """The scenario with the server that a text names by columns. Raises AdvisorError where it cannot be."""
     stated: dict[str, Any] = {field: told[name] for name, field in FROM_SCENARIO.items() if name in told}
-    stated |= {name: int(told["gpu_count"]) for name in ("n_gpus", "tensor_parallel") if "gpu_count" in told}
+    if gpus := int(told.get("gpu_count") or told.get("tensor_parallel") or 0):
+        stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
+    if "batch_size" in told:
+        stated["batch_size"] = int(told["batch_size"])
     if stated.get("model_id", scenario.model_id) != scenario.model_id:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
     return with_stated(scenario, stated)

@@ -108,10 +108,17 @@ function measured(m, batch, length) {
   return m.accepted && length !== m.accepted.now ? -1 : m.drafts.indexOf(m.yours.find(([first, last]) => first <= batch && batch <= last)?.[2]);
 }
 
+/** Column of the K that is drafted: the measured one; beyond the measured batches the model's, up to the last of theirs. */
+function drafted(m, batch, length, modelled) {
+  const yours = measured(m, batch, length), last = m.yours[m.yours.length - 1];
+  const beyond = last && batch > last[1] && measured(m, last[1], length) >= 0;
+  return yours >= 0 ? yours : beyond ? Math.min(modelled, m.drafts.indexOf(last[2])) : modelled;
+}
+
 /** Everything of one batch: odds, the K that is drafted, and of each K its figures. */
 function outcome(m, batch, length) {
   const f = factors(m, length), allowed = within(m, batch, f), yours = measured(m, batch, length);
-  const found = odds(drawn(m, batch), f, allowed), modelled = recommended(found, allowed), chosen = yours < 0 ? modelled : yours;
+  const found = odds(drawn(m, batch), f, allowed), modelled = recommended(found, allowed), chosen = drafted(m, batch, length, modelled);
   const rows = m.drafts.map((k, i) => {
     const speedup = at(m, m.speedup, batch, i) * f[i];
     return {
@@ -150,7 +157,7 @@ function everyBatch(m, length) {
     table.excess.push(beyond.map((one, k) => (one > m.rules.least ? Infinity : one + m.rules.tie * k)));
     table.doublings.push(Math.log2((batch + 1) / batch));
   }
-  m.kept = { length, table, path: smoothed(table, m.rules.switch).map((k, i) => { const own = measured(m, i + 1, length); return own < 0 ? k : own; }) };
+  m.kept = { length, table, path: smoothed(table, m.rules.switch).map((k, i) => drafted(m, i + 1, length, k)) };
   return m.kept;
 }
 
