@@ -319,8 +319,8 @@ def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_the
     ],
 )
 def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
-    rows = "".join(f"48,{cell},{ms}\n" for cell, ms in zip(cells, (21.7, 27.9), strict=True))
-    read = read_upload("runs.csv", f"concurrency,{header},tpot_ms\n{rows}".encode())
+    rows = "".join(f"48,2,{cell},{ms}\n" for cell, ms in zip(cells, (21.7, 27.9), strict=True))
+    read = read_upload("runs.csv", f"concurrency,tp,{header},tpot_ms\n{rows}".encode())
     found = [None if pd.isna(one) else int(one) for one in read.frame["draft_tokens_k"]]
     assert found == (k or [None, None])
     assert any("is read as the draft length" in one for one in read.result.warnings) is (
