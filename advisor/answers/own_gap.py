@@ -239,7 +239,7 @@ def decision_text(frame: pd.DataFrame) -> str:
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
     """The answer with the K of `own_schedule` in its engine's schedule.
 
-    Beyond its end the model's K, no higher than its last. No drafter where nothing is drafted at the answer's own batch.
+    Beyond its end the model's K, no higher than its last. No drafter where nothing is drafted at the answer's batch.
     """
     own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
     if not own:

@@ -268,13 +268,13 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
         where=printable(one.lines[0]) + others,
         evidence=tuple(
             # The source of a test's limit is left out where it is the finding's own, named beside it.
-            printable(f"{item.text} ({item.source})" if item.source not in ("", named) else item.text)
+            printable(f"{item.text} ({item.source})" if item.source not in ("", named) else item.text).replace("`", "")
             for item in one.evidence
         ),
         differs=tuple(map(printable, one.details)),
         because=one.rule.because,
-        fix=one.fix,
-        source=named,
+        fix=one.fix.replace("`", ""),
+        source=named.replace("`", ""),
     )
 
 
