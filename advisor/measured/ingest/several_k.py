@@ -113,8 +113,8 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
     if {name.strip() for name in named} & set(headers):
         return sample
     if sample.kind == "text":
-        turned = _turned(sample, headers)
-        sample = _numbered(sample, headers) if turned is sample else turned
+        long = _turned(sample, headers)
+        sample = _numbered(sample, headers) if long is sample else long
         headers = [cell.strip() for cell in sample.header]
     wide = _wide(headers, 1 if sample.shown else 2)
     if wide is None:
