@@ -308,6 +308,14 @@ def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_the
         read_upload("wide.csv", b"city,1,8\nRome,60,48\nOslo,70,45\n")
 
 
+def test_columns_called_accept_are_lengths_where_their_values_can_be() -> None:
+    text = "batch,baseline tok/s,K=2 tok/s,K=4 tok/s,accept K2,accept K4\n1,165,290,330,{}\n64,4700,5600,4500,{}\n"
+    found = read_upload("wide.csv", text.format("2.25,2.95", "2.2,2.9").encode()).frame
+    assert found["accepted_length"].tolist() == [2.25, 2.95, 2.2, 2.9]
+    rates = read_upload("wide.csv", text.format("0.62,0.49", "0.6,0.48").encode()).frame
+    assert rates["accepted_length"].isna().all(), "shares of drafts are none"
+
+
 @pytest.mark.parametrize(
     ("header", "cells", "k"),
     [

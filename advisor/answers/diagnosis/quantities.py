@@ -228,7 +228,7 @@ def limit_suspected(run: Run) -> str:
         return ""
     return (
         f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless --max-running-requests says "
-        f"{batch:,.0f}: add the launch line."
+        f"{batch:,.0f}: set it, or give your launch line to be judged by it."
     )
 
 

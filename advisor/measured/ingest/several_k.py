@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS, header_key, match_header
+from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS, SAID, header_key, match_header
 from advisor.measured.ingest.side_by_side import drafts_said, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
@@ -27,7 +27,7 @@ _ROW_K = re.compile(r"(?:^|_)(?:k|(?:\w+_)?tokens)_?([0-9]{1,3})(?=_|$)|(?:^|_)(
 _BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrency)_?([0-9]{1,5})(?=_|$)|^([0-9]{1,5})$")
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
-_LONG, _BATCHES, _RATE = "draft_tokens_k", "batch_size", "output_tok_per_s"
+_LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
 SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
 """Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own choice."""
 
@@ -141,6 +141,9 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
 
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     rows = list(_cells(sample, len(wide.drafts)))
+    lengths = [name for name, at in wide.held.items() if name == _LENGTH or _are_lengths(name, at, rows)]
+    if len(lengths) == 1:
+        wide = replace(wide, held={_LENGTH if name in lengths else name: at for name, at in wide.held.items()})
     names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
     long = (one for row in rows for one in ([row] if len(row) != len(headers) else wide.rows(row)))
     stood = {name: listed([headers[place] for place in at.values()]) for name, at in wide.held.items()}
@@ -148,6 +151,13 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     stood |= sample.shown
     shown = stood | {new: f"{stood.get(old, old)}: {_RATE}" for old, new in names.items()}
     return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
+
+
+def _are_lengths(name: str, at: Mapping[int, int], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a header's words (`accept K2`) and its values, from 1 to K + 1, are those of accepted lengths."""
+    said = {*name.split("_")} & {*SAID.hints[_LENGTH]} and match_header(name, "points") is None
+    cells = [(k, number_of(row[place])) for k, place in at.items() for row in rows if len(row) > place]
+    return bool(said) and all(value is not None and 1.0 <= value <= k + 1.0 for k, value in cells)
 
 
 def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -> list[str]:

@@ -211,8 +211,8 @@ def mine_text(today: Costed, own: Costed) -> str:
         return f"{design}: does not fit in memory."
     lost, (low, high) = time_lost(own, today), (round(share, 2) for share in own.quality)
     time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
-    laws = "no law sees a loss" if low >= 1.0 else "every law sees a loss" if high < 1.0 else "laws differ on a loss"
-    return f"{design}: {time}; quality {quality_text(own.quality)}, {laws}."
+    laws = "none sees a loss" if low >= 1.0 else "each sees a loss" if high < 1.0 else "not all see a loss"
+    return f"{design}: {time}; quality {quality_text(own.quality)} by three scaling laws, {laws}."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

@@ -220,9 +220,9 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
         show_problem(problem)
     with right, st.container(gap="xxsmall"):
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            draw_start(scenario)
             draw_batch(scenario)
             draw_limits()
-            draw_start(scenario)
         if own == "start":
             brief, _, rest = START.result[1].partition(". ")
             st.caption(plain(brief), help=plain(rest) or None)
