@@ -59,6 +59,8 @@ class Costed:
     n_draft: tuple[int, ...]
     quality: tuple[float, float]
     """Size over the baseline's by the lowest and by the highest law. [-]"""
+    losing: int
+    """Laws by which that is below 1, to a percent. [-]"""
     total_params: float
     active_params: float
     fits: bool
@@ -77,6 +79,7 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
         asked.mean_tpot_s(found.tpot_s[:, 0]),
         tuple(dict.fromkeys(found.n_draft[:, 0].tolist())),
         (float(quality.min()), float(quality.max())),
+        int((quality.round(2) < 1.0).sum()),
         float(size.weights.total[0]),
         float(size.weights.active[0]),
         bool(size.largest_batch[0] >= asked.batches.max()),

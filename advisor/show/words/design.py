@@ -209,10 +209,10 @@ def mine_text(today: Costed, own: Costed) -> str:
     design = f"{named[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
     if not own.fits:
         return f"{design}: does not fit in memory."
-    lost, (low, high) = time_lost(own, today), (round(share, 2) for share in own.quality)
+    lost = time_lost(own, today)
     time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
-    laws = "none sees a loss" if low >= 1.0 else "each sees a loss" if high < 1.0 else "not all see a loss"
-    return f"{design}: {time}; quality {quality_text(own.quality)} by three scaling laws, {laws}."
+    quality = f"quality {quality_text(own.quality)}, a loss by {own.losing or 'none'} of three scaling laws"
+    return f"{design}: {time}; {quality}."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

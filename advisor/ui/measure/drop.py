@@ -139,7 +139,7 @@ _FORGET = "Drops the files, your points on Serve, and a refit on them from every
 
 _TAKEN = (
     ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, what to draft, refit"),
-    ("Launch line, server log, console output", "Cause, and the remedy in numbers"),
+    ("Launch line, server log, or both numbers in words (Paste text)", "Cause, and the remedy in numbers"),
     ("config.json", "The model in the bar"),
     ("/metrics, acceptance rates", "Accepted length by K"),
     ("Routing trace, loads of experts", "Experts touched, ranks"),
