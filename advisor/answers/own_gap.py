@@ -24,7 +24,7 @@ Quantity = Literal["speedup", "plain_s", "round_s"]
 AGREES = 0.06
 """Choice of this project: mean gaps up to this are none. [-]"""
 HALVED = 0.5
-"""Choice of this project: an accepted length explains a gap whose logarithm it at least halves. [-]"""
+"""Choice of this project: an accepted length explains a gap whose logarithm it at least halves, to PLAIN_OFF. [-]"""
 PLAIN_OFF = 0.15
 """Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
 PLAIN_FAR = 1.5
@@ -143,7 +143,7 @@ def _kind(gap: float, plain_step: float, stated: float | None, model_length: flo
         return "slower" if gap > 1.0 else "faster"
     if stated is not None and abs(stated / model_length - 1.0) > SAME_LENGTH:
         left = np.log(gap * model_length / stated)
-        if abs(left) <= HALVED * abs(np.log(gap)):
+        if abs(left) <= min(HALVED * abs(np.log(gap)), np.log1p(PLAIN_OFF)):
             return "accepted_length"
     if abs(plain_step - 1.0) > PLAIN_OFF:
         return "plain_step"
@@ -183,6 +183,7 @@ def plain_title(off: float) -> str:
     return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
 
 
+KEEP = "Keep"
 CHECK_SERVER, SWITCH_OFF = "Check model, GPUs, weight format and batch.", "Switch speculation off"
 
 
@@ -232,7 +233,7 @@ def decision_text(frame: pd.DataFrame) -> str:
     k = at.idxmax(axis=1).where(best >= 1.0, 0)
     keep = [f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one]
     none_loses = ": so switched, no batch of yours loses" * (len(at.columns) > 1 and bool((k > 0).all()))
-    said = f"Keep {listed(keep)}{none_loses}. " if keep else ""
+    said = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
     return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
 
 

@@ -161,7 +161,9 @@ def verdict_text(
     suspect: str = "",
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    if faults := [one for one in findings if not one.rule.expected]:
+    off = plain_off(compared)
+    # What physics finds slow of a server that is none of the predicted tells of the prediction.
+    if faults := [one for one in findings if not one.rule.expected and (off is None or one.kind != "physics")]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
         return f"{_OPENING['measurement']}: no row can be used ({refused[0]})."
@@ -172,7 +174,6 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        off = plain_off(compared)
         cause = cause_text(worst, "Else" if suspect else "Likeliest cause") if off is None else ""
         first = "" if off is None else f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}"
         return " ".join(filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause]))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from advisor.answers.diagnosis.facts import Run, client_facts, read_servers
 from advisor.answers.diagnosis.physics import as_number, compare, token_time_s
+from advisor.catalog.models import model_ids, model_meant
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
 from advisor.measured.ingest.own import OwnDocument, own_rows
@@ -182,7 +183,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     out = []
     for name in (*_EXACT, *_WITHIN):
         value, other = facts.get(name), plain.get(name)
-        if value is None or other is None or value == other:
+        if value is None or other is None or _is_same(name, value, other):
             continue
         if name == "batch_size" and is_mean_batch(facts):
             continue
@@ -191,6 +192,14 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         texts = (f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x) for x in (other, value))
         out.append(f"{name}: {' -> '.join(texts)}")
     return out
+
+
+def _is_same(name: str, value: Any, other: Any) -> bool:
+    """Whether two values of a setting are one: a model's checkpoint is that which our name for it means."""
+    if value == other or name != "model_id":
+        return bool(value == other)
+    names = {str(value), str(other)}
+    return not names.isdisjoint(model_ids()) and len({model_meant(one) for one in names}) == 1
 
 
 def is_mean_batch(facts: Mapping[str, Any]) -> bool:
@@ -207,7 +216,11 @@ def plain_beside(
     then they were meant for each other. Empty where none fits.
     """
     same = [name for name in _THE_SAME if name != "batch_size" or not is_mean_batch(facts)]
-    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in same)]
+
+    def fits(row: Mapping[str, Any]) -> bool:
+        return a_pair or all(row.get(name) is None or _is_same(name, row[name], facts.get(name)) for name in same)
+
+    fitting = [row for row in plain if fits(row)]
     return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
 
 

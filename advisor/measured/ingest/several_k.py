@@ -28,6 +28,8 @@ _BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrenc
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
 _LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
+_FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
+"""Words of a column that is called by drafts, as those that say it by themselves."""
 SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
 """Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own choice."""
 
@@ -217,8 +219,11 @@ def _numbered(sample: Sample, headers: Sequence[str]) -> Sample:
     if any(found is not None and found[0] == _LONG for found in columns):
         return sample
     rows = [row for row in _cells(sample, 1) if len(row) == len(headers)]
-    said = {at: [_k_said(row[at]) for row in rows] for at, found in enumerate(columns) if found is None}
-    on = {at: [side_of(row[at]) == "spec" for row in rows] for at in said}
+    open_ = [at for at, found in enumerate(columns) if found is None]
+    flags = {at for at in open_ if {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}}
+    words = {at: [_FLAGS.get(header_key(row[at]), row[at]) if at in flags else row[at] for row in rows] for at in open_}
+    said = {at: [_k_said(word) for word in cells] for at, cells in words.items()}
+    on = {at: [side_of(word) == "spec" for word in cells] for at, cells in words.items()}
     told = [at for at, drafts in said.items() if 0 in drafts and not all(k == 0 for k in drafts)]
     told = [at for at in told if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))]
     if len(told) != 1:
@@ -228,8 +233,8 @@ def _numbered(sample: Sample, headers: Sequence[str]) -> Sample:
         [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row for row in _cells(sample, 1)
     )
     header = [_LONG if place == at else name for place, name in enumerate(headers)]
-    words = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
-    read = ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in words.items())
+    told_as = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
+    read = ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in told_as.items())
     made = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
     return replace(made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"))
 

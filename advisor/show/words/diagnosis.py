@@ -208,7 +208,10 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
     )
     k = 0 if remedy is None else remedy.n_draft or (worst.recommended.n_draft if own.empty else 0)
     try:
-        answer = as_measured(advise((remedy or worst).scenario), None if own.empty else own)
+        scenario = (remedy or worst).scenario
+        wider = {"k_max": max([scenario.k_max, *own["draft_tokens_k"]])}
+        wider |= {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
+        answer = as_measured(advise(scenario.model_copy(update=wider)), None if own.empty else own)
         made = launch(answer, follows_own=not own.empty)
     except AdvisorError:
         made = {"engine": "", "text": "", "note": ""}

@@ -182,10 +182,18 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
         st.button("Predict", type="primary", key="predict_format", on_click=show_other, args=(served,))
 
 
-def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True) -> None:
+def draw_command(found: DiagnosisView) -> None:
+    """The command to paste, where there is one."""
+    if found.command is not None:
+        _COMMAND(key="launch_command", data=dict(found.command))
+
+
+def draw(
+    found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True, command: bool = True
+) -> None:
     """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
 
-    decision : what the measured speedups say to do.
+    decision : what the measured speedups say to do. command : whether it is drawn here.
     """
     if found is None:
         return
@@ -199,8 +207,8 @@ def draw(found: DiagnosisView | None, scenario: Scenario, decision: str = "", *,
     st.caption(plain(" ".join(said[1:])))
     if found.unfit is not None:
         _ask_format(found.unfit, scenario)
-    if found.command is not None:
-        _COMMAND(key="launch_command", data=dict(found.command))
+    if command:
+        draw_command(found)
     unexplained = found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
     if unexplained and found.remedy is not None and not found.findings and "," not in found.remedy.acceptance:
         _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])

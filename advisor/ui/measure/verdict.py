@@ -14,6 +14,7 @@ import streamlit as st
 
 from advisor.answers.file_kinds import KIND_NAMES
 from advisor.answers.own_gap import (
+    KEEP,
     OwnVerdict,
     decision_text,
     drafts_of,
@@ -225,8 +226,10 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
     doctor = diagnosis.diagnosed(scenario) if asks else None
     unfit = doctor is not None and doctor.unfit is not None
-    leads = doctor is not None and (found.kind in ("slower", "plain_step") or unfit)
     title, decision = verdict_title(found), decision_text(rows)
+    # Where some K pays, what to draft comes first, and why others lose stands beside it.
+    kept = decision.startswith(KEEP) and not (unfit or is_far(found.plain_step))
+    leads = doctor is not None and (bool(doctor.findings) or not kept) and (found.kind in _GAPS or unfit)
     if doctor is not None and leads:
         heading(plain(doctor.title))
         if doctor.findings and decision:
@@ -239,6 +242,8 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         if FROM_BAR.result.keys() & _OF_BAR:
             said = _set_up(scenario.model_id, scenario.hardware_id)
             st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
+        if doctor is not None:
+            diagnosis.draw_command(doctor)
     if unfit:  # every figure of the model's would be of another server
         _read_as(read)
         return
@@ -253,7 +258,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         _read_as(read)
     if doctor is not None and not leads:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
-            diagnosis.draw(doctor, scenario, filled=False)
+            diagnosis.draw(doctor, scenario, filled=False, command=False)
     _plain_sweep(read, scenario)
 
 
@@ -274,6 +279,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     _read_as(read)
 
 
+_GAPS = ("slower", "plain_step")
 _OF_BAR = frozenset({"model_id", "hardware_id"})
 _BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
 """What the bar said of columns that were taken from it when Measure was drawn last."""
