@@ -44,6 +44,22 @@ def test_two_files_say_what_one_paste_of_both_says() -> None:
         assert found_in(found, "random_prompts") == [DRAFTED]
 
 
+def test_a_checkpoint_of_a_launch_line_is_the_model_that_the_bar_calls_by_our_name() -> None:
+    table = "concurrency,spec,tpot_ms,accepted_length\n96,no,15.1,\n96,K=5,22.4,2.1\n"
+    line = launch(5, "--max-num-seqs 256")
+    bar = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "engine": "vllm", "drafter": "eagle3"}
+    for files in ((table, line), (line, table)):
+        found = diagnose([UserFile(f"{i}.txt", text.encode()) for i, text in enumerate(files)], otherwise=bar)
+        assert "differ" not in found.sentence
+        assert found.comparisons[-1][1].row("speedup").measured == pytest.approx(15.1 / 22.4)
+    other = diagnose(
+        [UserFile("a", table.encode()), UserFile("b", line.encode())], otherwise=bar | {"model_id": "qwen3-32b"}
+    )
+    assert "The two runs differ in more than speculation" in [
+        one.rule.title.capitalize() for one in other.findings
+    ] or (other.verdict == "mismeasured")
+
+
 def test_two_files_of_one_name_are_two_files() -> None:
     found = of_files(("run.txt", EAGER[1]), ("run.txt", OTHER[1]))
     assert drafts_by_place(found) == {"run.txt": 7, "run.txt (2)": 0}

@@ -91,6 +91,7 @@ def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_sh
         (1.0, 1.2, 1.25, "accepted_length"),
         (1.0, 0.875, 0.80, "accepted_length"),  # 0.6 of the gap's logarithm
         (1.0, 0.905, 0.80, "slower"),  # 0.45 of it
+        (1.0, 0.64, 0.45, "slower"),  # 0.56 of it, and the rest is 30 %
         (1.2, 1.0, 0.80, "plain_step"),
         (0.8, 0.95, 0.80, "plain_step"),
         (1.0, 1.0, 0.80, "slower"),

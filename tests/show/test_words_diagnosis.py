@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,23 @@ def test_the_command_is_that_of_the_measured_speedups_and_says_what_lies_between
     own = view_of(measured("vllm", line)).command
     assert '"num_speculative_tokens_per_batch_size": [[1, 77, 2], [78, 1024, 0]]' in own["text"]
     assert own["title"] == "Your launch line, with K = 2"
+
+
+def test_a_command_has_every_k_that_was_measured_to_pay_whichever_run_comes_first() -> None:
+    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"
+    times = ((1, (6.1, 3.5, 3.0)), (16, (9.8, 6.8, 7.0)), (192, (21.0, 22.0, 30.0)))  # CONSTRUCTED
+    rows = [(b, k, ms) for b, arms in times for k, ms in zip((0, 2, 4), arms, strict=True)]
+    lengths = {0: "", 2: "2.25", 4: "2.95"}
+    cells = "".join(f"h200-sxm,1,qwen3-30b-a3b,eagle3,vllm,{b},{k},{ms},{lengths[k]}\n" for b, k, ms in rows)
+    command = view_of(diagnose([UserFile("runs.csv", head + cells.encode())])).command
+    assert re.search(r'per_batch_size":\[\[1,\d+,4\],\[\d+,\d+,2\],\[\d+,\d+,0\]\]', command["text"])
+
+
+def test_what_physics_finds_of_a_server_far_from_the_predicted_is_no_verdict() -> None:
+    rows = b"batch_size,draft_tokens_k,tpot_ms,accepted_length\n32,0,60,\n32,3,80,2.4\n"
+    found = diagnose([UserFile("runs.csv", rows)], otherwise=BAR | {"drafter": "eagle3"}, source="the bar")
+    assert "Measurement and settings look right" not in found.sentence
+    assert found.sentence.startswith("Your plain step takes")
 
 
 def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_predicted() -> None:
