@@ -52,12 +52,9 @@ def test_a_checkpoint_of_a_launch_line_is_the_model_that_the_bar_calls_by_our_na
         found = diagnose([UserFile(f"{i}.txt", text.encode()) for i, text in enumerate(files)], otherwise=bar)
         assert "differ" not in found.sentence
         assert found.comparisons[-1][1].row("speedup").measured == pytest.approx(15.1 / 22.4)
-    other = diagnose(
-        [UserFile("a", table.encode()), UserFile("b", line.encode())], otherwise=bar | {"model_id": "qwen3-32b"}
-    )
-    assert "The two runs differ in more than speculation" in [
-        one.rule.title.capitalize() for one in other.findings
-    ] or (other.verdict == "mismeasured")
+    bar["model_id"] = "qwen3-32b"
+    other = diagnose([UserFile("a", table.encode()), UserFile("b", line.encode())], otherwise=bar)
+    assert other.verdict == "mismeasured", "another model is another"
 
 
 def test_two_files_of_one_name_are_two_files() -> None:
