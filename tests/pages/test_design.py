@@ -108,7 +108,8 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
     assert beside(test)["Mine"].tolist() == [cells[2] for cells in beside_table(today, mine, mine).cells]
     lost = mine.tpot_s / today.tpot_s - 1.0
     time = f"{mine.tpot_s * 1e3:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0 else 'less'} than 8 of 128"
-    assert f"4 of 96, 0 shared, width 768: {time}; quality" in texts(test)
+    active = f"{mine.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
+    assert f"4 of 96, 0 shared, width 768: {time}; {active}; quality" in texts(test)
     assert "than 8 of 128" not in texts(page()), "nothing of the baseline itself"
     test = page(design_mine="N100 k5")
     assert dial(test, "ratio").value == "5 of 100"

@@ -211,8 +211,9 @@ def mine_text(today: Costed, own: Costed) -> str:
         return f"{design}: does not fit in memory."
     lost = time_lost(own, today)
     time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
-    quality = f"quality {quality_text(own.quality)}, a loss by {own.losing or 'none'} of three scaling laws"
-    return f"{design}: {time}; {quality}."
+    active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
+    quality = f"quality {quality_text(own.quality)}, less by {own.losing or 'none'} of three scaling laws"
+    return f"{design}: {time}; {active}; {quality}."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:
