@@ -5,6 +5,8 @@ Speedup algebra: published identities, limits, properties.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -180,8 +182,12 @@ SAMPLING = 1.2815515655446004 * 0.04
 
 
 @pytest.fixture
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Spreads of round numbers, for answers of these tests alone: what was asked before is kept by its text."""
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: SPREAD)
+    parse_acceptance.cache_clear()
+    yield
+    parse_acceptance.cache_clear()
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -215,7 +221,7 @@ def test_more_drafts_emit_no_less_than_fewer_do_within_their_own_spread(monkeypa
     """Where curves scatter far below one alpha, the lower end is that of the K it comes from."""
     wide = ExtrapolationSpread(above=(-2.0, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: wide)
-    found = parse_acceptance("1.5@1", 63)
+    found = parse_acceptance.__wrapped__("1.5@1", 63)
     assert found.low[1:] == pytest.approx(np.full(63, 1.5 * np.exp(-SAMPLING)))
     assert (np.diff(found.accepted_length) >= 0).all()
     assert found.accepted_length[63] < found.accepted_length[7] * 1.001, "the bend takes what one alpha would still add"

@@ -212,7 +212,8 @@ def mine_text(today: Costed, own: Costed) -> str:
     lost = time_lost(own, today)
     time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    quality = f"quality {quality_text(own.quality)}, less by {own.losing or 'none'} of three scaling laws"
+    loss = f"a loss by {own.losing} of three" if own.losing else "no loss by any of three"
+    quality = f"quality {quality_text(own.quality)}, {loss} scaling laws"
     return f"{design}: {time}; {active}; {quality}."
 
 

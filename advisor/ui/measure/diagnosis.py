@@ -182,18 +182,24 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
         st.button("Predict", type="primary", key="predict_format", on_click=show_other, args=(served,))
 
 
-def draw_command(found: DiagnosisView) -> None:
-    """The command to paste, where there is one."""
+def draw_step(found: DiagnosisView, scenario: Scenario) -> None:
+    """The command to paste and the button that opens the best K on Serve, where there are."""
+    _draw_command(found)
+    if found.remedy is not None:
+        _remedy_button(found.remedy, scenario, "primary")
+
+
+def _draw_command(found: DiagnosisView) -> None:
     if found.command is not None:
         _COMMAND(key="launch_command", data=dict(found.command))
 
 
 def draw(
-    found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True, command: bool = True
+    found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True, step: bool = True
 ) -> None:
     """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
 
-    decision : what the measured speedups say to do. command : whether it is drawn here.
+    decision : what the measured speedups say to do. step : whether what `draw_step` draws is drawn here.
     """
     if found is None:
         return
@@ -207,15 +213,18 @@ def draw(
     st.caption(plain(" ".join(said[1:])))
     if found.unfit is not None:
         _ask_format(found.unfit, scenario)
-    if command:
-        draw_command(found)
+    if step:
+        _draw_command(found)
     unexplained = found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
     if unexplained and found.remedy is not None and not found.findings and "," not in found.remedy.acceptance:
         _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])
         filled = False
     _ask(found.unsaid)
     if found.remedy is not None:
-        _remedy(found.remedy, scenario, "primary" if filled else "secondary")
+        if step:
+            _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
+        if not found.remedy.is_far:
+            _predicted(found.remedy)
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
@@ -229,14 +238,8 @@ _OF_THE_RUN = (
 )
 
 
-def _remedy(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
-    """The button that opens the best K, and what each K is predicted to give by batch, if the plain step is right."""
-    _remedy_button(found, scenario, kind)
-    if not found.is_far:
-        _predicted(found)
-
-
 def _predicted(found: Remedy) -> None:
+    """What each K is predicted to give by batch."""
     st.caption(plain(found.said))
     show_table(found.table)
 

@@ -185,7 +185,7 @@ def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, lis
         return scenario, [f"The bar is not set to your server: {problem}"] if problem else []
     show_other(found)
     named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count", "batch_size") if name in told]
-    open_ = "" if "hardware_id" in told else f" Accelerator not said: {hardware_label(found.hardware_id)} stays."
+    open_ = "" if "hardware_id" in told else f" Accelerator not said: {hardware_label(found.hardware_id)} as it was."
     return found, [f"The bar is set to your server: {', '.join(named)}.{open_}"]
 
 

@@ -243,7 +243,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
             said = _set_up(scenario.model_id, scenario.hardware_id)
             st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
         if doctor is not None:
-            diagnosis.draw_command(doctor)
+            diagnosis.draw_step(doctor, scenario)
     if unfit:  # every figure of the model's would be of another server
         _read_as(read)
         return
@@ -258,7 +258,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         _read_as(read)
     if doctor is not None and not leads:
         with st.expander(f"Diagnosis: {plain(doctor.title)}", key="diagnosis_beside"):
-            diagnosis.draw(doctor, scenario, filled=False, command=False)
+            diagnosis.draw(doctor, scenario, filled=False, step=False)
     _plain_sweep(read, scenario)
 
 
