@@ -161,8 +161,7 @@ def verdict_text(
     suspect: str = "",
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    off = plain_off(compared)
-    # What physics finds slow of a server that is none of the predicted tells of the prediction.
+    off = plain_off(compared)  # physics finds such a server slow because it is another
     if faults := [one for one in findings if not one.rule.expected and (off is None or one.kind != "physics")]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
@@ -175,7 +174,7 @@ def verdict_text(
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
         cause = cause_text(worst, "Else" if suspect else "Likeliest cause") if off is None else ""
-        first = "" if off is None else f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}"
+        first = f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}" if off else ""
         return " ".join(filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause]))
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
@@ -198,8 +197,7 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without one."""
     if (one := unforeseen(compared)) is None:
         return ""
-    at, row = f"at batch {one.batch_size:,.4g}", one.row("speedup")
-    do = _remedy(compared)[0]
+    at, row, do = f"at batch {one.batch_size:,.4g}", one.row("speedup"), _remedy(compared)[0]
     if (off := plain_off(compared)) is not None:
         return f"{do}: measured {one.gain:.2f}x" if do else plain_title(off)
     now = do or f"Slower than predicted {at}"
