@@ -182,11 +182,11 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
         st.button("Predict", type="primary", key="predict_format", on_click=show_other, args=(served,))
 
 
-def draw_step(found: DiagnosisView, scenario: Scenario) -> None:
+def draw_step(found: DiagnosisView, scenario: Scenario, *, filled: bool) -> None:
     """The command to paste and the button that opens the best K on Serve, where there are."""
     _draw_command(found)
     if found.remedy is not None:
-        _remedy_button(found.remedy, scenario, "primary")
+        _remedy_button(found.remedy, scenario, "primary" if filled else "secondary")
 
 
 def _draw_command(found: DiagnosisView) -> None:

@@ -238,12 +238,13 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
-        st.markdown((f"**{plain(title)}:** " if decision else "") + plain(f"{taken}{verdict_text(found)}"))
+        named = decision and found.kind not in ("slower", "faster")  # whose sentence says it whole
+        st.markdown((f"**{plain(title)}:** " if named else "") + plain(f"{taken}{verdict_text(found)}"))
         if FROM_BAR.result.keys() & _OF_BAR:
             said = _set_up(scenario.model_id, scenario.hardware_id)
-            st.caption(plain(f"Read as {said}, from the bar: change it there where the file is of another."))
+            st.caption(plain(f"Read as {said}, from the bar."))
         if doctor is not None:
-            diagnosis.draw_step(doctor, scenario)
+            diagnosis.draw_step(doctor, scenario, filled=found.kind in ("slower", "agree"))
     if unfit:  # every figure of the model's would be of another server
         _read_as(read)
         return
