@@ -287,6 +287,8 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
     there = advice.curve.speedup[fits[-1], column]
     assert gain_end_text(sure) == f"Speculation pays at every batch that fits (up to {last}; {there:.1f}x there)."
+    ends = replace(sure, k_by_batch=(*sure.k_by_batch, replace(sure.k_by_batch[-1], batch_start=300, n_draft=0)))
+    assert gain_end_text(ends) == "Speculation stops paying at batch 300."
     low = sure.curve.low.copy()
     low[fits[-3] :, column] = 0.9
     losing = replace(advice, curve=replace(advice.curve, low=low))

@@ -179,7 +179,7 @@ def _take_text(scenario: Scenario) -> None:
 
 
 def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
-    """Make the server that a sentence names that of the bar, where there is one. It, and a sentence that says so."""
+    """Make the server that a text or launch line names that of the bar. It, and a sentence that says so or why not."""
     found, problem = attempt(session.scenario_told, told, scenario) if told else (None, "")
     if found is None or found == scenario:
         return scenario, [f"The bar is not set to your server: {problem}"] if problem else []
