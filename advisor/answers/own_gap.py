@@ -210,7 +210,7 @@ def verdict_text(found: OwnVerdict) -> str:
         return f"Your rounds take {_beside(found.gap, _LONGER)} ({of}); a run without drafts tells the speedup."
     if found.kind == "accepted_length":
         said = (
-            f"You accept {found.own_length:.2f} tokens, not {found.model_length:.2f}. With yours the gap shrinks from "
+            f"{found.own_length:.2f} tokens, not {found.model_length:.2f}: the gap shrinks from "
             f"{change_text(found.gap)} to {change_text(found.gap_with_own_length)}."
         )
     elif found.kind == "agree":
