@@ -369,7 +369,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         out.print_table(found.remedy.table)
     for one in found.findings:
         click.echo(f"\n[{one.kind}] {one.title}")
-        said = (("in", [one.where]), ("evidence", one.evidence), ("differs", one.differs), ("why", [one.because]))
+        said = (("of", [one.where]), ("evidence", one.evidence), ("differs", one.differs), ("why", [one.because]))
         for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
             out.print_labelled(f"  {label}", texts)
     for title, table in found.comparisons[:_SHOWN_RUNS]:

@@ -94,8 +94,11 @@ def live_answer(
 
 
 def rounded(values: Array) -> Any:
-    """Numbers with five significant digits, nested as they lie."""
-    return [rounded(one) for one in values] if values.ndim else float(f"{float(values):.5g}")
+    """Numbers with seven significant digits, nested as they lie.
+
+    With fewer a figure of three would be rounded twice, and differ from that of a report.
+    """
+    return [rounded(one) for one in values] if values.ndim else float(f"{float(values):.7g}")
 
 
 def packed(draws: Array) -> dict[str, Any]:

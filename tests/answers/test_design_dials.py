@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from advisor.answers.design.candidates import candidates
+from advisor.answers.design.candidates import candidates, tpot_gain
 from advisor.answers.design.dials import (
     RATIO_WITHIN,
     Dial,
@@ -126,6 +126,8 @@ def test_a_design_costed_alone_is_the_search_s_own() -> None:
     assert one.quality == pytest.approx(item.quality_range, rel=1e-5)
     assert (one.total_params, one.active_params) == pytest.approx((item.total_params, item.active_params))
     assert one.fits
+    own, gain = tpot_gain(found, one), item.tpot_gain
+    assert (own.value, own.low, own.high) == pytest.approx((gain.value, gain.low, gain.high), rel=1e-5)
     assert costed(found, baseline_experts(found)).quality == pytest.approx((1.0, 1.0))
 
 

@@ -160,7 +160,7 @@ def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_wi
         n, k, s, width = (
             float(x[index]) for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
         )
-        single = found.architecture(int(index))
+        single = setup_of(found, int(index)).architecture
         active = parameter_counts(single).active_nonembedding
         quality = dense_equivalent(
             active, activation_ratio(n, k, s), granularity(single.hidden_size, width), training_flops(active, None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.answer import DesignAnswer, best_by_objective, design_answer
-from advisor.answers.design.candidates import candidates
+from advisor.answers.design.candidates import candidates, setup_of
 from advisor.answers.design.grid import DesignGrid, Mixes
 from advisor.answers.design.search import design_space, distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
@@ -75,7 +75,6 @@ def test_a_gain_has_a_band_narrower_than_the_speeds_it_compares_and_the_baseline
     assert best.objective_gain.value == pytest.approx(best.tpot_gain.value)
     best = candidates(found, [int(found.best or 0)])[0]
     spread = np.log(best.tpot_gain.high / best.tpot_gain.low)
-    from advisor.answers.design.candidates import setup_of
     from advisor.predict.curve import curve_for
 
     curve = curve_for(setup_of(found, best.index), [16])
@@ -165,7 +164,7 @@ def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
     indices.append(int(np.flatnonzero(found.n_shared == 2)[0]))
     for index in indices:
         config = json.loads(json.dumps(design_config(found, index)))
-        wanted = parameter_counts(found.architecture(int(index)))
+        wanted = parameter_counts(setup_of(found, int(index)).architecture)
         read = parameter_counts(architecture_from_config(config, "candidate"))
         assert read.total == pytest.approx(wanted.total, rel=1e-5)
         assert (read.routed, read.shared, read.router) == (wanted.routed, wanted.shared, wanted.router)

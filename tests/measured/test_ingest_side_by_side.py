@@ -323,6 +323,8 @@ def test_columns_called_accept_are_lengths_where_their_values_can_be() -> None:
         ("setup", ("baseline", "3 draft tokens"), [0, 3]),
         ("mode", ("no spec", "on"), [0, None]),  # asked for, of the one row
         ("note", ("off", "warm"), None),  # words that say no K stay what they are
+        ("spec", ("off", "3"), [0, 3]),
+        ("K", ("no", "3"), [0, 3]),  # numbers among words of a column that is called K
         ("k", ("0", "3"), [0, 3]),
     ],
 )
@@ -334,4 +336,8 @@ def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
     assert any("is read as the draft length" in one for one in read.result.warnings) is (
         k is not None and header != "k"
     )
+    named = read_upload(
+        "runs.csv", f"a,tp,{header},t\n{rows}".encode(), {"a": "concurrency", "t": "tpot_ms", header: "k"}
+    )
+    assert k is None or [None if pd.isna(one) else int(one) for one in named.frame["draft_tokens_k"]] == k
     assert header == "k" or k is None or read.sources[0].headers["draft_tokens_k"][0] == header

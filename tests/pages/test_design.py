@@ -107,9 +107,10 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
     today = costed(ANSWER.space, baseline_experts(ANSWER.space))
     assert beside(test)["Mine"].tolist() == [cells[2] for cells in beside_table(today, mine, mine).cells]
     lost = mine.tpot_s / today.tpot_s - 1.0
-    time = f"{mine.tpot_s * 1e3:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0 else 'less'} than 8 of 128"
+    time = f"{abs(lost):.1%} {'slower' if lost > 0 else 'faster'} per token than 8 of 128 (likely "
+    assert f"4 of 96, 0 shared, width 768: {time}" in texts(test)
     active = f"{mine.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    assert f"4 of 96, 0 shared, width 768: {time}; {active}; quality" in texts(test)
+    assert f"), {mine.tpot_s * 1e3:.2f} ms; {active}; worse by all three scaling laws (" in texts(test)
     assert "than 8 of 128" not in texts(page()), "nothing of the baseline itself"
     test = page(design_mine="N100 k5")
     assert dial(test, "ratio").value == "5 of 100"
@@ -229,8 +230,7 @@ def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.Monke
 
 def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
     test = page(design_mine="k4")
-    test.text_input(key="design_shape").set_value("24L h2048 N64 k4 s1 w1024")
-    press(test, "design_from_shape")
+    test.text_input(key="design_shape").set_value("24L h2048 N64 k4 s1 w1024").run()
     assert test.session_state["model_id"] == "own-24l-h2048-n64-k4-s1-w1024"
     assert [dial(test, name).value for name in DIALS] == ["4 of 64", "1 : 4", "1,024"]
     assert any("Assumed: 16 attention heads of 128" in (one.help or "") for one in test.caption)
@@ -239,8 +239,7 @@ def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
 def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_best_design() -> None:
     test = page()
     assert "design_like" not in [item.key for item in test.selectbox], "layers are asked about once there is a start"
-    test.number_input(key="design_start_total").set_value(40.0)
-    press(test, "design_from_size")
+    test.number_input(key="design_start_total").set_value(40.0).run()
     test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
     assert "Start: layers of Mixtral 8x7B; equal quality: as good as it" in texts(test)
     assert test.session_state["model_id"].startswith("own-40b-n8k2")
@@ -252,9 +251,8 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     drawn: list[Any] = []
     monkeypatch.setattr(view, "show_plot", lambda chart, *_: drawn.append(chart))
     test = page()
-    test.number_input(key="design_start_total").set_value(40.0)
     drawn.clear()
-    press(test, "design_from_size")
+    test.number_input(key="design_start_total").set_value(40.0).run()
     assert test.session_state["model_id"] == "own-40b-n256k8s1w592"
     assert beside(test).columns.tolist() == ["Design", "Start", "Mine", "Alternative"]
     assert "today" not in texts(test).lower()
@@ -262,6 +260,19 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     assert drawn
     assert not [chart.alt for chart in drawn if "today" in f"{chart.alt} {chart.figure}"]
     assert float(beside(test).set_index("Design")["Start"]["Total, B"]) == pytest.approx(40.0, rel=0.01)
+
+
+def test_another_model_forgets_the_size_that_the_last_was_started_from() -> None:
+    test = page()
+    test.number_input(key="design_start_total").set_value(40.0).run()
+    assert test.session_state["design_target_total"] == 40.0
+    test.selectbox(key="model_id").set_value("deepseek-v3").run()
+    assert test.session_state["design_target_total"] is None
+    assert test.number_input(key="design_start_total").value is None
+    test.number_input(key="design_start_total").set_value(1e-3).run()
+    assert test.error
+    test.number_input(key="design_start_total").set_value(None).run()
+    assert not test.error
 
 
 def test_the_command_measures_at_every_target_batch() -> None:
@@ -297,12 +308,11 @@ def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
     assert "borrowed" not in texts(page())
 
 
-@pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("", "lacks")])
-def test_a_shape_that_cannot_be_is_refused_beside_its_button(shape: str, message: str) -> None:
+@pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("24L", "lacks")])
+def test_a_shape_that_cannot_be_is_refused_below_the_question(shape: str, message: str) -> None:
     test = page()
     before = test.session_state["model_id"]
-    test.text_input(key="design_shape").set_value(shape)
-    press(test, "design_from_shape")
+    test.text_input(key="design_shape").set_value(shape).run()
     assert message in test.error[0].value.replace("\\", "")
     assert test.session_state["model_id"] == before
 

@@ -56,8 +56,8 @@ CHARTS = {
     "shared": dial_chart(SHARED),
     "width": dial_chart(WIDTH),
     "pareto": pareto(),
-    "active": rule_chart(RULE, "active", 8),
-    "shared share": rule_chart(RULE, "shared", 8),
+    "active": rule_chart(RULE, "active", 8, ("today", 0.1)),
+    "shared share": rule_chart(RULE, "shared", 8, ("today", 0.1)),
 }
 
 
@@ -134,14 +134,15 @@ def test_the_quality_chart_calls_the_baseline_by_its_mark_s_name() -> None:
 
 
 def test_the_rule_draws_both_designs_apart_tints_what_is_as_good_and_says_where_each_share_changes() -> None:
-    figure = rule_chart(RULE, "active", 8).figure
-    solid, dotted = (trace for trace in figure.data if trace.mode == "lines")
-    assert (solid.line.dash, dotted.line.dash) == ("solid", "dot")
+    figure = rule_chart(RULE, "active", 8, ("today", 0.1)).figure
+    solid, dotted, own = (trace for trace in figure.data if trace.mode == "lines")
+    assert (solid.line.dash, dotted.line.dash, own.line.dash) == ("solid", "dot", "dash")
+    assert list(own.y) == [10.0, 10.0]
     tint = next(trace for trace in figure.data if trace.fill == "toself")
     assert (min(tint.y), max(tint.y)) == pytest.approx((1.25, 7.8))
     named = [trace.name for trace in figure.data if trace.showlegend]
-    assert named == ["within 1% of least time", "least time", "largest speedup"]
-    alt = rule_chart(RULE, "active", 8).alt
+    assert named == ["within 1% of least time", "least time", "largest speedup", "today"]
+    alt = rule_chart(RULE, "active", 8, ("today", 0.1)).alt
     assert "Least time: 1.2% from batch 1, 7.8% from batch 64." in alt
     assert "Largest speedup, a ratio: 1.0% from batch 1, 7.8% from batch 8." in alt
     assert len(rule_table(RULE)) == 6

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.grid import shifted_preset
+from advisor.answers.design.dials import Costed
+from advisor.answers.design.grid import design_architecture, shifted_preset
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.physics import laws
 from advisor.physics.bands import band
@@ -96,11 +97,18 @@ class Candidate:
         return min(ratios), max(ratios)
 
 
+Counts = tuple[float, float, float, int]
+"""(N, k, s, expert width) of a design."""
+
+
 def setup_of(space: DesignSpace, index: int) -> Setup:
     """A design as a Setup: what `curve_for` and every other part of the advisor take."""
-    body = space.bodies[space.body[index]]
-    architecture, setup = space.architecture(index), body.setup
-    n, k, s, _ = _counts(space, index)
+    return _setup(space, int(space.body[index]), _counts(space, index))
+
+
+def _setup(space: DesignSpace, body: int, counts: Counts) -> Setup:
+    setup, (n, k, s, width) = space.bodies[body].setup, counts
+    architecture = design_architecture(space.bodies[body].architecture, int(n), int(k), s, width)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
         layer = architecture.routed.model_copy(update={"count": per_pass.moe.count})
@@ -165,9 +173,23 @@ def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnD
 
 def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
     """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
-    base_setup = space.bodies[0].setup
-    base = drawn_at(base_setup, space.question.batches, space.baseline.served.n_draft[:, 0])
+    base = _drawn_baseline(space)
     return [_candidate(space, index, base) for index in indices]
+
+
+def _drawn_baseline(space: DesignSpace) -> DrawnDesigns:
+    return drawn_at(space.bodies[0].setup, space.question.batches, space.baseline.served.n_draft[:, 0])
+
+
+def tpot_gain(space: DesignSpace, design: Costed) -> Band:
+    """The tpot_gain that a candidate would have, of a design that need not be in the space."""
+    n, k, s, width = design.experts
+    counts: Counts = (float(n), float(k), s, width)
+    weight, base = space.question.batch_weights, _drawn_baseline(space)
+    drawn = drawn_at(_setup(space, 0, counts), space.question.batches, np.array(design.n_draft))
+    own, today = ((one.tpot_s * weight).sum(1) for one in (drawn, base))
+    mean_s = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    return Band.of(mean_s / design.tpot_s, today / own * _shape_errors(space, 0, counts, len(own)))
 
 
 def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
@@ -214,8 +236,7 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     )
 
 
-def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
-    """(N, k, s, expert width) of a design."""
+def _counts(space: DesignSpace, index: int) -> Counts:
     mix = space.mix([index])
     n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
     return n, k, s, int(space.expert_width[index])
@@ -223,8 +244,11 @@ def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
 
 def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
     """Factor on a design's gain for the kernels of its expert shape, [draws]. [-] 1 at the baseline's own."""
-    n, k, s, width = _counts(space, index)
-    body = int(space.body[index])
+    return _shape_errors(space, int(space.body[index]), _counts(space, index), n_draws)
+
+
+def _shape_errors(space: DesignSpace, body: int, counts: Counts, n_draws: int) -> Array:
+    n, k, s, width = counts
     same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
     # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths, a whole number.
     noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])

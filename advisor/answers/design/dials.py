@@ -57,6 +57,7 @@ class Costed:
     tpot_s: float
     """Time per output token, mean over the batches."""
     n_draft: tuple[int, ...]
+    """Best K at each batch."""
     quality: tuple[float, float]
     """Size over the baseline's by the lowest and by the highest law. [-]"""
     losing: int
@@ -77,7 +78,7 @@ def costed(space: DesignSpace, experts: Experts) -> Costed:
     return Costed(
         experts,
         asked.mean_tpot_s(found.tpot_s[:, 0]),
-        tuple(dict.fromkeys(found.n_draft[:, 0].tolist())),
+        tuple(found.n_draft[:, 0].tolist()),
         (float(quality.min()), float(quality.max())),
         int((quality.round(2) < 1.0).sum()),
         float(size.weights.total[0]),

@@ -18,7 +18,6 @@ from advisor.answers.design.grid import (
     RoutingShift,
     Weights,
     computing_share,
-    design_architecture,
     moe_shape,
     weight_bytes_each_gpu,
     weights,
@@ -474,16 +473,6 @@ class DesignSpace:
         same &= (self.n_shared == np.float32(own.n_shared)) & (self.expert_width == own.expert_width)
         found = np.flatnonzero(same)
         return int(found[0]) if len(found) else None
-
-    def architecture(self, index: int) -> Architecture:
-        """One design as an architecture that every other part of the advisor takes."""
-        return design_architecture(
-            self.bodies[self.body[index]].architecture,
-            int(self.n_experts[index]),
-            int(self.n_active[index]),
-            float(self.n_shared[index]),
-            int(self.expert_width[index]),
-        )
 
     @property
     def baseline_problem(self) -> str:

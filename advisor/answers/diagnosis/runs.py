@@ -378,7 +378,8 @@ def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection
     out.n_kept += len(usable)
     refused: dict[int, str] = {}
     for item in table.result.rejects.to_dict("records"):
-        refused.setdefault(int(item["line"]), str(item["reason"]))
+        where = f"{item['column']} {item['value']!r}: " if item["column"] else ""
+        refused.setdefault(int(item["line"]), f"{where}{item['reason']}")
     out.refused += [(file.name, line, reason) for line, reason in refused.items()]
     written = table.frame[table.frame.index.isin(list(refused))]
     server_rows = []

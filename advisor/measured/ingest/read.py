@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, 
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
-from advisor.measured.ingest.several_k import one_row_a_k
+from advisor.measured.ingest.several_k import k_of_words, one_row_a_k
 from advisor.measured.ingest.side_by_side import SIDES, drafts_said, own_header
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -58,7 +58,7 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     if long is not sample and not theirs:
         sample = long
     if columns:
-        sample = rename_headers(sample, columns)
+        sample = k_of_words(rename_headers(sample, columns))
     bare = {} if theirs else _bare(sample, TIMES in answers)
     if bare:
         unit = answers.get(TIMES, "ms")
@@ -244,7 +244,7 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         sample = one_row_a_k(sample, tuple(renamed))
         headers = tuple(cell.strip() for cell in sample.header)
         if renamed:
-            sample = rename_headers(sample, renamed)
+            sample = k_of_words(rename_headers(sample, renamed))
         read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 

@@ -30,6 +30,8 @@ _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's hea
 _LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
 """Words of a column that is called by drafts, as those that say it by themselves."""
+_LOOKED_AT = 200
+"""Rows of a column called K in which words are looked for."""
 SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
 """Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own choice."""
 
@@ -116,7 +118,7 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
         return sample
     if sample.kind == "text":
         long = _turned(sample, headers)
-        sample = _numbered(sample, headers) if long is sample else long
+        sample = k_of_words(sample) if long is sample else long
         headers = [cell.strip() for cell in sample.header]
     wide = _wide(headers, 1 if sample.shown else 2)
     if wide is None:
@@ -210,21 +212,27 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     return _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
 
 
-def _numbered(sample: Sample, headers: Sequence[str]) -> Sample:
-    """A table whose one column of words says K (`off`, `K=3`; `on` leaves it open), with numbers. Any other as it is.
+def k_of_words(sample: Sample) -> Sample:
+    """A table with numbers in its one column of words that say K. Else the sample.
 
-    Raises AdvisorError for a table with too many rows.
+    `off` is 0, `K=3` is 3, and `on` leaves it open. A column called K is the one, with numbers among words. Raises
+    AdvisorError for a table with too many rows.
     """
+    headers = [cell.strip() for cell in sample.header]
     columns = [match_header(header, "points") for header in headers]
-    if any(found is not None and found[0] == _LONG for found in columns):
+    named = [at for at, found in enumerate(columns) if found == (_LONG, 1.0)]
+    if named and not _has_words(sample, named):
         return sample
     rows = [row for row in _cells(sample, 1) if len(row) == len(headers)]
-    open_ = [at for at, found in enumerate(columns) if found is None]
-    flags = {at for at in open_ if {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}}
+    open_ = named or [at for at, found in enumerate(columns) if found is None]
+    flags = {
+        at for at in open_ if at in named or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
+    }
     words = {at: [_FLAGS.get(header_key(row[at]), row[at]) if at in flags else row[at] for row in rows] for at in open_}
-    said = {at: [_k_said(word) for word in cells] for at, cells in words.items()}
+    said = {at: [_k_said(word, at in flags) for word in cells] for at, cells in words.items()}
     on = {at: [side_of(word) == "spec" for word in cells] for at, cells in words.items()}
-    told = [at for at, drafts in said.items() if 0 in drafts and not all(k == 0 for k in drafts)]
+    told = [at for at in open_ if not all(word.strip().isdigit() for word in words[at])]  # 0 and 1 may be off and on
+    told = [at for at in told if 0 in said[at] and not all(k == 0 for k in said[at])]
     told = [at for at in told if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))]
     if len(told) != 1:
         return sample
@@ -239,8 +247,20 @@ def _numbered(sample: Sample, headers: Sequence[str]) -> Sample:
     return replace(made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"))
 
 
-def _k_said(words: str) -> int | None:
-    """K that words say (`eagle k=3`, `3 tokens`, `no spec`). None where they say none."""
+def _has_words(sample: Sample, columns: Sequence[int]) -> bool:
+    """Whether a column called K has words that say it, in one of the first rows."""
+    try:
+        rows = list(itertools.islice(_cells(sample, 1), _LOOKED_AT))
+    except AdvisorError:  # the reader says what is wrong with it
+        return False
+    cells = (row[at] for row in rows for at in columns if at < len(row))
+    return any(_k_said(_FLAGS.get(header_key(cell), cell)) is not None for cell in cells if not cell.strip().isdigit())
+
+
+def _k_said(words: str, of_k: bool = False) -> int | None:
+    """K that words say (`eagle k=3`, `3 tokens`, `no spec`; `3` in a column that is of K). None where they say none."""
+    if of_k and words.strip().isdigit():
+        return int(words)
     found = _ROW_K.search(header_key(words)) or _K.search(header_key(words))
     return int(next(filter(str.isdigit, found.groups("")))) if found else 0 if side_of(words) == "plain" else None
 

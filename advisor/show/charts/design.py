@@ -226,8 +226,8 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
     )
 
 
-def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
-    """Share (active, shared) of the designs of least time and largest speedup, with `batch` as a line."""
+def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float]) -> Chart:
+    """Share (active, shared) of the designs of least time and of largest speedup, beside a batch and `own`."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
@@ -250,6 +250,13 @@ def rule_chart(rule: BatchRule, what: str, batch: float) -> Chart:
         figure.add_scatter(x=x, y=100 * share[row], mode="markers", showlegend=False, **look)
     if rule.batches[0] <= batch <= rule.batches[-1]:
         figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_DOTTED)
+    name, line, hover = (
+        own[0],
+        {"color": NEUTRAL, "width": 1.5, "dash": "dash"},
+        f"{own[0]}: %{{y:.1f}}%<extra></extra>",
+    )
+    ends = {"x": x[[0, -1]], "y": [100 * own[1]] * 2, "hovertemplate": hover}
+    figure.add_scatter(**ends, mode="lines", name=name, line=line, showlegend=True)
     figure.update_xaxes(
         tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.6], tickangle=0
     )

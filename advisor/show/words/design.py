@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Band, Candidate, design_words, gain_words, own_design
+from advisor.answers.design.candidates import Band, Candidate, design_words, gain_words, own_design, tpot_gain
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import time_in_serve
@@ -183,7 +183,7 @@ def beside_table(
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
-        ("K", lambda one: "/".join(map(str, one.n_draft))),
+        ("K", lambda one: "/".join(map(str, dict.fromkeys(one.n_draft)))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
         (f"Speed, {names[0]} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
         ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
@@ -201,7 +201,15 @@ def time_lost(own: Costed, best: Costed | None) -> float:
     return own.tpot_s / best.tpot_s - 1.0 if best is not None and own.fits else float("nan")
 
 
-def mine_text(today: Costed, own: Costed) -> str:
+_LOSING = (
+    "as good or better by all three scaling laws",
+    "worse by one of three scaling laws",
+    "worse by two of three scaling laws",
+    "worse by all three scaling laws",
+)
+
+
+def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
     """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
     if own.experts == today.experts:
         return ""
@@ -209,12 +217,13 @@ def mine_text(today: Costed, own: Costed) -> str:
     design = f"{named[0]}, {own.experts.n_shared:.3g} shared, width {own.experts.expert_width:,}"
     if not own.fits:
         return f"{design}: does not fit in memory."
-    lost = time_lost(own, today)
-    time = f"{1e3 * own.tpot_s:.2f} ms a token, {abs(lost):.1%} {'more' if lost > 0.0 else 'less'} than {named[1]}"
+    gain = tpot_gain(space, own)
+    sign, word = (1.0, "slower") if gain.value < 1.0 else (-1.0, "faster")
+    value, *ends = (100.0 * sign * (1.0 / each - 1.0) for each in (gain.value, gain.low, gain.high))
+    likely = f"likely {min(ends):.0f} to {max(ends):.0f}%".replace("-0 ", "0 ").replace("-", "\N{MINUS SIGN}")
+    time = f"{value:.1f}% {word} per token than {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms"
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    loss = f"a loss by {own.losing} of three" if own.losing else "no loss by any of three"
-    quality = f"quality {quality_text(own.quality)}, {loss} scaling laws"
-    return f"{design}: {time}; {active}; {quality}."
+    return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

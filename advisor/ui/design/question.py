@@ -22,6 +22,8 @@ from advisor.ui.widgets import show_problem
 
 _BILLION, _TRILLION = 1e9, 1e12
 _TARGETS = ("design_target_total", "design_target_active")
+_STARTS = ("design_start_total", "design_start_active")
+"""Sizes that a new model is asked by: targets of the search once one has started it."""
 _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
@@ -89,19 +91,19 @@ def asked() -> DesignQuestion:
     )
 
 
-def draw_batch(scenario: Scenario) -> None:
+def _draw_batch(scenario: Scenario) -> None:
     """The target batch, or several, as typed."""
     st.text_input(
         "Target batch",
         key="design_batches",
-        width=190,
+        width=125,
         placeholder=str(scenario.batch_size),
         help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at each "
         "batch. Empty: the scenario's.",
     )
 
 
-def draw_limits() -> None:
+def _draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
         key = folded_key("design_quality")
@@ -121,10 +123,10 @@ def draw_limits() -> None:
             _limit(key, shown, on_change=take_typed, args=(key, shown))
 
 
-def _limit(name: str, key: str, **then: Any) -> float | None:
+def _limit(name: str, key: str, **then: Any) -> None:
     label, help_text = _LIMITS[name]
-    how = {"persist_state": "session", "placeholder": "not set", "help": help_text} | then
-    return st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, **how)
+    how = {"label": label, "persist_state": "session", "placeholder": "not set", "help": help_text} | then
+    st.number_input(min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, **how)
 
 
 START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
@@ -135,15 +137,30 @@ MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 """Whether a control of this page has changed the model, which the bar above must then show."""
 
 
-def draw_start(scenario: Scenario) -> None:
-    """A search without a model, behind a button: from a size and a model near it, or a typed shape."""
+def draw_question(scenario: Scenario) -> None:
+    """Size of a model to start from, batch, and behind buttons that model's layers or shape, and limits."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        how: dict[str, Any] = {"on_change": _from_size, "args": (scenario,), "help": None}
+        _limit(
+            "design_target_total",
+            _STARTS[0],
+            **how,
+            label="New size (B)",
+            width=110,
+            format="%g",
+            placeholder="e.g. 40",
+        )
+        _draw_batch(scenario)
+        _draw_shape(scenario, how)
+        _draw_limits()
+    show_problem(START.problem)
+
+
+def _draw_shape(scenario: Scenario, how: dict[str, Any]) -> None:
+    """The active size, the layers that a size gets, or a typed shape, behind a button."""
     # Another model, another key: so it closes once it has started one.
-    with st.popover("New size", type="tertiary", key=f"design_new_{START.result[0]}"):
-        show_problem(START.problem)
-        with st.form("design_size", border=False):  # Enter starts; only then are these limits of the search
-            for key in _TARGETS:
-                _limit(key, key.replace("target", "start"), help=None)  # help would cover what was just typed
-            st.form_submit_button("Start from this size", key="design_from_size", on_click=_from_size, args=(scenario,))
+    with st.popover("Shape", type="tertiary", key=f"design_new_{START.result[0]}"):
+        _limit("design_target_active", _STARTS[1], **how)
         if any(_OF_SIZE.result) and own_name(scenario) == "start":
             st.selectbox(
                 "Layers and attention of",
@@ -153,16 +170,20 @@ def draw_start(scenario: Scenario) -> None:
                 on_change=_from_size,
                 args=(scenario, True),
             )
-        with st.form("design_typed", border=False):
-            st.text_input(
-                "Shape",
-                key="design_shape",
-                placeholder=SHAPE_EXAMPLE,
-                help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
-            )
-            st.form_submit_button(
-                "Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,)
-            )
+        st.text_input(
+            "Layers, hidden size, experts, per token, shared, width",
+            key="design_shape",
+            placeholder=SHAPE_EXAMPLE,
+            on_change=_from_shape,
+            args=(scenario,),
+        )
+
+
+def leave_start(scenario: Scenario) -> None:
+    """Forget the size that a model was started from once another is served."""
+    if any(_OF_SIZE.result) and own_name(scenario) == "today":
+        st.session_state.update(dict.fromkeys((*_STARTS, *_TARGETS)))
+        _OF_SIZE.forget()
 
 
 def own_name(scenario: Scenario) -> str:
@@ -171,14 +192,18 @@ def own_name(scenario: Scenario) -> str:
 
 
 def _from_shape(scenario: Scenario) -> None:
-    if START.take(lambda: _taken(start_from_shape(scenario, st.session_state["design_shape"]))):
+    typed = st.session_state["design_shape"]
+    if typed.strip() and START.take(lambda: _taken(start_from_shape(scenario, typed))):
         _OF_SIZE.forget()
 
 
 def _from_size(scenario: Scenario, is_like: bool = False) -> None:
     """Callback of the sizes, or of the model whose layers they get."""
     now = st.session_state
-    typed = {key: now[key.replace("target", "start")] for key in _TARGETS}
+    typed = {key: now[start] for key, start in zip(_TARGETS, _STARTS, strict=True)}
+    if not any(typed.values()):
+        START.refuse("")
+        return
     total, active = _OF_SIZE.result if is_like else (one and one * _BILLION for one in typed.values())
     like = now["design_like"] if is_like else None
     if START.take(lambda: _taken(start_from_size(scenario, total, active, like))):

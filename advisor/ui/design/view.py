@@ -62,9 +62,8 @@ from advisor.ui.design.question import (
     DesignQuestion,
     answer_for,
     asked,
-    draw_batch,
-    draw_limits,
-    draw_start,
+    draw_question,
+    leave_start,
     own_name,
     take_model,
 )
@@ -219,10 +218,7 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
                 st.markdown(f"**{plain(said)}**")
         show_problem(problem)
     with right, st.container(gap="xxsmall"):
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            draw_start(scenario)
-            draw_batch(scenario)
-            draw_limits()
+        draw_question(scenario)
         if own == "start":
             brief, _, rest = START.result[1].partition(". ")
             st.caption(plain(brief), help=plain(rest) or None)
@@ -319,9 +315,12 @@ def _rule(answer: DesignAnswer) -> None:
         return
     batch = float(answer.space.question.batches[-1])
     st.subheader("Fastest design at equal quality, by batch", anchor=False)
-    for column, what in zip(st.columns(2, gap="large"), ("active", "shared"), strict=True):
+    _, k, s, _ = own = baseline_experts(answer.space)
+    shares = {"active": k / own.n_experts, "shared": s / (k + s)}
+    name = own_name(answer.space.setup.scenario)
+    for column, (what, share) in zip(st.columns(2, gap="large"), shares.items(), strict=True):
         with column:
-            show_plot(rule_chart(rule, what, batch), f"design_rule_{what}")
+            show_plot(rule_chart(rule, what, batch, (name, share)), f"design_rule_{what}")
 
 
 def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
@@ -358,18 +357,17 @@ def view(scenario: Scenario) -> None:
         if TO_SERVE.pop():
             st.switch_page(str(PAGES["serve"]))
         st.rerun()
+    leave_start(scenario)
     try:
         answer, chosen, problem = _answer(scenario)
     except AdvisorError as error:
-        draw_batch(scenario)
-        draw_limits()
-        draw_start(scenario)
+        draw_question(scenario)
         stop_with(str(error))
     space = answer.space
     today, typed = costed(space, baseline_experts(space)), costed(space, chosen)
     best = None if space.best is None else costed(space, experts_of(space, space.best))
     with st.container(key="design_head"):
-        _head(scenario, answer, problem, mine_text(today, typed))
+        _head(scenario, answer, problem, mine_text(space, today, typed))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
         _draw_dials(found, time_lost(typed, best))

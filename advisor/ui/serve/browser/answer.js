@@ -192,7 +192,7 @@ function legend(v) {
   if (same) made.push(key("◆", "published", `this drafter (${same})`, by));
   if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "no published runs"));
+  if (!published.length) made.push(node("span", {}, "no published runs of this set-up"));
   if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "if dense", "The same layers with the active experts alone: a draft loads no more of them"));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
@@ -233,8 +233,7 @@ function table(v) {
     if (own.k) one.pin.setAttribute("aria-pressed", held);
     speedup.textContent = `${own.speedup.toFixed(2)}×`;
     band.textContent = own.k ? `${own.low.toFixed(2)}–${own.high.toFixed(2)}` : "–";
-    one.bar.style.width = `${Math.round(100 * own.pBest)}%`;
-    one.share.textContent = `${Math.round(100 * own.pBest)}%`;
+    one.bar.style.width = one.share.textContent = percent(own.pBest);
     ms.textContent = own.tpot.toPrecision(3);
   });
   v.why.textContent = besides(v.now, scheduled(v.ranges, v.batch));

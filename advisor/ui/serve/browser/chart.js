@@ -228,7 +228,7 @@ function notes(svg, state, f, s) {
   const near = (one) => [...above, s.y(1) - at(one)[1] + 38, ...below];
   if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at ${marks.sweet.batch}`, near(marks.sweet));
   if (marks.dip) {
-    const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
+    const causes = { experts: `drafts load ${percent(marks.dip.grows)} more experts`, cliff: "a kernel switches" };
     put(...at(marks.dip), `dip: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`} at ${marks.dip.batch}`, [34, 48, ...near(marks.dip)]);
   }
   if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}× at ${marks.peak.batch}`, above);

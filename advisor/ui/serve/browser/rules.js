@@ -190,15 +190,21 @@ function smoothed(table, price) {
   return path.map((k, i) => (first >= 0 && i >= first && i <= last ? k : 0));
 }
 
+/** A share as whole percent, a half to the even one as in every text of the library. */
+function percent(share) {
+  const whole = Math.round(100 * share);
+  return `${whole - (whole - 100 * share === 0.5 && whole % 2)}%`;
+}
+
 /** Why the K that is drafted is neither the fastest row nor the schedule's, in words; empty where it is. */
 function besides(now, k) {
   const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
-  const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), percent = (one) => `${(100 * one.loss).toFixed(1)}%`;
-  const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${percent(fast)}, not ${percent(own)}).` : "tied; the smaller stands.";
+  const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), lost = (one) => `${(100 * one.loss).toFixed(1)}%`;
+  const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${lost(fast)}, not ${lost(own)}).` : "tied; the smaller stands.";
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
   const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
   const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower` : "";
-  return now.yours ? "" : lead + (k === own.k ? "" : `Strip: K = ${k}${costs}, fewer switches.`);
+  return now.yours ? "Modelled; your runs decide." : lead + (k === own.k ? "" : `Strip: K = ${k}${costs}, fewer switches.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -348,9 +354,9 @@ function verdict(m, batch, length, now, ranges) {
     const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
     return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
   }
-  const yours = now.yours && yourVerdict(m, batch, length, now), percent = (share) => (share < 0.995 ? `${Math.round(100 * share)}%` : ">99%");
+  const yours = now.yours && yourVerdict(m, batch, length, now);
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const chance = [percent(tried.pGain), ` chance of a gain${moved ? `, ${m.counting}` : ""} · `];
+  const chance = [tried.pGain < 0.995 ? percent(tried.pGain) : ">99%", ` chance of a gain${moved ? `, ${m.counting}` : ""} · `];
   const borrowed = m.borrowed && (!m.accepted || length === m.accepted.now) ? [["", "acceptance borrowed from "], [m.borrowed, " · "]] : [];
   if (yours) return yours;
   if (!now.chosen) {

@@ -24,7 +24,7 @@ function rounds(w, row, chosen, width) {
 }
 
 function split(w, row, i, f) {
-  const pick = (table) => table[row][i], percent = (value) => `${Math.round(100 * value)}%`, times = (value) => `${value.toFixed(2)}×`;
+  const pick = (table) => table[row][i], times = (value) => `${value.toFixed(2)}×`;
   const [plain, verify] = w.touched, grows = plain[row] > 0 ? verify[row][i] / plain[row] : 1;
   const round = w.ms.reduce((sum, group) => sum + group[row][i], 0) / w.ms.reduce((sum, group) => sum + group[row][0], 0);
   const lines = [];
