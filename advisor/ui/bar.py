@@ -32,7 +32,7 @@ from advisor.catalog.hardware import (
     model_name,
 )
 from advisor.catalog.hf.fields import MAX_FILE_BYTES
-from advisor.catalog.models import model_ids
+from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.physics.hardware import USUAL_NODE, Hardware, gpus_of_node, load_hardware
 from advisor.predict.field_rows import FieldRow, FieldSection
@@ -167,6 +167,8 @@ def widget(
         return st.text_input(label, **asked) or None
     if row.name in _SHOWN:
         asked["format_func"] = _SHOWN[row.name]
+    if row.name == "model_id":
+        asked["accept_new_options"] = True
     if row.name == "hardware_id":
         asked["filter_mode"] = "contains"  # keeps the list's order, where a fuzzy match puts the shortest name first
     asked |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
@@ -460,7 +462,7 @@ def draw_bar() -> None:
     values: dict[str, Any] = {}
     with st.container(key="bar", gap=None):
         with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="small"):
-            _field("model_id", values, on_change=follow_model)
+            _field("model_id", values, on_change=_take_model)
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
             _engine(values)
@@ -477,8 +479,9 @@ def draw_bar() -> None:
         with share:
             draw_share_panel()
         _fold(values)
-    if said := token_remark():
+    for said in filter(None, (token_remark(), _MODEL.problem)):
         st.markdown(f":red[:material/error: {plain(said)}]")
+    _MODEL.put(str(values["model_id"]))
     say_what_lacks(values)
 
 
@@ -510,6 +513,24 @@ def _fold(values: dict[str, Any]) -> None:
 def _field(name: str, values: dict[str, Any], on_change: Any = None) -> None:
     label = "Context" if name == "context_tokens" else ""
     values[name] = widget(FIELDS[name], on_change=on_change, label=label, width=_WIDTHS[name])
+
+
+_MODEL: Kept[str] = Kept("_bar_model", lambda: str(default("model_id")))
+"""The model that the bar showed last, and why none could be what was typed."""
+
+
+def _take_model() -> None:
+    """A model that is chosen, or typed as its checkpoint is called; the last one stays where a name means none."""
+    now = st.session_state
+    typed = str(now["model_id"])
+    if typed not in choices("model_id"):
+        named = resolve_model_name(typed)
+        if named is None:
+            _MODEL.refuse(f"{typed} is no known model; give its config.json under More, or drop it on Measure")
+        elif named.weight_format is not None:
+            now["weight_dtype"] = named.weight_format
+        now["model_id"] = _MODEL.result if named is None else named.model_id
+    follow_model()
 
 
 def _follow_engine() -> None:

@@ -301,6 +301,17 @@ def test_what_values_count_is_asked_only_where_neither_headers_nor_values_tell(t
     assert ("metric" in missing) is asked
 
 
+@pytest.mark.parametrize(("with_drafts", "per_token"), [(6.4, True), (11.2, False)])
+def test_gaps_that_are_shorter_with_drafts_are_between_tokens(with_drafts: float, per_token: bool) -> None:
+    """A round holds a plain step's work, so its chunks come no sooner."""
+    rows = f"users,K,ITL ms,accepted_length\n1,0,9.8,\n1,2,{with_drafts},2.2\n64,0,25.3,\n64,2,29.7,2.2\n"
+    read = read_upload("runs.csv", rows.encode())
+    times = read.result.frame["tpot_s" if per_token else "step_time_s"].tolist()
+    assert times == pytest.approx([9.8e-3, 1e-3 * with_drafts, 25.3e-3, 29.7e-3])
+    assert read.result.frame["tpot_s"].notna().all() == per_token
+    assert any("read as the time per token" in note for note in read.result.derived) is per_token
+
+
 def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_they_are():
     with pytest.raises(AdvisorError, match=r"each with a K of its own .* not off and run A"):
         read_upload("wide.csv", b"setup,bs=1,bs=8\noff,60,48\nrun A,70,45\n")

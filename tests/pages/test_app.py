@@ -308,6 +308,24 @@ def test_an_own_model_link_without_a_name_gets_one() -> None:
     assert restored.model_config_json == CONFIG_JSON
 
 
+def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights() -> None:
+    test = app()
+
+    def typed(name: str) -> Scenario:
+        box = test.selectbox(key="model_id")
+        box.options.append(name)  # as the browser offers it
+        box.set_value(name).run()
+        return test.session_state["_scenario"]
+
+    assert typed("openai/gpt-oss-120b").model_id == "gpt-oss-120b"
+    now = typed("Qwen/Qwen3-30B-A3B-FP8")
+    assert (now.model_id, now.weight_dtype) == ("qwen3-30b-a3b", "fp8_block")
+    assert typed("foo/bar-7b") == now
+    assert "foo/bar-7b is no known model" in texts(test)
+    test.selectbox(key="model_id").set_value("deepseek-v3").run()
+    assert "no known model" not in texts(test)
+
+
 def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own_and_comes_back_with_it() -> None:
     test, own = app(), app(acceptance="2.4@3")
     fresh = test.session_state["_scenario"].acceptance

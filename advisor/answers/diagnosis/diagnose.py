@@ -161,8 +161,9 @@ def verdict_text(
     suspect: str = "",
 ) -> str:
     """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    off = plain_off(compared)  # physics finds such a server slow because it is another
-    if faults := [one for one in findings if not one.rule.expected and (off is None or one.kind != "physics")]:
+    off = plain_off(compared)  # physics finds such a server slow because it is another, or since requests wait
+    slow = off is None and not suspect
+    if faults := [one for one in findings if not one.rule.expected and (slow or one.kind != "physics")]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
         return f"{_OPENING['measurement']}: no row can be used ({refused[0]})."
@@ -518,9 +519,8 @@ def _sentence(
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
-    verdict_sentence = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
-    if unfit is not None:
-        verdict_sentence = unfit.text
+    said = verdict_text(verdict, findings, predicted, _refused(result), losses, suspect)
+    verdict_sentence = said if unfit is None else unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
         verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence

@@ -140,6 +140,8 @@ _HOW = {
 _OTHERWISE = {
     "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
     "K + 1, so chunks are not single steps or the token counts are the client's own",
+    "tpot_s": "the latency between chunks is read as the time per token in {rows}: it is shorter with drafts than "
+    "without, which no round is",
     "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token latency x accepted length "
     f"by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time",
 }
@@ -155,6 +157,11 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     done: dict[str, np.ndarray] = {}
     out = frame.copy(deep=False)
     _fill_from_pairs(out, values, done)
+    per_token = _token_gaps(frame, values)
+    if per_token.any():
+        values["tpot_s"] = np.where(per_token, values["itl_s"], values["tpot_s"])
+        values["itl_s"] = np.where(per_token, np.nan, values["itl_s"])
+        out["tpot_s"], out["itl_s"] = values["tpot_s"], values["itl_s"]
 
     drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
@@ -183,7 +190,28 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     _fill(out, values, done, "speedup", ratio, drafting)
 
     out["derived"] = merge_names(frame["derived"], done)
-    return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
+    return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used, "tpot_s": per_token})
+
+
+_SHORTER = 0.97
+"""A round this much shorter than a plain step at its batch is none. [-]"""
+
+
+def _token_gaps(frame: pd.DataFrame, values: Numbers) -> np.ndarray:
+    """Rows whose time between streamed chunks is one between tokens, [rows].
+
+    Of a table without times per token, where it is shorter with drafts than without at some batch: a round holds a
+    plain step's work and more, a token of it may be quicker.
+    """
+    itl, k = values["itl_s"], values["draft_tokens_k"]
+    open_ = ~np.isnan(itl) & np.isnan(values["tpot_s"])
+    if not (open_ & (k > 0)).any() or not (open_ & (k == 0)).any():
+        return np.zeros(len(frame), dtype=bool)
+    keys = [frame[name] for name in ("hardware_id", "model_id", "engine", "batch_size")]
+    plain_s = (
+        pd.Series(np.where(open_ & (k == 0), itl, np.nan), frame.index).groupby(keys, dropna=False).transform("min")
+    )
+    return open_ & bool((open_ & (k > 0) & (itl < _SHORTER * plain_s.to_numpy())).any())
 
 
 def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndarray]) -> None:

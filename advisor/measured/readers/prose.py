@@ -75,6 +75,8 @@ def _sides(name: str, mark: str, unit: str) -> tuple[str, str]:
     return f"{value}{_AFTER}{mark}", rf"(?<!\w){mark}{_BEFORE}{value}(?:\s+{_NAME})*"
 
 
+_ALONE = re.compile(_value("value"), re.IGNORECASE)
+_CUT = re.compile(r"[,;]\s|\s(?:and|but|while|whereas)\s", re.IGNORECASE)
 _MARKED = (("plain", _PLAIN), ("spec", _SPEC))
 _PAIRS = tuple(
     re.compile(f"{first}{_BETWEEN}{second}", re.IGNORECASE)
@@ -91,6 +93,15 @@ _CHANGES = (
     re.compile(rf"{_value('spec')},?\s*(?:{_NOT})\s+{_value('plain', '?')}", re.IGNORECASE),
 )
 """A value before drafts and one since, in either order: read where the text says that drafts were turned on."""
+_SAID_PLAIN = re.compile(rf"\b(?:without|w/o|off|disabled|baseline|no {_DRAFTS})\b|\bK\s*=\s*0\b", re.IGNORECASE)
+_SAID_SPEC = re.compile(
+    rf"\b(?:with|w/) {_DRAFTS}\b(?! (?:is |was )?(?:off|disabled))|\b{_DRAFTS}(?: is| was)? (?:on|enabled)\b|{_OWN_K}"
+    r"|\bit (?:is |was )?on(?=\s*(?:[.,;:]|$))",
+    re.IGNORECASE,
+)
+_EARLIER = re.compile(r"\b(?:before|previously|used to|was|were)\b", re.IGNORECASE)
+_LATER = re.compile(rf"\b(?:after(?:wards)?|now|since)\b|{_ON}", re.IGNORECASE)
+"""Words that say the side of a whole sentence; the last two where drafts were turned on between them."""
 _OTHER = re.compile(
     r"TTFT|first token|\bp\d\d|power|watt|\bSLO\b|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
     r"start-?up|compil|queue|prefill|timeout",
@@ -131,7 +142,47 @@ def pairs_of(text: str) -> list[ProsePair]:
         if not matches and turned_on:
             changes = (match for pattern in _CHANGES for match in pattern.finditer(sentence))
             found += [pair for match in changes if (pair := _pair(match, sentence))]
+    found = found or _of_two_sentences(text, turned_on)
     return list({(pair.values, pair.metric, pair.batch, pair.k): pair for pair in found}.values())
+
+
+def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
+    """The pair of a text with two values alone, one in a sentence of each side: `With MTP 61 ms. Without, 52 ms.`
+
+    turned_on : whether drafts came between the two, so that `before` and `now` are sides.
+    """
+    told = [(match, one) for one in _parts(text) for match in _ALONE.finditer(one)]
+    sides = [_side_of(sentence, turned_on) for _, sentence in told]
+    if sorted(sides) != ["plain", "spec"]:
+        return []
+    by_side = dict(zip(sides, told, strict=True))
+    units = {side: _unit(match["value_unit"]) for side, (match, _) in by_side.items()}
+    said = " ".join(sentence for _, sentence in told)
+    if _OTHER.search(said) or (units["plain"] == "/s") != (units["spec"] == "/s"):
+        return []
+    metric = _metric(said, units["plain"] == "/s")
+    first, last = (text.find(sentence) for _, sentence in told)
+    words = " ".join(text[first : last + len(told[1][1])].split())
+    plain, spec = (_in_unit(by_side[side][0]["value"], units[side], metric) for side in ("plain", "spec"))
+    return [ProsePair((plain, spec), metric, words, _only("batch_size", text), _only("draft_tokens_k", text))]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Sentences, those with two values cut between them."""
+    for sentence in _SENTENCE.split(text):
+        ends = [match.span() for match in _ALONE.finditer(sentence)]
+        cuts = _CUT.finditer(sentence, ends[0][1], ends[1][0]) if len(ends) == 2 else ()
+        cut = max((at.start() for at in cuts), default=0)
+        yield from (sentence[:cut], sentence[cut:])
+
+
+def _side_of(sentence: str, turned_on: bool) -> str:
+    """Whether a sentence is of the server without drafts (`plain`) or with them (`spec`). Empty where none is said."""
+    for plain, spec in ((_SAID_PLAIN, _SAID_SPEC), (_EARLIER, _LATER))[: 1 + turned_on]:
+        found = [side for side, said in (("plain", plain), ("spec", spec)) if said.search(sentence)]
+        if found:
+            return found[0] if len(found) == 1 else ""
+    return ""
 
 
 def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[ProsePair]:
@@ -157,13 +208,17 @@ def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
     units = [_unit(match[f"{side}_unit"] or match["plain_unit"] or match["spec_unit"]) for side in ("plain", "spec")]
     if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
         return None
-    rate = units[0] == "/s"
-    told = (_RATES if rate else _METRICS).items()
-    named = [name for name, said in told if re.search("|".join(said), clause, re.IGNORECASE)]
-    metric = named[0] if len(named) == 1 else ANY_RATE if rate else None
+    metric = _metric(clause, units[0] == "/s")
     plain, spec = (_in_unit(match[side], unit, metric) for side, unit in zip(("plain", "spec"), units, strict=True))
     batch, k = _only("batch_size", sentence), _only("draft_tokens_k", match[0])
     return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
+
+
+def _metric(words: str, is_rate: bool) -> str | None:
+    """Metric of a pair by the words around it. None where they leave that of times open."""
+    told = (_RATES if is_rate else _METRICS).items()
+    named = [name for name, said in told if re.search("|".join(said), words, re.IGNORECASE)]
+    return named[0] if len(named) == 1 else ANY_RATE if is_rate else None
 
 
 _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+\b)", re.IGNORECASE)

@@ -216,8 +216,8 @@ def _answer(report: Report) -> tuple[Block, ...]:
 def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
-        f"Against published speedups of {group}, on any number of GPUs ({errors.n}, every laboratory counting alike), "
-        "these predictions, at the runs' own lengths or, where they state none, in a wider range, were off by "
+        f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory counting alike, these "
+        "predictions, at the runs' own lengths or, where they state none, in a wider range, were off by "
         f"{percent(errors.median_ape)} at the median, on the right side of 1x in {percent(errors.sign_accuracy)} and "
         f"inside the likely range in {percent(errors.coverage)}."
     )

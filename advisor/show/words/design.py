@@ -203,10 +203,11 @@ def time_lost(own: Costed, best: Costed | None) -> float:
 
 _LOSING = (
     "as good or better by all three scaling laws",
-    "worse by one of three scaling laws",
-    "worse by two of three scaling laws",
+    "quality open: worse by one of three scaling laws",
+    "quality open: worse by two of three scaling laws",
     "worse by all three scaling laws",
 )
+"""Words on quality by the number of laws that find a design worse."""
 
 
 def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:

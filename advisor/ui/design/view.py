@@ -213,7 +213,7 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             example = f"{max(1, today.n_active // 2)} of {max(1, today.n_experts // 2)}"
             help_text = f"Or with shared experts and width: `{today.text}`. A width left out keeps the total size."
-            st.text_input(f"Try a design, e.g. {example}", key="design_mine", width=230, help=help_text)
+            st.text_input("Try a design", key="design_mine", width=230, placeholder=f"e.g. {example}", help=help_text)
             if said:
                 st.markdown(f"**{plain(said)}**")
         show_problem(problem)
@@ -279,11 +279,14 @@ def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator) -> None:
     """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
     space, own = answer.space, answer.recommended
-    designs = {"Mine": chosen} if best is None or best == chosen else {capital(best_name(answer)): best, "Mine": chosen}
+    today = capital(own_name(space.setup.scenario))
+    offered = {today: baseline_experts(space), capital(best_name(answer)): best, "Mine": chosen}
+    designs = {name: one for name, one in offered.items() if one is not None}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         # What the headline names: the best where it is clearly faster, else the design that is kept.
-        named = "Mine" if own is None or keeps_baseline(space, own) else next(iter(designs))
+        kept = "Mine" if chosen != baseline_experts(space) else today
+        named = kept if own is None or keeps_baseline(space, own) else capital(best_name(answer))
         which = st.segmented_control("Take", list(designs), default=named, required=True)
     experts = designs.get(str(which), chosen)
     try:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 import streamlit as st
@@ -211,7 +213,10 @@ def _other_half(kind: Kind) -> list[UserFile]:
 def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFile] = ()) -> None:
     """Send each file to its reader, those of one kind together. `beside` are runs that stand and are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
-    told = diagnosis.launched([data for name, data in given.items() if kinds[name] in _OF_RUNS])
+    of_runs = [data for name, data in given.items() if kinds[name] in _OF_RUNS]
+    if told := diagnosis.launched(of_runs):
+        texts = [data.decode("utf-8", errors="replace") for data in of_runs]
+        told = reduce(or_, [said_in(text) for text in texts if pairs_of(text)], {}) | told
     scenario, as_launched = _set_bar(told, scenario)
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():

@@ -36,7 +36,7 @@ from advisor.measured.ingest.rows import (
 )
 from advisor.measured.ingest.side_by_side import says_k, told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
-from advisor.measured.points import Point, Refused
+from advisor.measured.points import Point
 from advisor.measured.refit import lacking, refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.hardware import hardware_ids
@@ -44,7 +44,6 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario, usual_drafter
 from advisor.predict.scenario_fields import DOCUMENTS
 from advisor.prediction import AdvisorError
-from advisor.show.table import Table, matrix
 from advisor.text import number_of
 from advisor.ui.own_data import UPLOAD, in_use, own, stop_refit, text_of
 from advisor.ui.session import Kept, attempt
@@ -345,9 +344,15 @@ def fill_from_bar(scenario: Scenario) -> None:
 
 def fill_as_bar(scenario: Scenario) -> None:
     """Take what was taken from the bar when the files came from the bar as it stands now."""
-    now = {name: value for name in FROM_BAR.result if (value := of_scenario(name, scenario)) is not None}
-    if fill_in({}, now, "fields"):
-        FROM_BAR.put({**FROM_BAR.result, **now})
+    forget_refit()
+    before = FROM_BAR.result.items()
+    said = [(dict(values.items() - before), override) for values, override in _GIVEN.result]
+    if not UPLOAD.take(lambda: _filled(_combined(FILES.result), said)):
+        complain("fields", UPLOAD.problem)
+        return
+    _GIVEN.put(tuple(one for one in said if any(one)))
+    FROM_BAR.forget()
+    fill_from_bar(scenario)
 
 
 def likely_columns() -> set[str]:
@@ -587,12 +592,3 @@ def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
     found = build_scenario(**{**before, **stated})
     load_setup(found)
     return found
-
-
-def refused_rows(rows: Sequence[Refused]) -> Table[Any]:
-    """Refused rows: reason, rows, first line."""
-    reasons: dict[str, list[Refused]] = {}
-    for row in rows:
-        reasons.setdefault(row.reason, []).append(row)
-    found = [(why, sum(one.rows for one in of), min(one.line for one in of)) for why, of in reasons.items()]
-    return matrix(("Reason", "Measured", "First line"), found)

@@ -6,7 +6,7 @@ And what the points change: refit, before and after, what was learnt; use it eve
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from advisor.measured.ingest.result import csv_of
 from advisor.measured.ingest.rows import Measured
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.own_points import plain_sweep_of
+from advisor.measured.points import Refused
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups
 from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
@@ -67,7 +68,6 @@ from advisor.ui.measure.session import (
     own_length,
     problem,
     refit_upload,
-    refused_rows,
     scenario_of,
     undo_refit,
     unit_problem,
@@ -130,7 +130,7 @@ def draw_refit(scenario: Scenario) -> None:
     if result.outliers or result.refused:
         unused = (*result.outliers, *result.refused)
         with st.expander(f"Measured not used ({sum(one.rows for one in unused):,})"):
-            show_table(refused_rows(unused))
+            show_table(_refused_rows(unused))
 
 
 def _changed(result: RefitResult, scenario: Scenario) -> str:
@@ -370,3 +370,12 @@ def _details(read: Measured, scenario: Scenario) -> None:
                 "Predict with this acceptance", key="use_own_acceptance", on_click=use_rates, args=(found[label],)
             )
         draw_more_fields(read, scenario)
+
+
+def _refused_rows(rows: Sequence[Refused]) -> Table[Any]:
+    """Refused rows: reason, rows, first line."""
+    reasons: dict[str, list[Refused]] = {}
+    for row in rows:
+        reasons.setdefault(row.reason, []).append(row)
+    found = [(why, sum(one.rows for one in of), min(one.line for one in of)) for why, of in reasons.items()]
+    return matrix(("Reason", "Measured", "First line"), found)

@@ -226,14 +226,14 @@ function notes(svg, state, f, s) {
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
   const near = (one) => [...above, s.y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at ${marks.sweet.batch}`, near(marks.sweet));
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}×, batch ${marks.sweet.batch}`, near(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${percent(marks.dip.grows)} more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`} at ${marks.dip.batch}`, [34, 48, ...near(marks.dip)]);
+    put(...at(marks.dip), `dip, batch ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, [34, 48, ...near(marks.dip)]);
   }
-  if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}× at ${marks.peak.batch}`, above);
+  if (marks.peak) put(...at(marks.peak), `second peak: ${marks.peak.speedup.toFixed(2)}×, batch ${marks.peak.batch}`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even at ${marks.end.toLocaleString("en")}`, above);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even: batch ${marks.end.toLocaleString("en")}`, above);
   }
 }

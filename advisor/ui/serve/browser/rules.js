@@ -242,6 +242,8 @@ function flips(m, batch, length, ranges) {
   const own = outcome(m, batch, length).k, next = ranges.findIndex((one) => batch < one.first && one.k !== own);
   if (next > 0)
     found.push({ what: "batch", above: true, value: ranges[next].first - 1, k: ranges[next].k });
+  const before = own ? undefined : ranges.findLast((one) => one.last < batch && one.k);
+  if (before) found.push({ what: "batch", above: false, value: before.last + 1, k: before.k });
   return found;
 }
 
@@ -359,23 +361,23 @@ function verdict(m, batch, length, now, ranges) {
   const chance = [tried.pGain < 0.995 ? percent(tried.pGain) : ">99%", ` chance of a gain${moved ? `, ${m.counting}` : ""} · `];
   const borrowed = m.borrowed && (!m.accepted || length === m.accepted.now) ? [["", "acceptance borrowed from "], [m.borrowed, " · "]] : [];
   if (yours) return yours;
+  const end = ranges[ranges.length - 1], stops = (end.first - 1).toLocaleString("en");
   if (!now.chosen) {
+    const before = end.k || end.first === 1 || batch < end.first ? "" : ` · pays to batch ${stops}`;
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
-      chance, ...borrowed, [ms(plain), " ms per token without"],
+      chance, ...borrowed, [ms(plain), ` ms per token without${before}`],
     ];
     const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
     return { title, parts };
   }
   const gain = `${own.speedup.toFixed(2)}×`, here = publishedAt(m, batch, own.k);
   const apart = here.length > 0 && (here.every((one) => one[2] < own.low) || here.every((one) => one[2] > own.high));
-  const end = ranges[ranges.length - 1];
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
   const lost = m.published.some((one) => one[3] && one[2] <= 1) ? 0 : mayLose(m, length, ranges); // runs that lost say more
-  const last = `pays up to batch ${most === m.largest ? `${to} (memory full)` : `${to}+`}`;
-  const until = end.k ? last : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
-  const risk = lost && lost <= batch ? "may lose here" : `may lose from ${lost.toLocaleString("en")}`;
-  const pays = lost ? `${until}, ${risk}` : until;
+  const until = `to batch ${end.k ? (most === m.largest ? `${to} (memory full)` : `${to}+`) : stops}`;
+  const risk = lost && lost <= batch ? "can lose here" : `can lose from ${lost.toLocaleString("en")}`;
+  const pays = lost ? `pays on average ${until}, ${risk}` : `pays ${until}`;
   const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
   const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   const other = against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly, moved);
