@@ -314,7 +314,10 @@ class RefitResult:
         if self.length_factor is None:
             return "Measure these again, and batches between them."
         factor = f"{self.length_factor:.2f}"
-        return f"The fit asks for {factor} of the accepted length: give that of these very runs, or say that it is."
+        return (
+            f"The fit asks for {factor} of the accepted length: state that of these very runs at every K, or say that "
+            "those given are theirs (accepted_length_same_run = 1)."
+        )
 
     @property
     def _furthest(self) -> str:

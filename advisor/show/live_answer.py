@@ -213,7 +213,7 @@ def beside_schedule(advice: Advice, command: str) -> str:
     ranges, k = advice.k_by_batch, advice.recommendation.n_draft
     if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
         other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
-        return f"Where the strip has K = 0, one server runs {listed(other)}." if other else ""
+        return f"Where K by batch is 0, one server runs {listed(other)}." if other else ""
     if {one.n_draft for one in ranges} == {k}:
         return ""
     if not k:
@@ -222,7 +222,7 @@ def beside_schedule(advice: Advice, command: str) -> str:
         return f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set for all."
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return f"K = {k} throughout: {f'{slower:.1%} slower than' if slower >= 5e-4 else 'as fast as'} the strip."
+    return f"K = {k} throughout: {f'{slower:.1%} slower' if slower >= 5e-4 else 'as fast'}."
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:

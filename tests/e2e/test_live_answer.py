@@ -133,7 +133,7 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
     assert [(one["first"], one["k"]) for one in found[0]] == [
         (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch
     ]
-    assert (f"Strip: {said}" in found[1]) if said else (found[1] == "")
+    assert (f"By batch: {said}" in found[1]) if said else (found[1] == "")
 
 
 def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> None:
@@ -378,7 +378,7 @@ def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_l
 
     title, why, k = said(64)
     assert title.startswith("Yours: K = 1: 1.04× at batch 64 (model: K = ")
-    assert (why, k) == ("", 1)
+    assert (why, k) == ("Modelled; yours decide.", 1)
     assert said(8)[2] == 3
     assert said(256)[::2] == (said(256)[0], 0)
     assert said(256)[0].startswith("Yours: no drafts at batch 256 (model: K = ")

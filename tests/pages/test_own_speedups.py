@@ -114,7 +114,7 @@ def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
     assert "8 speedups of 12 rows, on h100-sxm with vllm" in said
     assert re.search(r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said)
     assert re.search(r"over the limit of 15%: most batch 64 at K = 3 \(\d+%\)", said)
-    assert re.search(r"The fit asks for 0\.\d\d of the accepted length: give that of these very runs", said)
+    assert re.search(r"The fit asks for 0\.\d\d of the accepted length: state that of these very runs", said)
     assert "again" not in said, "not before the length is settled"
 
 

@@ -204,7 +204,7 @@ function besides(now, k) {
   const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
   const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
   const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower` : "";
-  return now.yours ? "Modelled; your runs decide." : lead + (k === own.k ? "" : `Strip: K = ${k}${costs}, fewer switches.`);
+  return now.yours ? "Modelled; yours decide." : lead + (k === own.k ? "" : `By batch: K = ${k}${costs}, fewer switches.`);
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
