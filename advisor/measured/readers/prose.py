@@ -101,7 +101,12 @@ _SAID_SPEC = re.compile(
 )
 _EARLIER = re.compile(r"\b(?:before|previously|used to|was|were)\b", re.IGNORECASE)
 _LATER = re.compile(rf"\b(?:after(?:wards)?|now|since)\b|{_ON}", re.IGNORECASE)
-"""Words that say the side of a whole sentence; the last two where drafts were turned on between them."""
+_SIDES, _SAID, _MEANT = ("plain", "spec"), (_SAID_PLAIN, _SAID_SPEC), (_EARLIER, _LATER)
+"""Without drafts and with them, and the words that say so of a sentence; those of time where drafts came between."""
+_ELSE = re.compile(
+    r"\b(?:whole time|all along|always|throughout|update[ds]?|upgrade[ds]?|driver|version)\b", re.IGNORECASE
+)
+"""Words that something else may have changed."""
 _OTHER = re.compile(
     r"TTFT|first token|\bp\d\d|power|watt|\bSLO\b|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
     r"start-?up|compil|queue|prefill|timeout",
@@ -152,8 +157,12 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
     turned_on : whether drafts came between the two, so that `before` and `now` are sides.
     """
     told = [(match, one) for one in _parts(text) for match in _ALONE.finditer(one)]
-    sides = [_side_of(sentence, turned_on) for _, sentence in told]
-    if sorted(sides) != ["plain", "spec"]:
+    if len(told) != len(_SIDES) or _ELSE.search(text):
+        return []
+    sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in told]
+    if turned_on or any(sides):
+        sides = [said or _side_of(one, at.start(), _MEANT) for said, (at, one) in zip(sides, told, strict=True)]
+    if sorted(sides) != list(_SIDES):
         return []
     by_side = dict(zip(sides, told, strict=True))
     units = {side: _unit(match["value_unit"]) for side, (match, _) in by_side.items()}
@@ -176,11 +185,11 @@ def _parts(text: str) -> Iterator[str]:
         yield from (sentence[:cut], sentence[cut:])
 
 
-def _side_of(sentence: str, turned_on: bool) -> str:
-    """Whether a sentence is of the server without drafts (`plain`) or with them (`spec`). Empty where none is said."""
-    for plain, spec in ((_SAID_PLAIN, _SAID_SPEC), (_EARLIER, _LATER))[: 1 + turned_on]:
-        found = [side for side, said in (("plain", plain), ("spec", spec)) if said.search(sentence)]
-        if found:
+def _side_of(sentence: str, at: int, words: tuple[re.Pattern[str], ...]) -> str:
+    """Which of `_SIDES` the words around the value at `at` say, else those of its sentence. Empty without any."""
+    start = max((cut.end() for cut in re.finditer(r"[,;:]\s", sentence[:at])), default=0)
+    for part in (sentence[start:], sentence):
+        if found := [side for side, said in zip(_SIDES, words, strict=True) if said.search(part)]:
             return found[0] if len(found) == 1 else ""
     return ""
 
