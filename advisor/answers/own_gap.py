@@ -256,15 +256,21 @@ def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
     """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
 
-    Between measured batches each K is read along straight lines of the logarithms. For a doubling the last is held; a
-    last K = 0 to the end: a model that did not foresee the loss is not followed beyond it.
+    Between measured batches each K is read along straight lines of the logarithms. A doubling beyond the last, where a
+    speedup falls on as between its last two, and down to half the first; a last K = 0 to the end: a model that did not
+    foresee the loss is not followed beyond it.
     """
     at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
-    batches = np.arange(np.ceil(at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)
-    gains, x = [np.zeros(batches.size)], np.log(np.minimum(batches, at.index.max()))
+    batches = np.arange(np.ceil(0.5 * at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)
+    gains, x = [np.zeros(batches.size)], np.log(np.clip(batches, at.index.min(), at.index.max()))
+    beyond = np.log(np.maximum(batches / at.index.max(), 1.0))
     for own in (at[k].dropna() for k in at):
-        gains.append(np.interp(x, np.log(own.index), np.log(own), left=-np.inf, right=-np.inf))
+        known, gain = np.log(own.index), np.log(own.to_numpy())
+        fall = min(np.diff(gain)[-1] / np.diff(known)[-1], 0.0) if len(own) > 1 else 0.0
+        gains.append(np.interp(x, known, gain, left=-np.inf, right=-np.inf) + fall * beyond)
     best = np.array([0, *at.columns])[np.argmax(gains, axis=0)]
+    if best.size and not best[0]:  # a loss says nothing of smaller batches
+        batches, best = (one[batches >= at.index[0]] for one in (batches, best))
     first = np.flatnonzero(np.diff(best, prepend=-1))
     last = np.append(first, best.size)[1:] - 1
     batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
@@ -276,7 +282,8 @@ def border_texts(points: pd.DataFrame) -> dict[int, str]:
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"
-    return {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
+    found = {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
+    return found | {last: f"where the fall to your {at.max():,.4g} goes on to 1x" for last in ends if last > at.max()}
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:

@@ -74,7 +74,8 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
         assert (counts.total if name == "total_params" else counts.active_nonembedding) == pytest.approx(size, rel=0.05)
     assert re.match(r"Start: layers of [^;]+; equal quality: as good as it\. The ", start.note)
     assert f"{counts.total / 1e9:.1f} B total" in start.note
-    kinds = re.search(rf"Its {layers} layers are not scaled \((.*?); hidden size {found.hidden_size:,}\)", start.note)
+    assert f"Its {layers} layers are not scaled (hidden size {found.hidden_size:,})" in start.note
+    kinds = re.match(r"Start: layers of .*? \((\d[^)]*)\);", start.note)
     assert sum(int(number) for number in re.findall(r"\d+", kinds[1])) == layers
 
 

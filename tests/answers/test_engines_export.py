@@ -257,7 +257,7 @@ def test_what_differs_lacks_or_is_more_is_told_apart_and_changes_come_first() ->
     assert [(one.flag, one.verdict) for one in found] == [
         ("--tensor-parallel-size", "change"),
         ("--speculative-config", "set"),
-        ("--model-path", "same"),
+        ("model", "same"),
         ("--seed", "keep"),
     ]
     assert (found[0].given, found[0].wanted) == ("4", "2")

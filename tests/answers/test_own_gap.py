@@ -210,11 +210,17 @@ def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> 
 
 
 def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() -> None:
-    assert own_schedule(two_k()) == ((1, 24, 3), (25, 128, 1))
+    assert own_schedule(two_k()) == ((1, 24, 3), (25, 82, 1), (83, MAX_BATCH, 0)), "falling on as from 32 to 64"
+    end = 64 * 2 ** (math.log(2290 / 2210) / math.log((1702 / 1490) / (2290 / 2210)))
+    assert 82 < end < 83
+    flat = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 1702 / 1490))
+    assert own_schedule(flat)[-1][1:] == (128, 1), "held for a doubling"
     slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
-    assert border_texts(two_k()) == {24: "interpolated between your 8 and 32"}
+    fall = {82: "where the fall to your 64 goes on to 1x"}
+    assert border_texts(two_k()) == {24: "interpolated between your 8 and 32"} | fall
+    assert own_schedule(two_k().query("batch_size > 1"))[0] == (4, 24, 3), "down to half the first"
     alone = two_k()[two_k()["draft_tokens_k"] == 3]
     assert border_texts(alone) == {44: "interpolated between your 32 and 64"}
     assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), "beyond where K = 3 alone meets 1, and no model is followed"
@@ -226,9 +232,10 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
 def test_an_engine_is_given_the_k_that_was_measured_to_gain_most_at_every_batch(batch: int) -> None:
     answer = advise(SCENARIO.model_copy(update={"batch_size": batch}))
     served = as_measured(answer, two_k()).to_serve
-    assert k_running_at(served, [1, 24, 25, 128]).tolist() == [3, 3, 1, 1]
-    beyond = np.minimum(k_running_at(answer.k_by_batch, [129, 256]), 1)
-    assert k_running_at(served, [129, 256]).tolist() == beyond.tolist(), "the model's, no higher than the last measured"
+    assert k_running_at(served, [1, 24, 25, 82, 83, 128, 256]).tolist() == [3, 3, 1, 1, 0, 0, 0]
+    held = as_measured(answer, two_k()[two_k()["batch_size"].lt(64) & two_k()["draft_tokens_k"].eq(1)]).to_serve
+    beyond = np.minimum(k_running_at(answer.k_by_batch, [65, 256]), 1)
+    assert k_running_at(held, [64, 65, 256]).tolist() == [1, *beyond.tolist()], "the model's, no higher than the last"
     alone = as_measured(answer, two_k()[two_k()["draft_tokens_k"] == 3]).to_serve
     assert k_running_at(alone, [8, 44, 45, 512]).tolist() == ([3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0])
     assert as_measured(answer, None) is answer

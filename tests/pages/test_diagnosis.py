@@ -228,7 +228,7 @@ def test_sentences_with_a_launch_line_are_judged_as_their_server_which_becomes_t
     test = diagnosed(page(engine="vllm"), SENTENCES)
     said = "DeepSeek-V3 · top-8 of 256, vLLM, TP 8, Own MTP module, Batch 128."
     open_ = "Accelerator not said: H200 SXM · 141 GiB as it was."
-    assert test.info[0].value == f"The bar is set to your server: {said} {open_}"
+    assert [one.value for one in test.info[:2]] == [f"The bar is set to your server: {said}", open_]
     assert {"K = 0, measured", "K = 1", "K = 2", "K = 3"} <= set(remedy(test))
     assert texts(test).count("Switch speculation off") == 1
     now = test.session_state["_scenario"]

@@ -269,8 +269,8 @@ def start_from_size(
         chosen = "newest shipped model near" if _off(near, given) <= np.log(NEAR) else "shipped model nearest to"
         why = "" if like is not None else f"The {chosen} {_targets_text(given)}. "
         note = (
-            f"Start: layers of {near.name}; equal quality: as good as it. {why}Its {depth} layers are not scaled "
-            f"({_layers_text(near)}; hidden size {near.hidden_size:,}); {mix} ({counts.total / 1e9:.1f} B total, "
+            f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. {why}Its {depth} "
+            f"layers are not scaled (hidden size {near.hidden_size:,}); {mix} ({counts.total / 1e9:.1f} B total, "
             f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of {RANK_WIDTH_MULTIPLE})."
         )
         name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"

@@ -210,10 +210,10 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     return f"{now}: a round takes too long"
 
 
-def _until_text(compared: Sequence[Comparison]) -> str:
-    """Sentence on what to do at the batch that loses most until its cause is known. Empty where none loses."""
+def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
+    """Sentence on what to do at the batch that loses most until its cause is mended. Empty where none loses."""
     do, rest = _remedy(compared)
-    return f"{do} until the cause is found{rest}." if do else ""
+    return f"{do} until {'that is mended' if verdict == 'misconfigured' else 'the cause is found'}{rest}." if do else ""
 
 
 def _remedy(compared: Sequence[Comparison]) -> tuple[str, str]:
@@ -490,7 +490,7 @@ def diagnose(
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
         headline=_headline(predicted, suspect),
         unfit=unfit,
-        until=_until_text(predicted),
+        until=_until_text(predicted, verdict),
         unsaid=unsaid(result),
         findings=findings,
         clean=clean,

@@ -293,7 +293,7 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
         elif name:
             found[name] = f"{found[name]} {word}".strip()
         elif place == 2 and words[:2] == ["vllm", "serve"]:
-            found["--model-path"] = word
+            found["--model-path"], written["--model-path"] = word, "model"
     return found, written
 
 

@@ -87,6 +87,8 @@ KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
 """Name and kind of each file given."""
 _SAID: Kept[tuple[str, ...]] = Kept("_dropped_said", tuple)
 """What was done with a file that has no panel, and why one could not be read."""
+_UNSAID: Kept[tuple[str, str]] = Kept("_dropped_unsaid", lambda: ("", ""))
+"""Accelerator that stays the bar's where a server's is not said, and the sentence on it, until another is chosen."""
 _PASTED: Kept[int] = Kept("_drops_pasted", int)
 """A new key closes the box after its text was read."""
 _CLEARED: Kept[int] = Kept("_drops_cleared", int)
@@ -131,7 +133,12 @@ def draw_drop_zone(scenario: Scenario) -> None:
         show_problem(session.problem("file"))
     for one in kept:
         show_problem(one.problem)
-    for said in (*_SAID.result, *session.NOTES.result):
+    unsaid, open_ = _UNSAID.result
+    notices = [*_SAID.result, *session.NOTES.result, *([open_] if unsaid == scenario.hardware_id else [])]
+    shown = (("model_id", model_name), ("hardware_id", hardware_called))
+    if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
+        notices.append(f"Read as {' on '.join(named)}, from the bar.")
+    for said in notices:
         st.info(plain(said))
 
 
@@ -157,7 +164,7 @@ def draw_what_goes_in() -> None:
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
     said = [unread] if (unread := unread_text(text)) else []
-    for kept in (_SAID, NOTES):
+    for kept in (_SAID, _UNSAID, NOTES):
         kept.forget()
     if text.strip() and is_prose(text):
         diagnosis.forget()
@@ -184,15 +191,19 @@ def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, lis
     """Make the server that a text or launch line names that of the bar. It, and a sentence that says so or why not."""
     found, problem = attempt(session.scenario_told, told, scenario) if told else (None, "")
     if found is None or found == scenario:
-        return scenario, [f"The bar is not set to your server: {problem}"] if problem else []
+        whose = "" if "model_id" in told else "your model is not said, and "
+        return scenario, [f"The bar is not set to your server: {whose}{problem}"] if problem else []
     show_other(found)
     named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count", "batch_size") if name in told]
-    open_ = "" if "hardware_id" in told else f" Accelerator not said: {hardware_label(found.hardware_id)} as it was."
-    return found, [f"The bar is set to your server: {', '.join(named)}.{open_}"]
+    if "hardware_id" not in told:
+        as_it_was = f"Accelerator not said: {hardware_label(found.hardware_id)} as it was."
+        _UNSAID.put((found.hardware_id, as_it_was))
+    return found, [f"The bar is set to your server: {', '.join(named)}."]
 
 
 def _take_files(scenario: Scenario) -> None:
     given = st.session_state.get(uploader_key()) or []
+    _UNSAID.forget()
     if given:
         names = [item.name for item in given]
         numbered = {f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)}
@@ -274,7 +285,7 @@ def forget() -> None:
     traces.forget_all()
     LOADS_FILE.forget()
     stop_length()
-    for kept in (KINDS, _SAID):
+    for kept in (KINDS, _SAID, _UNSAID):
         kept.forget()
     st.session_state["drop_text"] = ""
 

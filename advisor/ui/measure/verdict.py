@@ -240,9 +240,6 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
         named = decision and found.kind not in ("slower", "faster")  # whose sentence says it whole
         st.markdown((f"**{plain(title)}:** " if named else "") + plain(f"{taken}{verdict_text(found)}"))
-        if FROM_BAR.result.keys() & _OF_BAR:
-            said = _set_up(scenario.model_id, scenario.hardware_id)
-            st.caption(plain(f"Read as {said}, from the bar."))
         if doctor is not None:
             diagnosis.draw_step(doctor, scenario, filled=found.kind in ("slower", "agree"))
     if unfit:  # every figure of the model's would be of another server
