@@ -240,7 +240,8 @@ def decision_text(frame: pd.DataFrame) -> str:
 def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
     """The answer with the K of `own_schedule` in its engine's schedule.
 
-    Beyond its end the model's K, no higher than its last. No drafter where nothing is drafted at the answer's batch.
+    Beyond its end the model's K, no higher than its last, and before its start than any that pays. No drafter where
+    nothing is drafted at the answer's batch.
     """
     own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
     if not own:
@@ -249,6 +250,8 @@ def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
     for first, last, k in own:
         drafts[first - 1 : last] = k
     drafts[own[-1][1] :] = np.minimum(drafts[own[-1][1] :], own[-1][2])
+    if longest := max(k for *_, k in own):  # where all lose, smaller batches are the model's
+        drafts[: own[0][0] - 1] = np.minimum(drafts[: own[0][0] - 1], longest)
     drafts *= bool(drafts[min(batch, end) - 1])
     return replace(advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts))
 
@@ -257,8 +260,8 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
 
     Between measured batches each K is read along straight lines of the logarithms. A doubling beyond the last, where a
-    speedup falls on as between its last two, and down to half the first; a last K = 0 to the end: a model that did not
-    foresee the loss is not followed beyond it.
+    speedup falls on as between its last two, and down to half the first, where that gains; a last K = 0 to the end: a
+    model that did not foresee the loss is not followed beyond it.
     """
     at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
     batches = np.arange(np.ceil(0.5 * at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)

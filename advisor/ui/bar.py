@@ -525,11 +525,12 @@ def _take_model() -> None:
     typed = str(now["model_id"])
     if typed not in choices("model_id"):
         named = resolve_model_name(typed)
-        if named is None:
-            _MODEL.refuse(f"{typed} is no known model; give its config.json under More, or drop it on Measure")
-        elif named.weight_format is not None:
+        listed = [one for one in choices("model_id") if typed.lower() in model_label(one).lower()]
+        if named is not None and named.weight_format is not None:
             now["weight_dtype"] = named.weight_format
-        now["model_id"] = _MODEL.result if named is None else named.model_id
+        elif named is None and not listed:
+            _MODEL.refuse(f"{typed} is no known model; give its config.json under More, or drop it on Measure")
+        now["model_id"] = named.model_id if named else next(iter(listed), _MODEL.result)
     follow_model()
 
 

@@ -236,6 +236,10 @@ def test_an_engine_is_given_the_k_that_was_measured_to_gain_most_at_every_batch(
     held = as_measured(answer, two_k()[two_k()["batch_size"].lt(64) & two_k()["draft_tokens_k"].eq(1)]).to_serve
     beyond = np.minimum(k_running_at(answer.k_by_batch, [65, 256]), 1)
     assert k_running_at(held, [64, 65, 256]).tolist() == [1, *beyond.tolist()], "the model's, no higher than the last"
+    late = as_measured(answer, two_k().query("batch_size > 8 and draft_tokens_k == 1")).to_serve
+    assert k_running_at(late, [1, 15, 16, 32]).tolist() == [1, 1, 1, 1], (
+        "smaller batches draft no longer than what pays"
+    )
     alone = as_measured(answer, two_k()[two_k()["draft_tokens_k"] == 3]).to_serve
     assert k_running_at(alone, [8, 44, 45, 512]).tolist() == ([3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0])
     assert as_measured(answer, None) is answer

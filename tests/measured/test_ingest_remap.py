@@ -46,11 +46,11 @@ def test_a_mapping_that_does_not_fit_is_refused(data: bytes, mapping: dict[str, 
 
 
 def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> None:
-    text = b"# ours\nusers;concurrent users;mean TPOT [ms];p50 ttft;GPU name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
+    text = b"# ours\nusers;active users;mean TPOT [ms];p50 ttft;GPU name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
     found = {item.theirs: item.ours for item in own_headers("x.csv", text)}
     assert found == {
         "users": "batch_size",
-        "concurrent users": "ignore",
+        "active users": "ignore",
         "mean TPOT [ms]": "tpot_ms",
         "p50 ttft": "ignore",
         "GPU name": "hardware_id",
@@ -241,4 +241,4 @@ def test_words_are_offered_no_number_and_guessed_to_be_none() -> None:
     assert {"drafter", IGNORE} <= set(offered)
     assert not {"tpot_ms", "batch_size", "baseline_tpot_ms", "captured"} & set(offered)
     assert "tpot_ms" in likely_targets(Header("latency", IGNORE, None, ("4.1 ms", "n/a")))
-    assert own_headers("x.csv", b"name,concurrent users\na,fast\nb,slow\n")[1].ours == IGNORE
+    assert own_headers("x.csv", b"name,active users\na,fast\nb,slow\n")[1].ours == IGNORE

@@ -301,6 +301,16 @@ def test_what_values_count_is_asked_only_where_neither_headers_nor_values_tell(t
     assert ("metric" in missing) is asked
 
 
+def test_a_batch_that_is_named_by_hand_leaves_several_k_side_by_side() -> None:
+    rows = b"num_requests;plain tok/s;MTP 1 tok/s;MTP 3 tok/s\n8;410;610;660\n96;2700;2840;2150\n"
+    found = read_upload("runs.csv", rows, {"num_requests": "batch_size", "MTP 3 tok/s": "ignore"}).result.frame
+    assert found["draft_tokens_k"].isna().all(), "one K alone is a pair of columns"
+    found = read_upload("runs.csv", rows, {"num_requests": "batch_size"}).result.frame
+    assert found["draft_tokens_k"].tolist() == [1, 3, 1, 3]
+    assert found["batch_size"].tolist() == [8, 8, 96, 96]
+    assert found["speedup"].tolist() == pytest.approx([610 / 410, 660 / 410, 2840 / 2700, 2150 / 2700])
+
+
 @pytest.mark.parametrize(("with_drafts", "per_token"), [(6.4, True), (11.2, False)])
 def test_gaps_that_are_shorter_with_drafts_are_between_tokens(with_drafts: float, per_token: bool) -> None:
     """A round holds a plain step's work, so its chunks come no sooner."""
@@ -332,6 +342,7 @@ def test_columns_called_accept_are_lengths_where_their_values_can_be() -> None:
     [
         ("spec", ("off", "K=3"), [0, 3]),
         ("setup", ("baseline", "3 draft tokens"), [0, 3]),
+        ("setup", ("no speculation", "EAGLE3 (2 drafts)"), [0, 2]),
         ("mode", ("no spec", "on"), [0, None]),  # asked for, of the one row
         ("note", ("off", "warm"), None),  # words that say no K stay what they are
         ("spec", ("off", "3"), [0, 3]),

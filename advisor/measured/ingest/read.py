@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, 
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
-from advisor.measured.ingest.several_k import k_of_words, one_row_a_k
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import SIDES, drafts_said, own_header
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -53,12 +53,8 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
     columns, answers, decimal_comma = _answers(columns or {})
-    long = one_row_a_k(sample, tuple(columns))
     theirs = any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS)
-    if long is not sample and not theirs:
-        sample = long
-    if columns:
-        sample = k_of_words(rename_headers(sample, columns))
+    sample = rename_headers(sample, columns) if theirs and columns else _as_named(sample, columns)
     bare = {} if theirs else _bare(sample, TIMES in answers)
     if bare:
         unit = answers.get(TIMES, "ms")
@@ -78,6 +74,15 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
             raw.prefill |= drafts_said(header) if own_header(ours) == SIDES["sd"] else {}
     raw.warnings = [*sample.warnings, *raw.warnings]
     return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
+
+
+def _as_named(sample: Sample, columns: Mapping[str, str]) -> Sample:
+    """A sample with its own headers as they are named, made long, and those named that it then has."""
+    own = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
+    first = {theirs: ours for theirs, ours in columns.items() if theirs.strip() in own}
+    rest = {theirs: ours for theirs, ours in columns.items() if theirs not in first}
+    sample = one_row_a_k(rename_headers(sample, first) if first else sample)
+    return rename_headers(sample, rest) if rest else sample
 
 
 def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], bool | None]:
@@ -241,10 +246,8 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
         renamed, _, decimal_comma = _answers(columns or {})
-        sample = one_row_a_k(sample, tuple(renamed))
-        headers = tuple(cell.strip() for cell in sample.header)
-        if renamed:
-            sample = k_of_words(rename_headers(sample, renamed))
+        headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
+        sample = _as_named(sample, renamed)
         read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 

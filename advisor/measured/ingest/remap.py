@@ -17,7 +17,7 @@ from advisor.catalog.models import model_meant
 from advisor.measured.ingest.cells import Cells, bare_times, table_header
 from advisor.measured.ingest.columns import COLUMNS, SAID, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
-from advisor.measured.ingest.several_k import one_row_a_k
+from advisor.measured.ingest.several_k import IGNORED, one_row_a_k
 from advisor.measured.ingest.side_by_side import METRICS, SIDES, likely_pair, own_header, side_by_side, side_of
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers import FORMATS
@@ -46,6 +46,8 @@ class Header:
     native: str | None
     """How the readers take it by themselves; None: they ignore it."""
     cells: tuple[str, ...]
+    stands: str = ""
+    """Column of the file that it is made of, where that is called otherwise."""
 
 
 def own_headers(
@@ -72,7 +74,7 @@ def own_headers(
         ours = exchange.get(cell) or known[cell] or _named_in(first, kind, taken) or _guess(cell, first, kind, taken)
         taken.add(ours)
         if cell:
-            out.append(Header(cell, ours, known[cell], first))
+            out.append(Header(cell, ours, known[cell], first, sample.shown.get(cell, "")))
     return tuple(out)
 
 
@@ -262,7 +264,7 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     stripped = {theirs.strip(): ours.strip() for theirs, ours in columns.items()}
     if sample.kind != "text":
         return _rename_fields(sample, stripped)
-    wanted = {theirs: f"ignored: {theirs}" if ours == IGNORE else ours for theirs, ours in stripped.items()}
+    wanted = {theirs: f"{IGNORED}{theirs}" if ours == IGNORE else ours for theirs, ours in stripped.items()}
     line = io.StringIO()
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
         [wanted.get(cell, cell) for cell in header]

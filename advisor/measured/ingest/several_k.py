@@ -23,13 +23,17 @@ from advisor.text import listed, number_of
 
 _K = re.compile(r"(?:^|_)(k|mtp|spec)_?([0-9]{1,3})(?=_|$)")
 """How headers say their K: `k3_tpot_ms`, `TPOT (ms) K=3`, `mtp_3_tpot_ms`."""
-_ROW_K = re.compile(r"(?:^|_)(?:k|(?:\w+_)?tokens)_?([0-9]{1,3})(?=_|$)|(?:^|_)([0-9]{1,3})_(?:draft_)?tokens?(?=_|$)")
+_ROW_K = re.compile(
+    r"(?:^|_)(?:k|(?:\w+_)?tokens)_?([0-9]{1,3})(?=_|$)|(?:^|_)([0-9]{1,3})_(?:(?:draft_)?tokens?|drafts?)(?=_|$)"
+)
 _BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrency)_?([0-9]{1,5})(?=_|$)|^([0-9]{1,5})$")
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
 _LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
 """Words of a column that is called by drafts, as those that say it by themselves."""
+IGNORED = "ignored: "
+"""How the header of a column begins that a user says to leave alone."""
 _LOOKED_AT = 200
 """Rows of a column called K in which words are looked for."""
 SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
@@ -73,7 +77,7 @@ def _wide(headers: Sequence[str], least: int) -> _Wide | None:
     stems: dict[tuple[str, str], dict[int, int]] = {}
     for place, header in enumerate(headers):
         key = header_key(header)
-        found = _K.search(key)
+        found = None if header.startswith(IGNORED) else _K.search(key)
         if found and 0 < int(found[2]) <= MAX_DRAFT_TOKENS:
             stem = re.sub("_+", "_", _K.sub("_", key, count=1)).strip("_")
             at = stems.setdefault((stem, "mtp_" if found[1] == "mtp" else ""), {})
@@ -103,18 +107,13 @@ def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:
     return stem if alone or not beside_plain else f"with_drafts_{drafter}{stem}".rstrip("_")
 
 
-def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
-    """A table or records with several K side by side as one with a row for each K, which is said. Else the sample.
-
-    named : headers of the file that a user says the meaning of; such a table stays as it is.
-    """
+def one_row_a_k(sample: Sample) -> Sample:
+    """A table or records with several K side by side as one with a row for each K, which is said. Else the sample."""
     if sample.kind == "text":
         headers: Sequence[str] = [cell.strip() for cell in sample.header]
     elif sample.is_json and all(isinstance(record, dict) for record in sample.records):
         headers = list(dict.fromkeys(str(name) for record in sample.records for name in record))
     else:
-        return sample
-    if {name.strip() for name in named} & set(headers):
         return sample
     if sample.kind == "text":
         long = _turned(sample, headers)

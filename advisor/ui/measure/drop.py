@@ -533,7 +533,7 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doub
             for item in shown:
                 options = likely_targets(item, file.kind)
                 chosen[item.theirs] = st.selectbox(
-                    plain(f"{item.theirs}: {', '.join(item.cells)}"),
+                    plain(f"{item.stands or item.theirs}: {', '.join(item.cells)}"),
                     options,
                     index=options.index(item.ours),
                     key=f"map_{of}{item.theirs}",

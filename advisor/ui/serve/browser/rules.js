@@ -108,11 +108,12 @@ function measured(m, batch, length) {
   return m.accepted && length !== m.accepted.now ? -1 : m.drafts.indexOf(m.yours.find(([first, last]) => first <= batch && batch <= last)?.[2]);
 }
 
-/** Column of the K that is drafted: the measured one; beyond the measured batches the model's, up to the last of theirs. */
+/** answers.own_gap.as_measured: column of the K that is drafted, the measured one; beyond the measured batches the model's, up to the last of theirs, and before them to the longest. */
 function drafted(m, batch, length, modelled) {
   const yours = measured(m, batch, length), last = m.yours[m.yours.length - 1];
-  const beyond = last && batch > last[1] && measured(m, last[1], length) >= 0;
-  return yours >= 0 ? yours : beyond ? Math.min(modelled, m.drafts.indexOf(last[2])) : modelled;
+  if (yours >= 0 || !last || measured(m, last[1], length) < 0) return yours >= 0 ? yours : modelled;
+  const longest = batch > last[1] ? last[2] : Math.max(...m.yours.map((one) => one[2])) || Infinity;
+  return Math.min(modelled, longest === Infinity ? modelled : m.drafts.indexOf(longest));
 }
 
 /** Everything of one batch: odds, the K that is drafted, and of each K its figures. */
