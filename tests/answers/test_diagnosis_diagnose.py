@@ -521,6 +521,17 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_no_c
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
 
 
+@pytest.mark.parametrize("gained", [1.2, 2.2])
+def test_a_k_accepts_as_many_tokens_as_it_ever_gained(gained: float) -> None:
+    """A round takes a plain step at least."""
+    head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
+    cells = ((0, 1, 17.2), (3, 1, 17.2 / gained), (0, 64, 26.0), (3, 64, 33.0))
+    rows = "".join(f"h200-sxm,8,vllm,deepseek-v3,mtp,{k},{batch},{ms}\n" for k, batch, ms in cells)
+    said = diagnose([UserFile("runs.csv", (head + rows).encode())]).sentence
+    assert ("tokens are accepted per round, not" in said) is (gained < 1.3)
+    assert ("At batch 1 this K gained 2.20x, so that it accepts as many tokens at least." in said) is (gained > 2)
+
+
 @pytest.mark.parametrize(
     ("ms", "until"),
     [

@@ -10,11 +10,11 @@ from statistics import median
 from typing import Literal
 
 from advisor.answers.diagnosis.another_server import Unfit, plain_off, published_near, unfit_of
+from advisor.answers.diagnosis.cause import amount, cause_text, may_accept_less
 from advisor.answers.diagnosis.facts import FACTS, TO_PREDICT, Run, fact_words
 from advisor.answers.diagnosis.physics import (
     HOLDS,
     IN_WORDS,
-    OF_THE_RUN,
     Compared,
     Comparison,
     Condition,
@@ -174,7 +174,7 @@ def verdict_text(
     if not compared or verdict == "unknown":
         return "No fault found here. Add a run with drafts and one without: their gap says where to look."
     if (worst := unforeseen(compared)) is not None:
-        cause = cause_text(worst, "Else" if suspect else "Likeliest cause") if off is None else ""
+        cause = cause_text(worst, compared, "Else" if suspect else "Likeliest cause") if off is None else ""
         first = f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}" if off else ""
         return " ".join(filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause]))
     if (row := shown_row(compared)) is None:
@@ -204,8 +204,7 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
-    too_little = row.predicted / (one.gain or 1.0) if row is not None else 1.0
-    if one.length_from != OF_THE_RUN and one.accepted_length > too_little:
+    if row is not None and may_accept_less(one, compared):
         return f"{now}; look up the accepted length in the log"
     return f"{now}: a round takes too long"
 
@@ -257,45 +256,6 @@ def _band(row: Compared) -> str:
 def _reach(row: Compared) -> str:
     """Sentence that the band of a loss holds gains. Empty where it does not."""
     return f" The band reaches to {amount(row.high, row.unit)}: a gain is not ruled out." if row.high > 1.0 else ""
-
-
-def cause_text(one: Comparison, likely: str = "Likeliest cause") -> str:
-    """Sentence on the likeliest cause of a loss that is not predicted, with its number.
-
-    A round of the same times gains in proportion to its accepted length, down to that of no accepted draft.
-
-    likely : how the sentence on a slow round begins.
-    """
-    row = one.row("speedup")
-    if row is None or row.measured is None:
-        return ""
-    too_little, length = row.predicted / row.measured, one.accepted_length
-    if one.length_from == OF_THE_RUN:
-        return _round_text(one, too_little, likely)
-    if length / too_little > 1.0:
-        return (
-            f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} ({one.length_from}), or "
-            f"a round takes {too_little:.2f} times as long: the mean accepted length in the engine's log tells which."
-        )
-    slow = row.predicted / length / row.measured - 1.0
-    return f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA graphs, a slow drafter)."
-
-
-def _round_text(one: Comparison, too_little: float, likely: str) -> str:
-    """Sentence on a round that takes too many plain steps."""
-    round_s, plain_s = one.row("round"), one.row("plain")
-    if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
-        return f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted ({_OF_A_ROUND})."
-    steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
-    both = "; ".join(
-        f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"
-        for name, row in (("round", round_s), ("plain step", plain_s))
-    )
-    times = f"a round takes {steps:.2f} plain steps, {predicted:.2f} predicted ({both})"
-    return f"{likely}: {times}; {_OF_A_ROUND}."
-
-
-_OF_A_ROUND = "drafting, verification or the host"
 
 
 def predicted_text(compared: Sequence[Comparison]) -> str:
@@ -389,13 +349,6 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     ]
     speedups = [row for row in rows if row.name == "speedup"] or rows
     return max(speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
-
-
-def amount(value: float, unit: str) -> str:
-    """A compared value with its unit."""
-    if unit == "x":
-        return f"{value:.2f}x"
-    return with_prefix(value, "s") if unit == "s" else f"{value:.2f}"
 
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]

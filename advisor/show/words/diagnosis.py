@@ -15,11 +15,11 @@ import pandas as pd
 from advisor.answers.advice import advise
 from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.another_server import Unfit, plain_off
+from advisor.answers.diagnosis.cause import amount
 from advisor.answers.diagnosis.diagnose import (
     FEW_ACCEPTED,
     Diagnosis,
     Finding,
-    amount,
     of_drafts_alone,
     predicted_text,
     unforeseen,

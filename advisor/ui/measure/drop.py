@@ -135,7 +135,11 @@ def draw_drop_zone(scenario: Scenario) -> None:
         show_problem(one.problem)
     unsaid, open_ = _UNSAID.result
     notices = [*_SAID.result, *session.NOTES.result, *([open_] if unsaid == scenario.hardware_id else [])]
-    shown = (("model_id", model_name), ("hardware_id", hardware_called))
+    gpus = FROM_BAR.result.get("gpu_count", 1)
+    shown = (
+        ("model_id", model_name),
+        ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
+    )
     if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
         notices.append(f"Read as {' on '.join(named)}, from the bar.")
     for said in notices:
@@ -511,7 +515,7 @@ def draw_mapping_panel(scenario: Scenario) -> None:
 
 def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doubtful: bool) -> None:
     """The form of one file; `several`: its name is said."""
-    said = f" ({counted(file.unused, 'column')} not used)" if file.unused and file.rows is not None else ""
+    said = f" ({counted(file.unused, 'column')} to confirm)" if file.unused and file.rows is not None else ""
     label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said}"
     of = f"{number}_" if several else ""
     with (
