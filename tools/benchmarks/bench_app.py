@@ -187,7 +187,7 @@ class Bench:
         with self.row("design dial", 1.0) as found:
             for step in range(count):
                 key = "ArrowRight" if step % 4 > 1 else "ArrowLeft"
-                self.changed(page, found, lambda key=key: dial.press(key), 'input[aria-label="Mine, typed"]')
+                self.changed(page, found, lambda key=key: dial.press(key), 'input[aria-label="Try a design"]')
 
     def dropped(self, page: Any, count: int) -> None:
         """A CSV of six rows to its verdict, in a session of its own each."""

@@ -139,7 +139,7 @@ MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 
 def draw_question(scenario: Scenario) -> None:
     """Size of a model to start from, batch, and behind buttons that model's layers or shape, and limits."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="design_question"):
         how: dict[str, Any] = {"on_change": _from_size, "args": (scenario,), "help": None}
         _limit(
             "design_target_total",
