@@ -184,7 +184,10 @@ def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
         yield Reading(f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies))
     yield Reading("Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0))
     for parts in (2, 4):
-        yield Reading(f"Did {parts} times as many decode together, batch_size being that of one client or rank?", read(batch * parts))
+        yield Reading(
+            f"Did {parts} times as many decode together, batch_size being that of one client or rank?",
+            read(batch * parts),
+        )
     for cap in (cap for cap in np.unique(batch)[:-1] if _is_flat_above(points, cap)):
         yield Reading(f"Did the server run no more than {cap:g} sequences at once?", read(np.minimum(batch, cap)))
 

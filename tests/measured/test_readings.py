@@ -34,7 +34,7 @@ def test_a_right_file_has_no_rival():
     ("column", "change", "question"),
     [
         ("batch_size", lambda f: 4.0 * f["batch_size"], "copies|decode together"),
-        ("batch_size", lambda f: f["batch_size"] / 4.0, "one of 4 clients"),
+        ("batch_size", lambda f: f["batch_size"] / 4.0, "Did 4 times as many decode together"),
         ("accepted_length", lambda f: f["accepted_length"] - 0.99, "leave out the token"),
         ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] == 0, f["tpot_s"] * f["accepted_length"]), "round"),
         ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] > 0, f["tpot_s"] * 1.5), "1.5 times slower"),
