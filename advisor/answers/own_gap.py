@@ -286,7 +286,9 @@ def border_texts(points: pd.DataFrame) -> dict[int, str]:
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"
     found = {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
-    return found | {last: f"where the fall to your {at.max():,.4g} goes on to 1x" for last in ends if last > at.max()}
+    return found | {
+        last: f"where your speedup, falling on beyond {at.max():,.4g}, reaches 1x" for last in ends if last > at.max()
+    }
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:

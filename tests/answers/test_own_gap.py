@@ -218,7 +218,7 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
     slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
-    fall = {82: "where the fall to your 64 goes on to 1x"}
+    fall = {82: "where your speedup, falling on beyond 64, reaches 1x"}
     assert border_texts(two_k()) == {24: "interpolated between your 8 and 32"} | fall
     assert own_schedule(two_k().query("batch_size > 1"))[0] == (4, 24, 3), "down to half the first"
     alone = two_k()[two_k()["draft_tokens_k"] == 3]

@@ -348,6 +348,33 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     ]
 
 
+def test_shares_are_rounded_as_the_library_prints_them(rules: Any) -> None:
+    shares = [0.0, 0.125, 0.525, 0.535, 0.994]
+    assert rules.evaluate("all => all.map(percent)", shares) == [f"{one:.0%}" for one in shares]
+
+
+def test_runs_published_at_the_batch_with_another_k_are_named_with_it(rules: Any) -> None:
+    rows = {"batch_size": [16.0], "n_draft": 3, "speedup": [1.6], "drafter": "eagle3", "source": "a"}
+    data = live_answer(advise(Scenario(acceptance="2.4@3")), published=pd.DataFrame(rows))
+    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 2)", data) for batch in (16, 8)]
+    assert ["".join("".join(part) for part in one) for one in said] == [" · ◆ published here: 1.60× at K = 3", ""]
+
+
+def test_where_nothing_pays_the_batch_below_which_it_does_is_named(rules: Any) -> None:
+    two = {"hardware_id": "a100-80gb-sxm", "n_gpus": 2, "tensor_parallel": 2}
+    advice = advise(Scenario(acceptance="2.2@3", batch_size=192, **two))
+    end = advice.k_by_batch[-1]
+    assert not end.n_draft
+    given = "const now = outcome(m, 192, al), s = schedule(m, al);"
+    shown = "return [verdict(m, 192, al, now, s).parts.flat().join(''), flips(m, 192, al, s), s];"
+    said, found, ranges = asked(rules, advice, f"(() => {{ {given} {shown} }})()")
+    first = ranges[-1]["first"]
+    assert first == pytest.approx(end.batch_start, abs=1), "draws are packed into two bytes"
+    assert said.endswith(f"pays to batch {first - 1}")
+    below = [one for one in found if one["what"] == "batch"]
+    assert [(one["above"], one["value"]) for one in below] == [(False, first)]
+
+
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
     rows = {"batch_size": [16.0, 64.0], "n_draft": 3, "speedup": [1.53, 0.8], "drafter": "", "source": "made up"}
     rows |= {"accepted_length": np.nan, "decides": False}

@@ -143,6 +143,7 @@ def test_the_rule_draws_both_designs_apart_tints_what_is_as_good_and_says_where_
     named = [trace.name for trace in figure.data if trace.showlegend]
     assert named == ["within 1% of least time", "least time", "largest speedup", "today"]
     alt = rule_chart(RULE, "active", 8, ("today", 0.1)).alt
+    assert alt.startswith("Active share k / N of the best design by batch.")
     assert "Least time: 1.2% from batch 1, 7.8% from batch 64." in alt
     assert "Largest speedup, a ratio: 1.0% from batch 1, 7.8% from batch 8." in alt
     assert len(rule_table(RULE)) == 6

@@ -38,8 +38,7 @@ def cause_text(one: Comparison, compared: Sequence[Comparison], likely: str = "L
             f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} ({one.length_from}), or "
             f"a round takes {too_little:.2f} times as long: the mean accepted length in the engine's log tells which."
         )
-    slow = row.predicted * _least_length(one, compared) / length / row.measured - 1.0
-    best = _best_of(one, compared)
+    slow, best = too_little * _least_length(one, compared) / length - 1.0, _best_of(one, compared)
     if best is None:
         return f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA graphs, a slow drafter)."
     return (

@@ -250,13 +250,10 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
         figure.add_scatter(x=x, y=100 * share[row], mode="markers", showlegend=False, **look)
     if rule.batches[0] <= batch <= rule.batches[-1]:
         figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_DOTTED)
-    name, line, hover = (
-        own[0],
-        {"color": NEUTRAL, "width": 1.5, "dash": "dash"},
-        f"{own[0]}: %{{y:.1f}}%<extra></extra>",
-    )
-    ends = {"x": x[[0, -1]], "y": [100 * own[1]] * 2, "hovertemplate": hover}
-    figure.add_scatter(**ends, mode="lines", name=name, line=line, showlegend=True)
+    whose, own_share = own
+    level = {"x": x[[0, -1]], "y": [100 * own_share] * 2, "hovertemplate": f"{whose}: %{{y:.1f}}%<extra></extra>"}
+    line = {"color": NEUTRAL, "width": 1.5, "dash": "dash"}
+    figure.add_scatter(**level, mode="lines", name=whose, line=line, showlegend=True)
     figure.update_xaxes(
         tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.6], tickangle=0
     )

@@ -322,9 +322,10 @@ function against(m, length, batch, n, brief = false, counted = false) {
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  const said_of = told(same, "◆", "published run", "published runs", publishedAt(m, batch, n)), others = same.filter((one) => one[0] === batch && one[1] !== n);
-  const drafted = [...new Set(others.map((one) => one[1]))].join(", ");
-  return [...mine, ...(said_of.length || !others.length ? said_of : [["", " · ◆ published here: "], [spread(others), ` at K = ${drafted}`]])];
+  const near = publishedAt(m, batch, n), published = told(same, "◆", "published run", "published runs", near);
+  const others = near.length || published.length ? [] : same.filter((one) => one[0] === batch);
+  const kinds = [...new Set(others.map((one) => one[1]))].join(", ");
+  return [...mine, ...published, ...(others.length ? [["", " · ◆ published here: "], [spread(others), ` at K = ${kinds}`]] : [])];
 }
 
 /** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
