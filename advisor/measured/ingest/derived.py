@@ -151,7 +151,8 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     """Fill the empty cells of a points frame that follow from others of their row.
 
     Nothing is overwritten, but gaps between chunks that no round can have become times per token. Filled are tpot_s,
-    accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a new frame whose `derived` column names what was computed, and where that was.
+    accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a new frame whose
+    `derived` column names what was computed, and where that was.
     """
     values = Numbers(frame)
     done: dict[str, np.ndarray] = {}
