@@ -183,8 +183,9 @@ def gain_end_text(advice: Advice) -> str:
     speedup, low = advice.curve.speedup[served], np.where(scheduled, advice.curve.low[served], 1.0)
     if full < 1 or speedup.max() <= 1.0:
         return ""
-    if not (end := advice.k_by_batch[-1]).n_draft:
-        return f"Speculation stops paying at batch {end.batch_start:,}."
+    if not advice.k_by_batch[-1].n_draft:
+        end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
+        return f"Speculation stops paying at batch {end + 1:,}."
     there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"
     if low[-1] < 1.0:
         there = f"a loss is possible from about {int(batches[-int((low[::-1] < 1.0).cumprod().sum())]):,}"

@@ -287,7 +287,9 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
     there = advice.curve.speedup[fits[-1], column]
     assert gain_end_text(sure) == f"Speculation pays at every batch that fits (up to {last}; {there:.1f}x there)."
-    ends = replace(sure, k_by_batch=(*sure.k_by_batch, replace(sure.k_by_batch[-1], batch_start=300, n_draft=0)))
+    own = sure.k_by_batch[-1]
+    none = (replace(own, batch_start=start, batch_end=end, n_draft=0) for start, end in ((300, 310), (311, last)))
+    ends = replace(sure, k_by_batch=(*sure.k_by_batch[:-1], replace(own, batch_end=299), *none))
     assert gain_end_text(ends) == "Speculation stops paying at batch 300."
     low = sure.curve.low.copy()
     low[fits[-3] :, column] = 0.9

@@ -165,8 +165,7 @@ def _by_batch_finding(advice: Advice, ending: str) -> str:
     at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
     of = [float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))]) for row in at]
     best = int(np.argmax(of))
-    stops = ranges[-1].n_draft == 0
-    last = f"pays up to batch {ranges[-1].batch_start - 1 if stops else ranges[-1].batch_end:,}"
+    last = f"pays up to batch {max((item.batch_end for item in ranges if item.n_draft), default=0):,}"
     alone = f"That K alone: {ending[:1].lower()}{ending[1:]} " if ending else ""
     return (
         f"{alone}With K by batch the speedup is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x, and "
