@@ -209,7 +209,7 @@ def stated_k(advice: Advice) -> int:
 
 _STEP = 0.06
 """Accepted lengths that are looked at are this far apart. [tokens]"""
-_FINE = 0.004
+_FINE = 0.0005
 """Between two of them a flip is located to this. [tokens]"""
 _LEAST = 1.01
 """No accepted length is looked at below this one. [tokens]"""

@@ -3,15 +3,15 @@
 
 /** Payload of show/live_answer.py, its draws unpacked: logs[row][column][draw]. */
 function unpack(data) {
-  const kinds = data.drafts.length - 1, rows = data.batches.length, { low, step, n } = data.draws;
+  const kinds = data.drafts.length - 1, rows = data.batches.length, { n } = data.draws;
   const bytes = Uint8Array.from(atob(data.draws.data), (one) => one.charCodeAt(0));
-  const levels = new Uint16Array(bytes.buffer);
+  const draws = new Float32Array(bytes.buffer);
   const logs = [];
   for (let row = 0; row < rows; row++) {
     logs.push([new Float64Array(n)]);
     for (let kind = 0; kind < kinds; kind++) {
       const from = (row * kinds + kind) * n;
-      logs[row].push(Float64Array.from(levels.subarray(from, from + n), (one) => low + step * one));
+      logs[row].push(Float64Array.from(draws.subarray(from, from + n), Math.log));
     }
   }
   return { ...data, n, logs, x: data.batches.map(Math.log) };
@@ -228,7 +228,7 @@ function flips(m, batch, length, ranges) {
         const here = length + ((end - length) * i) / (count - 1), k = chosen(here);
         if (k !== own) {
           let near = last, far = here, after = k;
-          while (Math.abs(far - near) > 0.004) {
+          while (Math.abs(far - near) > 0.0005) {
             const middle = (near + far) / 2, there = chosen(middle);
             if (there === own) near = middle;
             else [far, after] = [middle, there];
