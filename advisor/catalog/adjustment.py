@@ -185,6 +185,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
         changes |= {name: getattr(base, name) * factors.get(component.factor, 1.0) for name in component.priced_by}
     changes["verified_growth"] = adjustment.growth
     changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("dense", 1.0)  # beside the attention's products
+    changes["stream_mixing"] = _scaled(base.stream_mixing, factors.get("dense", 1.0), log_sd.get("dense"))
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
@@ -207,6 +208,7 @@ def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> Ke
     """Costs with every kernel's time multiplied by `factor`. Overheads stay."""
     changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
     changes["query_key_norm_s"] = costs.query_key_norm_s * factor
+    changes["stream_mixing"] = _scaled(costs.stream_mixing, factor, log_sd)
     changes["network"] = _scaled(costs.network, factor, log_sd)
     return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
 

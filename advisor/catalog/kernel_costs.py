@@ -92,6 +92,11 @@ BETWEEN_S = 0.10e-3
 Qwen3.5-122B-A10B on a GB10, 47.5 and 55.2 tokens/s at 2.7 tokens a round (assumed), 48 layers; that pair differs in the
 attention kernels too (issue 49547). [s]"""
 BETWEEN_SOURCE = "three published pairs of vLLM with and without full graphs, .05 to .17 ms: decision 0039"
+STREAM_MIXING = StreamCost(20.1e-6, 2.37e12, Tier.INTERPOLATED, ROOFLINE_LOG_SD)
+"""One mix of hyper-connections on AMD, published for an MI355X. Fixed: AITER's mhc_pre takes 16.3 us at one token in a
+CUDA graph (vllm-project/vllm pull request 56503), mhc_post a launch of 3.8 us (issue 56506). Rate: of 2,048 to 8,192
+tokens both fused move 2.28e12 B/s at 4,096 elements a stream, 2.45e12 at 7,168 (ROCm/aiter pull request 3536)."""
+STREAM_MIXING_SOURCE = "kernels of AITER timed on an MI355X by others: docs/decisions/0041-hyper-connections.md"
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
 NETWORK_FRACTION = 0.94
@@ -204,6 +209,7 @@ def _beside_experts(
         "residual_log_sd": RESIDUAL_LOG_SD,
         "drift_log_sd": DRIFT_LOG_SD,
         "query_key_norm_s": 0.0 if norm is None else norm.value_s,
+        "stream_mixing": STREAM_MIXING if hardware.vendor == "AMD" else None,
         **class_costs(class_today(engine, hardware.vendor, hardware.generation)),
         "shared_launches": 0.0 if hardware.generation else SHARED_LAUNCHES,
         "heads_apart": heads_apart,

@@ -67,6 +67,8 @@ class Mixer(Frozen):
     """The same within a prompt, where latent attention expands keys and values; 0: as flops_per_head_and_key."""
     query_key_norm: bool = False
     """Queries and keys are normalised before they meet: small kernels of their own in some engines."""
+    mixed_streams: int = Field(default=0, ge=0)
+    """Residual streams that hyper-connections mix before it and before the feed-forward; 0: one, which is added to."""
     has_sinks: bool = False
     """Each head attends to a learnt logit too, an attention sink: FlashAttention 2 knows none (vllm issue 22331)."""
     window_tokens: int | None = Field(default=None, ge=1)

@@ -199,6 +199,7 @@ def _head_attention(target: Architecture, layers: int) -> Mixer:
                 "count": layers,
                 "window_tokens": None,
                 "query_key_norm": False,
+                "mixed_streams": 0,
                 "projection_params": template.projection_params + fusion,
             }
         )

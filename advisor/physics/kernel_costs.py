@@ -311,6 +311,8 @@ class KernelCosts:
     """Launching a layer's attention between pieces of a graph, where a verification runs in no full one; else 0."""
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
+    stream_mixing: StreamCost | None = None
+    """One mix of the residual streams by hyper-connections; None where nobody has timed it: not charged."""
     host_per_step_s: float = field(kw_only=True)
     host_per_draft_pass_s: float = field(kw_only=True)
     host_per_round_s: float = field(kw_only=True)

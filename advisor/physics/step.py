@@ -185,6 +185,8 @@ def weights_time(
         name: sum((term.time_s(rows) for term in items), np.zeros_like(rows))
         for name, items in matrix_products(architecture, costs, placement, shape).items()
     }
+    if mixing := mixing_symbols(architecture, costs):
+        parts["attention_projection"] = parts["attention_projection"] + laws.stream_mixing(M=rows, **mixing)
     parts["communication"] = sum((term.time_s for term in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
@@ -207,6 +209,16 @@ def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, fl
     """Arguments of `laws.norms` by symbol, [s] and [-]. Whole measured attention layers contain theirs."""
     normed = [mixer for mixer in architecture.mixers if mixer.query_key_norm and mixer not in costs.modules]
     return {"c_q": costs.query_key_norm_s, "L_q": float(sum(mixer.count for mixer in normed))}
+
+
+def mixing_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
+    """Arguments of `laws.stream_mixing` but the rows, [-], [s] and [B/s]. Empty where none are mixed, or untimed."""
+    mixed = [mixer for mixer in architecture.mixers if mixer.mixed_streams]
+    if not mixed or costs.stream_mixing is None:
+        return {}
+    streams, layers = mixed[0].mixed_streams, sum(mixer.count for mixer in mixed)
+    sizes = {"L_x": float(layers), "n": float(streams), "h": float(architecture.hidden_size)}
+    return sizes | {"t_x": costs.stream_mixing.t0_s, "BW_x": costs.stream_mixing.bandwidth_bytes_per_s}
 
 
 def n_layers(architecture: Architecture) -> int:

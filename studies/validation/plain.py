@@ -398,9 +398,10 @@ def _predicted_s(row: Mapping[str, Any]) -> float | None:
 def _format(text: str, model_id: str) -> dict[str, str]:
     """weight_dtype of the scenario. Nothing for the checkpoint's own."""
     if text == "fp8":
+        if load_model(model_id).dtypes.dense == "fp8_block":
+            return {}  # the checkpoint itself, whatever its experts are stored in
         released = {each.weight_format for each in model_profile(model_id).published_formats}
-        own = load_model(model_id).dtypes
-        return {"weight_dtype": "fp8_block" if "fp8_block" in released | {own.routed, own.dense} else "fp8"}
+        return {"weight_dtype": "fp8_block" if "fp8_block" in released else "fp8"}
     return {"weight_dtype": text} if text in ("bf16", "nvfp4", "fp8_block") else {}
 
 

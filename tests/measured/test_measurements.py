@@ -42,7 +42,7 @@ ROWS = {
     "published_speedups_3": 255,
     "moesd_cells": 60,
     "verify_cost_curve": 129,
-    "decode_no_sd": 250,
+    "decode_no_sd": 254,
 }
 
 

@@ -99,6 +99,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "eager_wait": ({"e": 1.1e-3, "L": 48, "T_device": 2.28e-2}, 3e-2),
     "between_graphs": ({"c_p": 1e-4, "L": 48}, 4.8e-3),
     "norms": ({"c_q": 2e-5, "L_q": 10}, 2e-4),
+    "stream_mixing": ({"L_x": 10, "t_x": 2e-5, "n": 4, "h": 5000, "M": 2, "BW_x": 1.6e10}, 6e-4),
     "between_knots": ({"x": 4, "x_1": 2, "x_2": 8, "c_1": 1, "c_2": 9}, 3),
     "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),
     "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),

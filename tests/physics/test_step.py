@@ -35,6 +35,7 @@ from advisor.physics.step import (
     in_graph,
     launched_layers,
     matrix_products,
+    mixing_symbols,
     norm_symbols,
     routed_time,
     slowest_rank,
@@ -366,6 +367,20 @@ def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
     assert set(parts) == set(expected)
     for name, seconds in expected.items():
         assert float(parts[name]) == pytest.approx(float(seconds), rel=1e-9), name
+
+
+def test_hyper_connections_take_their_time_in_every_layer_that_mixes_streams_and_nothing_where_nobody_timed_them() -> (
+    None
+):
+    """2 of 6 layers, twice each: 1e-5 s, and 4 streams of 2,048 elements read and written by 12 tokens at 1e12 B/s."""
+    mixed = MIXED.model_copy(update={"mixers": (NORMED, GQA.model_copy(update={"count": 2, "mixed_streams": 4}))})
+    timed = dataclasses.replace(COSTS, stream_mixing=StreamCost(1e-5, 1e12, Tier.FITTED, 0.1))
+    asked = {"batch_size": 4, "tokens_per_sequence": 3, "context_tokens": 100}
+    parts = {name: components(mixed, costs, Placement(2), **asked) for name, costs in (("", COSTS), ("timed", timed))}
+    more = {name: float(parts["timed"][name] - parts[""][name]) for name in parts[""]}
+    assert more.pop("attention_projection") == pytest.approx(2 * 2 * (1e-5 + 2 * 4 * 2048 * 2 * 12 / 1e12))
+    assert not any(more.values())
+    assert mixing_symbols(mixed, COSTS) == mixing_symbols(MIXED, timed) == {}
 
 
 def test_experts_split_over_ranks_wait_for_the_slowest_and_each_rank_holds_its_share() -> None:

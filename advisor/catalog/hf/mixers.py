@@ -304,6 +304,7 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None,
         kv_elements_per_token=entry,
         query_heads=heads,
         flops_per_head_and_key=2 * 2 * entry,
+        mixed_streams=streams,
         window_tokens=window,
     )
     if kind == "sliding":

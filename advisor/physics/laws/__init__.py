@@ -45,6 +45,7 @@ from advisor.physics.laws.kernels import (
     rows_per_expert,
     step_tokens,
     stream,
+    stream_mixing,
     uniform_experts,
 )
 from advisor.physics.laws.links import (

@@ -339,6 +339,22 @@ def norms(c_q: Floats, L_q: Floats) -> Floats:
     return c_q * L_q
 
 
+def stream_mixing(L_x: Floats, t_x: Floats, n: Floats, h: Floats, M: Floats, BW_x: Floats) -> Floats:
+    """Time of hyper-connections, which mix n residual streams before attention and before the feed-forward.
+
+    T_mix = 2 × L_x × (t_x + 4 × n × h × M / BW_x)
+
+    L_x: layers that do. [-]
+    t_x: fixed time of the kernels of one mix. [s]
+    n, h: streams, and elements of each. [-]
+    M: tokens in the step; each reads and writes its streams in 16 bits. [-]
+    BW_x: rate at which that goes. [B/s]
+    Limits: 0 for one plain stream, and where nobody has timed it.
+    Source: own derivation; docs/decisions/0041-hyper-connections.md.
+    """
+    return 2.0 * L_x * (t_x + 4.0 * n * h * M / BW_x)
+
+
 def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats) -> Floats:
     """Factor between two measured sizes: straight in the logarithms.
 

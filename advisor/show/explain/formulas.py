@@ -20,7 +20,7 @@ from advisor.catalog.adjustment import Adjustment
 from advisor.catalog.engines import EAGER_SOURCE, class_today
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records, record_of
 from advisor.catalog.kernel_choice import small_launch
-from advisor.catalog.kernel_costs import BETWEEN_SOURCE, NETWORK_FRACTION
+from advisor.catalog.kernel_costs import BETWEEN_SOURCE, NETWORK_FRACTION, STREAM_MIXING_SOURCE
 from advisor.physics import laws
 from advisor.physics.components import KERNELS, OVERHEADS
 from advisor.physics.kernel_costs import AttentionCost, GemmCost, MoeCost, Network, StreamCost
@@ -386,6 +386,17 @@ def norm_constant(setup: Setup) -> ConstantUse:
         models = counted(len(record.models), "model")
         source = f"{record.source}, {record.n_points} points of {models}, {bounds} {range_us}"
     return ConstantUse("c_q", name, value, "s", "fitted", source)
+
+
+def mixing_constants(setup: Setup, cost: StreamCost, drafting: bool) -> tuple[ConstantUse, ...]:
+    """Fixed time and rate of one mix of residual streams."""
+    refitted = "drafter" if drafting else "dense"
+    rows = (
+        ("t_x", "hyper-connections: fixed time of a mix", cost.t0_s, "s"),
+        ("BW_x", "hyper-connections: rate of bytes", cost.bandwidth_bytes_per_s, "B/s"),
+    )
+    uses = [ConstantUse(*row, str(cost.tier), STREAM_MIXING_SOURCE) for row in rows]
+    return tuple(_refitted(use, setup.adjustment, refitted) for use in uses)
 
 
 def kernel_constants(

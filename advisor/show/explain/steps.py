@@ -34,6 +34,7 @@ from advisor.physics.step import (
     launched_layers,
     lm_head,
     matrix_products,
+    mixing_symbols,
     n_layers,
     norm_symbols,
     slowest_rank,
@@ -48,6 +49,7 @@ from advisor.show.explain.formulas import (
     computed,
     formula_of,
     kernel_constants,
+    mixing_constants,
     network_constants,
     norm_constant,
     overhead_constant,
@@ -371,15 +373,21 @@ def _gemm(b: Builder, run: Pass, head: Head, products: Products) -> Quantity:
 
 
 def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], products: Sequence[Products]) -> Quantity:
-    """The products of all attention layers, and the norms of queries and keys where kernels of their own run these."""
-    symbols = norm_symbols(run.architecture, run.costs)
-    if not symbols["c_q"] * symbols["L_q"]:
+    """The products of all attention layers, norms in kernels of their own, and the mixing of residual streams."""
+    symbols, mixing = norm_symbols(run.architecture, run.costs), mixing_symbols(run.architecture, run.costs)
+    normed = symbols["c_q"] * symbols["L_q"]
+    if not normed and not mixing:
         return _gemms(b, run, whole, "T_proj", titles, products)
     inner = whole._replace(id=f"{whole.id}.products", symbol="T_products")
-    product_sum = _gemms(b, run, inner, "T_proj", titles, products)
-    head = Head(f"{whole.id}.norms", "Norms of queries and keys", "T_norm", "s")
-    norm = b.add(head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),))
-    return b.add_sum(whole, {"T_products": product_sum, "T_norm": norm})
+    parts = {"T_products": _gemms(b, run, inner, "T_proj", titles, products)}
+    if normed:
+        head = Head(f"{whole.id}.norms", "Norms of queries and keys", "T_norm", "s")
+        parts["T_norm"] = b.add(head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),))
+    if mixing and (cost := run.costs.stream_mixing):
+        head = Head(f"{whole.id}.streams", "Hyper-connections", "T_mix", "s")
+        sizes = {name: mixing[name] for name in ("L_x", "n", "h")} | {"M": run.rows}
+        parts["T_mix"] = b.add(head, laws.stream_mixing, sizes, mixing_constants(run.setup, cost, run.drafting))
+    return b.add_sum(whole, parts)
 
 
 def _gemms(
