@@ -324,8 +324,8 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
     """
     found = []
     for row in frame.to_dict("records"):
-        predicted_s = _predicted_s(row)
-        if predicted_s is None:
+        predicted = _predicted(row)
+        if predicted is None:
             continue
         found.append(
             {
@@ -336,7 +336,7 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
                 "engine": row["engine"],
                 "batch_size": int(row["concurrency"]),
                 "measured_s": _time_s(row),
-                "predicted_s": predicted_s,
+                "predicted_s": predicted[0],
                 "not_steady": not_steady(row),
                 "cookbook": row["source_title"] == COOKBOOK,
             }
@@ -347,19 +347,25 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
 def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
     """Published rows with prompts of `least_prompt` tokens and more on several GPUs: seconds of a token end to end.
 
-    Columns row_id, source, measured_s and predicted_s, both by Little's law: the requests over the output rate.
+    Columns row_id, source, measured_s and predicted_s, both by Little's law: the requests over the output rate, those
+    that wait for memory among them.
     """
     stated = frame[["output_tok_per_s", "output_tokens"]].notna().all(axis=1)
     long = frame[stated & (frame["input_tokens"] >= least_prompt) & (frame["gpu_count"] > 1)]
     names = ("row_id", "source_title", "concurrency", "output_tok_per_s")
-    rows = [(*(row[name] for name in names), _predicted_s(row)) for row in long.to_dict("records")]
-    found = pd.DataFrame(rows, columns=["row_id", "source", "requests", "rate", "predicted_s"])
+    rows = [
+        (*(row[name] for name in names), *predicted)
+        for row in long.to_dict("records")
+        if (predicted := _predicted(row)) is not None
+    ]
+    found = pd.DataFrame(rows, columns=["row_id", "source", "requests", "rate", "predicted_s", "served"])
+    found["predicted_s"] *= found["requests"] / found.pop("served")
     found["measured_s"] = found.pop("requests") / found.pop("rate")
-    return found[found["predicted_s"].notna()].reset_index(drop=True)
+    return found
 
 
-def _predicted_s(row: Mapping[str, Any]) -> float | None:
-    """Time per output token of the row's scenario. None where there is no scenario or its batch does not fit. [s]"""
+def _predicted(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Time per output token of the row's scenario, and the requests that fit: [s], [-]. None where it has none."""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):
         return None
     gpus, engine = int(row["gpu_count"]), engine_called(str(row["engine"]), forks=True)
@@ -390,7 +396,7 @@ def _predicted_s(row: Mapping[str, Any]) -> float | None:
         if setup.memory.largest_batch < 1:
             return None
         batch = min(float(row["concurrency"]), float(setup.memory.largest_batch))
-        return float(curve_for(setup, [batch], [0]).tpot_s[0, 0])
+        return float(curve_for(setup, [batch], [0]).tpot_s[0, 0]), batch
     except AdvisorError:
         return None
 
