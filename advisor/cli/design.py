@@ -19,6 +19,7 @@ from advisor.answers.design import start as starts
 from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
 from advisor.answers.design.candidates import LAW_NAMES, Candidate, keeps_baseline
 from advisor.answers.design.cells import parse_place
+from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
@@ -143,7 +144,8 @@ def design(
     out.say(start and f"{start}\n")
     tell()
     if best is not None:
-        _print_onward(config_file, keeps=keeps and not start)
+        routing = "" if space is None or keeps else starts.routing_in_serve(space, experts_of(space, best))
+        _print_onward(config_file, routing, keeps=keeps and not start)
 
 
 def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:
@@ -181,14 +183,19 @@ def _tell_map(drawn: maps.RegionMap) -> None:
     out.print_labelled("note", map_words.region_notes(drawn))
 
 
-def _print_onward(config_file: Path | None, *, keeps: bool) -> None:
-    """What follows a design: its config.json, then its answer. keeps : it is the model that was given."""
+def _print_onward(config_file: Path | None, routing: str, *, keeps: bool) -> None:
+    """What follows a design: its config.json, then its answer. keeps : it is the model that was given.
+
+    routing : the design's, as text for a scenario; empty where the scenario's own says it.
+    """
     if keeps:
         out.print_next({"the design itself": ["advise", *typed_words()]})
     elif config_file is None:
         out.print_next({"its config.json, for advise": ["design", *retyped(), "--config", "design.json"]})
     else:
-        out.print_next({"the design itself": ["advise", str(config_file), *typed_words("model_id")]})
+        moved = ["--routing", routing] if routing else []
+        words = typed_words("model_id", *(["routing"] if routing else []))
+        out.print_next({"the design itself": ["advise", str(config_file), *words, *moved]})
 
 
 def _started(

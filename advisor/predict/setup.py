@@ -29,6 +29,7 @@ from advisor.catalog.routing_presets import (
     preset_for,
     routing_preset_ids,
 )
+from advisor.catalog.routing_shift import is_moved, moved_routing
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.architecture import (
     MATRICES,
@@ -452,6 +453,8 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
             said = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
             return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {said}"
         return preset, because
+    if is_moved(scenario.routing):
+        return moved_routing(scenario.routing, architecture)
     if "," in scenario.routing:
         return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -11,22 +12,22 @@ import pytest
 
 from advisor.answers.design.answer import binding_constraints, infeasible, one_law_best
 from advisor.answers.design.candidates import setup_of
+from advisor.answers.design.dials import experts_of
 from advisor.answers.design.grid import (
     CONSTRAINTS,
     DesignGrid,
     Mixes,
     bodies,
-    class_routing,
     design_architecture,
     moe_shape,
-    shifted_preset,
-    shifted_routing,
     weights,
 )
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace, arms, make_body, over_widths, served, sizes, touched_by
+from advisor.answers.design.start import experts_config, routing_in_serve
 from advisor.catalog.models import load_model
 from advisor.catalog.routing_presets import load_routing_preset
+from advisor.catalog.routing_shift import class_routing, shifted_preset, shifted_routing, write_moved
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.memory import memory_fit
 from advisor.physics.quality import activation_ratio, dense_equivalent, granularity, training_flops
@@ -320,6 +321,23 @@ def test_the_baseline_keeps_its_own_routing_band_included() -> None:
         found = shifted_routing(preset, (128, 8, 0), 128, 8, 0, end)
         stated = [getattr(getattr(preset, name), field) for name in ("load_cv", "affinity", "stickiness")]
         assert [float(x) for x in vars(found).values()] == pytest.approx(stated)
+
+
+def test_a_design_opened_in_serve_has_the_routing_and_the_time_that_it_was_compared_by() -> None:
+    found = design_space(scenario(), grid=SMALL)
+    index = next(int(i) for i in np.flatnonzero(found.body == 0) if found.n_experts[i] == 64 and found.n_shared[i] == 1)
+    experts = experts_of(found, index)
+    own = {"model_id": "own", "model_config_json": json.dumps(experts_config(found, experts))}
+    text = routing_in_serve(found, experts)
+    opened = load_setup(build_scenario(**(dict(found.setup.scenario) | own | {"routing": text})))
+    at = curve_for(by_form(opened), [16], [int(found.n_draft[0, index])], central_only=True)
+    assert float(found.tpot_s[0, index]) == pytest.approx(float(at.tpot_s[0, 0]), rel=1e-4)
+    assert opened.routing_because.startswith("Moved from")
+    other = load_setup(scenario().model_copy(update={"routing": text}))
+    assert other.routing == load_setup(scenario()).routing, "a model of other counts has its own"
+    with pytest.raises(AdvisorError, match="no moved routing; expected a preset"):
+        load_setup(scenario().model_copy(update={"routing": "qwen3-30b-a3b,128/8"}))
+    assert write_moved(text, (1, 1, 1), (32, 2, 0)).split(",") == [*text.split(",")[:2], "32/2/0"]
 
 
 def test_the_class_presets_are_met_at_their_own_shapes() -> None:

@@ -15,13 +15,21 @@ from advisor.answers.design.answer import design_answer
 from advisor.answers.design.dials import Experts, baseline_experts, costed, dials, experts_of
 from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
-from advisor.answers.design.start import MAX_NAME, design_name, experts_config, parse_experts, start_from_size, starts
+from advisor.answers.design.start import (
+    MAX_NAME,
+    design_name,
+    experts_config,
+    parse_experts,
+    routing_in_serve,
+    start_from_size,
+    starts,
+)
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import about_figures, below_headline, beside_table, best_name, dial_value
+from advisor.show.words.design import SAME_TIME, about_figures, below_headline, beside_table, best_name, dial_value
 from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
@@ -288,7 +296,10 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
     answer = design_answer(design_space(asked))
     space, best = answer.space, answer.recommended
     config = json.dumps(experts_config(space, experts_of(space, best.index)))
-    opened_there = build_scenario(**(dict(asked) | {"model_id": "own", "model_config_json": config}))
+    own = {"model_id": "own", "model_config_json": config}
+    if routing := routing_in_serve(space, experts_of(space, best.index)):
+        own["routing"] = routing
+    opened_there = build_scenario(**(dict(asked) | own))
     k = [0, best.n_draft[0], int(space.baseline.served.n_draft[0, 0])]
     served = [
         1e3 * float(curve_for(load_setup(scenario), [64], k).tpot_s[0, at])
@@ -298,7 +309,9 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
     line, about = below_headline(answer), about_figures(answer)
     assert f"{own_ms:.2f}" in line
     assert "Serve" not in line
-    assert about.endswith(f"{served[0]:.2f} ms ({best_name(answer)}), {served[1]:.2f} ms (today).")
+    here = [1e3 * space.question.mean_tpot_s(space.tpot_s[:, best.index]), own_ms]
+    said = f"{served[0]:.2f} ms ({best_name(answer)}), {served[1]:.2f} ms (today)."
+    assert about.endswith(said) == (max(abs(a / b - 1.0) for a, b in zip(served, here, strict=True)) >= SAME_TIME)
 
 
 def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:

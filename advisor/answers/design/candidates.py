@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.design.dials import Costed
-from advisor.answers.design.grid import design_architecture, shifted_preset
+from advisor.answers.design.grid import design_architecture
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
+from advisor.catalog.routing_shift import shifted_preset
 from advisor.physics import laws
 from advisor.physics.bands import band
 from advisor.physics.memory import memory_fit

@@ -1,12 +1,4 @@
-"""What is asked of a design space, the designs to search, and how routing moves with a design.
-
-Routing, measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn; every value
-between the classes is interpolated, along the shared share S = s/(k+s) and, for few experts, along log N. No model has
-been retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
-k on its own moves nothing: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and rise
-with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
-J = k/N (1 + CV^2), is in the expert count itself.
-"""
+"""What is asked of a design space, and the designs to search."""
 
 from __future__ import annotations
 
@@ -19,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from advisor.catalog.routing_presets import load_routing_preset
 from advisor.physics import laws
 from advisor.physics.architecture import (
     BYTES_PER_WEIGHT,
@@ -32,7 +23,6 @@ from advisor.physics.architecture import (
 from advisor.physics.memory import weight_bytes_per_gpu
 from advisor.physics.quality import DEFAULT_EPS, GRANULARITY_RANGE
 from advisor.physics.step import MoeShape, Placement
-from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Frozen
 
@@ -192,129 +182,12 @@ def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | N
     return size[order], (share / share.sum())[order]
 
 
-_BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
-# Not the class with one shared of nine: its one router was measured on other traffic than the 18 models, and the step
-# between the two measurements would be read as what one shared expert does.
-_COARSE = "class-coarse-top2"
-_COARSE_UP_TO, _FINE_FROM = 16.0, 64.0  # experts; between them lie only three unlike measured models
-_SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
-"""Log half-width of a class at 80 %: how far its measured members lie from its preset (profiles/routing)."""
-_OCTAVES_OF_FULL_SCATTER = 2.0
-_SHARE_OF_FULL_SCATTER = 0.25
-"""A design this far from the baseline, in octaves of N or k or in S, carries the whole class scatter (assumed)."""
 NOTE = (
     "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
     "share and the number of experts (interpolated between classes that were measured alike), scaled to "
     "the baseline's own preset. The further a design is from the baseline, the wider its band. Opened in Serve, a "
-    "design has its class's routing and its own measured kernels, not the fitted ones that designs are compared by."
+    "design keeps that routing, and has its own measured kernels where there are any, not the fitted ones."
 )
-
-
-@dataclass(frozen=True)
-class RoutingShift:
-    """Routing parameters of designs, each [n]: centre, and the ends that touch fewer and more experts."""
-
-    load_cv: Array
-    affinity: Array
-    stickiness: Array
-
-
-def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
-    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [-]
-
-    Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N towards the
-    coarse preset, reached at 16.
-    """
-    n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))
-    share = s / (k + s)
-    fine_presets = [load_routing_preset(name) for name in _BY_SHARED_SHARE]
-    knots = [float(preset.shared_share or 0.0) for preset in fine_presets]
-    coarse = load_routing_preset(_COARSE)
-    fineness = np.clip(np.log(n / _COARSE_UP_TO) / np.log(_FINE_FROM / _COARSE_UP_TO), 0.0, 1.0)
-    found = []
-    for name in _SCATTER:
-        values = [getattr(preset, name).value for preset in fine_presets]
-        ratio = getattr(coarse, name).value / values[0]
-        found.append(np.asarray(np.interp(share, knots, values) * ratio ** (1.0 - fineness)))
-    return found[0], found[1], found[2]
-
-
-def shifted_routing(
-    preset: RoutingPreset | None,
-    baseline: tuple[float, float, float],
-    n_experts: ArrayLike,
-    n_active: ArrayLike,
-    n_shared: ArrayLike,
-    end: str = "value",
-) -> RoutingShift:
-    """Routing parameters of designs, from a baseline's preset.
-
-    preset : the baseline's; None: independent uniform routing, which stays uniform.
-    baseline : its N, k and s. [-]
-    n_experts, n_active, n_shared : of the designs, broadcast. [-]
-    end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
-
-    RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
-    """
-    n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
-    if preset is None:
-        zero = np.zeros(n.shape)
-        return RoutingShift(zero, zero, zero)
-    moved, origin = class_routing(n, k, s), class_routing(*baseline)
-    n0, k0, s0 = baseline
-    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
-    extra = np.minimum(np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0)
-    values = []
-    for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
-        own = getattr(preset, name)
-        value = own.value * new / old
-        if end != "value" and own.value > 0:
-            # the end that touches fewer experts is the one with more correlation and skew
-            edge = own.high if end == "low" else own.low
-            stated = abs(math.log(max(edge, 1e-3 * own.value) / own.value))
-            value = value * np.exp((1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter))
-        elif end == "high" or end == "low":
-            value = value + (own.high if end == "low" else own.low)
-        values.append(np.asarray(value, float))
-    cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
-    return RoutingShift(np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0))
-
-
-def shifted_preset(
-    preset: RoutingPreset | None, baseline: tuple[float, float, float], n_experts: int, n_active: int, n_shared: float
-) -> RoutingPreset | None:
-    """The preset of one design, as `Setup.routing` takes it. It is `preset` itself at the baseline's own counts."""
-    if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
-        return preset
-    ends = {
-        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end) for end in ("value", "low", "high")
-    }
-    update: dict[str, object] = {}
-    for name in _SCATTER:
-        low, middle, high = (float(getattr(ends[end], name)) for end in ("high", "value", "low"))
-        banded = getattr(preset, name)
-        update[name] = banded.model_copy(
-            update={
-                "value": middle,
-                "low": min(low, middle),
-                "high": max(high, middle),
-                "kind": "assumed",
-                "confidence": "low",
-                "note": f"moved from {preset.name} along the class presets",
-            }
-        )
-    return preset.model_copy(
-        update={
-            **update,
-            "id": f"{preset.id}-moved",
-            "name": f"{preset.name}, moved to {n_experts} experts top-{n_active}, {n_shared:g} shared",
-            "kind": "class_default",
-            "model_id": None,
-            "n_experts": n_experts,
-            "n_active": n_active,
-            "shared_share": n_shared / (n_active + n_shared),
-        }
-    )
 
 
 MAX_DESIGNS = 4_000_000

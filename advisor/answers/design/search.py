@@ -20,7 +20,6 @@ from advisor.answers.design.grid import (
     make_question,
     mixes,
     shared_experts,
-    shifted_routing,
     widths,
 )
 from advisor.answers.design.space import (
@@ -40,6 +39,7 @@ from advisor.answers.design.space import (
     sizes,
     touched_by,
 )
+from advisor.catalog.routing_shift import shifted_routing
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.quality import GuardRails, Shape, activation_ratio, granularity
 from advisor.predict.load import load_setup, without_own_loads

@@ -15,7 +15,6 @@ from advisor.answers.design.grid import (
     DesignGrid,
     Mixes,
     Question,
-    RoutingShift,
     Weights,
     computing_share,
     moe_shape,
@@ -23,6 +22,7 @@ from advisor.answers.design.grid import (
     weights,
 )
 from advisor.catalog.engines import Ran
+from advisor.catalog.routing_shift import RoutingShift
 from advisor.physics.acceptance import speedup
 from advisor.physics.architecture import Architecture
 from advisor.physics.draft import draft_architecture, draft_time

@@ -41,6 +41,8 @@ from advisor.catalog.hf.layers import (
     TOP_K_KEYS,
 )
 from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.catalog.routing_presets import ONE_DOMAIN, routing_preset_ids
+from advisor.catalog.routing_shift import is_moved, write_moved
 from advisor.physics.architecture import Architecture, parameter_counts
 from advisor.physics.step import Placement
 from advisor.predict.curve import curve_for
@@ -293,10 +295,11 @@ def _layers_text(architecture: Architecture) -> str:
     return ", ".join(f"{n} {words.get(kind, f'{kind} attention')}" for kind, n in counts.items())
 
 
-def _with_config(scenario: Scenario, name: str, config: dict[str, Any]) -> Scenario:
+def _with_config(scenario: Scenario, name: str, config: dict[str, Any], routing: str = "") -> Scenario:
     document = json.dumps(config)
     architecture_from_config(document, name, "the start")
-    return build_scenario(**(dict(scenario) | {"model_id": name, "model_config_json": document}))
+    moved = {"routing": routing} if routing else {}
+    return build_scenario(**(dict(scenario) | {"model_id": name, "model_config_json": document} | moved))
 
 
 def _assumed(shape: TypedShape, text: str) -> str:
@@ -406,6 +409,20 @@ def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
     )
 
 
+def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
+    """The routing that a design has here, as text for its scenario. Empty where the scenario's own says it.
+
+    That of the design itself, of a uniform one, a user's trace, and text of one domain, which no text carries on.
+    """
+    scenario, preset = space.setup.scenario, space.setup.routing
+    counts = float(experts.n_experts), float(experts.n_active), float(experts.n_shared)
+    named = scenario.routing if is_moved(scenario.routing) else "" if preset is None else preset.id
+    can_tell = is_moved(named) or (named in routing_preset_ids() and scenario.task not in ONE_DOMAIN)
+    if not can_tell or counts == space.baseline.counts:
+        return ""
+    return write_moved(named, space.baseline.counts, counts)
+
+
 def time_in_serve(space: DesignSpace, index: int | None) -> float:
     """Time per output token of a design (None: the baseline) opened in Serve. [s]
 
@@ -414,7 +431,8 @@ def time_in_serve(space: DesignSpace, index: int | None) -> float:
     scenario, drafts = space.setup.scenario, space.baseline.served.n_draft[:, 0]
     try:
         if index is not None and index != space.baseline_index():
-            scenario = _with_config(scenario, "design", design_config(space, index))
+            routing = routing_in_serve(space, experts_of(space, index))
+            scenario = _with_config(scenario, "design", design_config(space, index), routing)
             drafts = space.n_draft[:, index]
         curve = curve_for(load_setup(scenario), space.question.batches, np.unique(drafts), central_only=True)
     except AdvisorError:

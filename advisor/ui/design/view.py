@@ -19,7 +19,7 @@ from advisor.answers.design.candidates import keeps_baseline
 from advisor.answers.design.cells import Place
 from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
 from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
-from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts
+from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts, routing_in_serve
 from advisor.answers.summary import borrowed_from
 from advisor.catalog.hardware import hardware_called
 from advisor.physics.hardware import hardware_ids
@@ -297,15 +297,19 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: De
     text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
     with row:
         download("config.json", text, f"{name}.json", "design_config")
-        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name, space.question.batches))
+        routing = routing_in_serve(space, experts)
+        adopted = (text, name, routing, space.question.batches)
+        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=adopted)
     with below:
         draw_engine_run(space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist()))
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
 
-def _adopt(text: str, name: str, batches: Sequence[int]) -> None:
+def _adopt(text: str, name: str, routing: str, batches: Sequence[int]) -> None:
     take_model(text, name)
+    if routing:
+        st.session_state["routing"] = routing
     if len(batches) == 1:  # a mix is of no one batch
         st.session_state["batch_size"] = int(batches[0])
     TO_SERVE.put(True)

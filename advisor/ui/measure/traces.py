@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from advisor.answers.advice import Advice
+from advisor.catalog.routing_shift import is_moved
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.traces import PowerLog, layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
@@ -80,7 +81,8 @@ def _read_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> UserTrace:
 def forget_trace() -> None:
     """Drop the trace. A scenario that uses it goes back to the model's own routing."""
     TRACE.forget()
-    if "," in str(st.session_state.get("routing", "")):
+    routing = str(st.session_state.get("routing", ""))
+    if "," in routing and not is_moved(routing):
         st.session_state["routing"] = "auto"
 
 
