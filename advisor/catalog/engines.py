@@ -534,10 +534,10 @@ def engine_choices() -> list[str]:
     return [*engine_ids(), OTHER_ENGINE]
 
 
-def class_today(engine: str, vendor: str, chip: str) -> str:
-    """Class of a scenario's engine: today's release on accelerators of a vendor and generation."""
+def class_today(engine: str, vendor: str, chip: str, version: str | None = None) -> str:
+    """Class of a scenario's engine on accelerators of a vendor and generation: of its release, else of today's."""
     known = engine_of(engine)
-    return engine if known is None else known.class_of(Build(vendor=vendor, chip=chip))
+    return engine if known is None else known.class_of(Build(version=version or "", vendor=vendor, chip=chip))
 
 
 def engine_of(choice: str) -> Engine | None:

@@ -14,6 +14,7 @@ from advisor.catalog.engines import (
     Graphs,
     GraphServer,
     captured_sizes,
+    class_today,
     engine_of,
     engines,
     load_engine,
@@ -67,6 +68,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_placement_warnings(setup),
         *_node_warnings(setup),
         *_format_warnings(setup),
+        *_release_warnings(setup),
         *_graph_warnings(setup),
         *_piece_warnings(setup),
         *_sweep_warnings(setup),
@@ -371,6 +373,19 @@ def widest_graph(setup: Setup, tokens: int) -> int | None:
         return None
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
     return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in engine.graphs)
+
+
+def _release_warnings(setup: Setup) -> list[str]:
+    """Warning that the stated release has other host times than today's."""
+    scenario, part = setup.scenario, setup.hardware
+    today, own = (
+        class_today(scenario.engine, part.vendor, part.generation, version)
+        for version in (None, scenario.engine_version)
+    )
+    if own == today or setup.drafter.kind == "none":
+        return []
+    name = load_engine(scenario.engine).name
+    return [f"{name} {scenario.engine_version} takes other host time for a round than today's {name}: it is charged."]
 
 
 def _graph_warnings(setup: Setup) -> list[str]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
-from advisor.catalog.engines import EAGER_DENSE_S, EAGER_ROUTED_S, Build, GraphPieces, Graphs, Ran
+from advisor.catalog.engines import EAGER_DENSE_S, EAGER_ROUTED_S, Build, GraphPieces, Graphs, Ran, class_today
+from advisor.catalog.fit_records import class_costs
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces, kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
@@ -352,6 +353,9 @@ def both_costs(
     on: Any = hardware.id if shared else hardware
     costs = priced(scenario.engine, on, cache.dtype, target, placement, by_shape, scales)
     draft_costs = priced(scenario.engine, on, cache.dtype, per_pass, placement, by_shape, scales) if per_pass else costs
+    if scenario.engine_version is not None:  # older releases have host times of their own
+        of_release = class_today(scenario.engine, hardware.vendor, hardware.generation, scenario.engine_version)
+        costs, draft_costs = (dataclasses.replace(each, **class_costs(of_release)) for each in (costs, draft_costs))
     if pieces_of(scenario, hardware, cache, target) is not None:
         costs, draft_costs = (dataclasses.replace(each, between_graphs_s=BETWEEN_S) for each in (costs, draft_costs))
     return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)

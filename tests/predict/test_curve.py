@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from advisor.catalog.fit_records import class_costs
 from advisor.physics import laws
 from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
 from advisor.physics.components import COMPONENTS
@@ -23,7 +24,7 @@ from advisor.predict.curve import (
     speedup_curve,
     verified_time,
 )
-from advisor.predict.load import load_setup
+from advisor.predict.load import load_setup, with_costs
 from advisor.predict.prefill import prompt_cost
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup, touched_in_pass
@@ -410,13 +411,13 @@ def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
     assert fast[1] == pytest.approx(kernels.speedup[0, 1], rel=1e-6)
 
 
-def test_a_release_that_was_not_read_changes_nothing_and_says_so() -> None:
+def test_the_graphs_of_a_release_that_was_not_read_change_nothing_and_it_says_so() -> None:
     unread = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2"}))
     assert unread.graphs is None
     (said,) = [text for text in unread.warnings if "CUDA graphs" in text]
     assert said.startswith("What vLLM 0.10.2 captures in CUDA graphs was not read (read: 0.11.1 to before 0.34)")
-    usual = speedup_curve(QWEN, BATCHES)
-    np.testing.assert_array_equal(curve_for(unread, BATCHES).draws, usual.draws)
+    usual = with_costs(load_setup(QWEN), **class_costs("vllm-synchronous"))
+    np.testing.assert_array_equal(curve_for(unread, BATCHES).draws, curve_for(usual, BATCHES).draws)
     stated = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2", "graph_sizes": "64"}))
     assert stated.graphs.largest(1) == 64
 

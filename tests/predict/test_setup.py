@@ -16,6 +16,7 @@ from advisor.answers.design.search import design_space
 from advisor.answers.engines.export import export_scenario
 from advisor.answers.schedule import values_of
 from advisor.catalog.engines import EAGER_DENSE_S
+from advisor.catalog.fit_records import class_costs
 from advisor.catalog.kernel_costs import BETWEEN_S
 from advisor.catalog.models import load_model, model_ids, model_profile, published_architecture
 from advisor.physics.expert_loads import Steps, counted, traffic_of_loads
@@ -36,6 +37,7 @@ from advisor.predict.setup import (
     traffic_of,
 )
 from advisor.prediction import AdvisorError
+from advisor.show.explain.round import derive
 from tests.physics.test_expert_loads import SETUP
 
 
@@ -355,3 +357,13 @@ def test_a_file_that_is_in_the_format_asked_for_is_taken_as_it_is_stored() -> No
         )
         assert asked == stored
         assert (stored.routed, stored.attention) == ("nvfp4", "bf16")
+
+
+@pytest.mark.parametrize(("release", "ending"), [("0.11.2", "-synchronous"), ("0.33.0", ""), (None, "")])
+def test_the_host_times_are_those_of_the_release_stated(release: str | None, ending: str) -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3", engine_version=release))
+    own = class_costs(f"vllm{ending}")
+    assert {name: getattr(setup.costs, name) for name in own} == own
+    assert any("other host time" in one for one in setup.warnings) == bool(ending)
+    (host,) = (use for use in derive(setup, 16, 3).constants if use.symbol == "c_r")
+    assert ("vllm-synchronous" in host.source) == bool(ending), host.source

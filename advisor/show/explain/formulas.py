@@ -355,7 +355,8 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     if not shared:
         said = {"eager_per_layer_s": EAGER_SOURCE, "between_graphs_s": BETWEEN_SOURCE}.get(field)
         return ConstantUse(symbol, name, value, "s", *(("measured", said) if said else ("assumed", "docs/model.md")))
-    today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
+    scenario, part = setup.scenario, setup.hardware
+    today = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
     common = field == "verified_per_token"  # one constant for all classes
     record = record_of(load_overheads().records, ANY_CLASS if common else today)
     if record.n_rows and (common or record.engine_class != ANY_CLASS):
