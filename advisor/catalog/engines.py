@@ -535,7 +535,7 @@ def engine_choices() -> list[str]:
 
 
 def class_today(engine: str, vendor: str, chip: str, version: str | None = None) -> str:
-    """Class of a scenario's engine on accelerators of a vendor and generation: of its release, else of today's."""
+    """Class of a scenario's engine on a vendor's generation of parts: of its release, else of today's."""
     known = engine_of(engine)
     return engine if known is None else known.class_of(Build(version=version or "", vendor=vendor, chip=chip))
 
