@@ -125,22 +125,18 @@ def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
     assert not any("routed layers" in text for text in warned)
 
 
-def test_more_copies_than_experts_are_refused() -> None:
-    with pytest.raises(AdvisorError, match="65,536 copies of 128 experts cannot be placed; give at most 128"):
-        setup_of(redundant_experts=65_536)
-
-
 @pytest.mark.parametrize(
-    ("loads", "says"),
+    ("name", "value", "says"),
     [
-        ("nonsense", "no text of loads"),
-        (write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128 experts"),
-        (write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
+        ("redundant_experts", 65_536, "65,536 copies of 128 experts cannot be placed; give at most 128"),
+        ("expert_loads", "nonsense", "no text of loads"),
+        ("expert_loads", write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128"),
+        ("expert_loads", write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
     ],
 )
-def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
+def test_loads_and_copies_that_cannot_be_are_refused(name: str, value: object, says: str) -> None:
     with pytest.raises(AdvisorError, match=says):
-        setup_of(expert_loads=loads)
+        setup_of(**{name: value})
 
 
 def test_loads_are_private_and_no_cache_keeps_them() -> None:
