@@ -36,21 +36,12 @@ from advisor.predict.setup import (
     traffic_of,
 )
 from advisor.prediction import AdvisorError
-from tests.physics.test_expert_loads import SETUP
+from tests.physics.test_expert_loads import ON_RANKS, SETUP
 
 
 def scenario(**values: object) -> Scenario:
-    given: dict[str, object] = {
-        "hardware_id": "h200-sxm",
-        "model_id": "qwen3-30b-a3b",
-        "drafter_id": "eagle3",
-        "acceptance": "2.4@3",
-        "k_max": 3,
-        "batch_size": 128,
-        "expert_parallel": 8,
-        "n_gpus": 8,
-    }
-    return build_scenario(**given | values)
+    given = {"drafter_id": "eagle3", "acceptance": "2.4@3", "k_max": 3, "batch_size": 128}
+    return build_scenario(**ON_RANKS | given | values)
 
 
 def setup_of(**values: object) -> Setup:
