@@ -310,10 +310,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: Any) -> str:
-    """A frame as CSV with safe cells and header, its index left out. `scenario_hash` becomes the first column.
-
-    `to_csv` goes to pandas (float_format and the like).
-    """
+    """A frame as CSV, cells and header safe, `scenario_hash` the first column if given. `to_csv` goes to pandas."""
     text = frame.select_dtypes(exclude=["number", "bool"]).columns
     safe = frame.assign(**{name: frame[name].map(safe_cell, na_action="ignore") for name in text})
     safe = safe.rename(columns=safe_cell)

@@ -77,6 +77,12 @@ def _components_are_looked_for_once() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No store of kernel tables: what is asked for here must work without."""
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+@pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     """One call of the command line (tests/command_line.py), which is imported where it is called alone."""
     from tests import command_line

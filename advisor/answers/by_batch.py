@@ -131,10 +131,7 @@ class RuntimeSchedule:
 
 
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
-    """Values of each K on the fixed batches of every schedule, as far as a curve reaches.
-
-    The batches that an app, a command or an export shows differ; what they decide must not.
-    """
+    """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
     beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(1, np.ceil(np.log2(end / SCHEDULE_BATCHES[-1])) + 1)

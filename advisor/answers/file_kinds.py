@@ -61,12 +61,10 @@ def is_prose(text: str) -> bool:
     """Whether a text holds neither JSON nor a row of a table below a first line."""
     rows = [re.split(r"[,;\t|]", line) for line in text.strip().splitlines()[1:]]
     table = any(len(row) > 1 and any(number_of(cell) is not None for cell in row) for row in rows)
-    return not table and not text.lstrip().startswith(("{", "[")) and not _is_known(text)
-
-
-def _is_known(text: str) -> bool:
+    if table or text.lstrip().startswith(("{", "[")):
+        return False
     data = text.encode("utf-8", errors="replace")
-    return kind_of("text", data) != "benchmark" or _is_benchmark(open_upload("text", data))
+    return kind_of("text", data) == "benchmark" and not _is_benchmark(open_upload("text", data))
 
 
 def _of_json(sample: Sample) -> Kind:

@@ -337,12 +337,7 @@ class Fit:
         return f"Choose {shorter}, more GPUs or a smaller format."
 
 
-def fit_of(advice: Advice) -> Fit | None:
-    """None where the scenario fits."""
-    return fit_in(advice.setup)
-
-
-def fit_in(setup: Setup) -> Fit | None:
+def fit_of(setup: Setup) -> Fit | None:
     """None where the scenario of a setup fits."""
     memory, scenario = setup.memory, setup.scenario
     if memory.largest_batch >= scenario.batch_size:
@@ -560,10 +555,7 @@ def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> t
 
 
 def own_runs_text(advice: Advice) -> str:
-    """Clause on what first own runs would do to the band.
-
-    Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
-    """
+    """Clause on what first own runs would do to the band. Empty with a refit, without drafts or shipped figures."""
     if advice.scenario.refit or not advice.curve_k:
         return ""
     try:

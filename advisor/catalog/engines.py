@@ -122,10 +122,7 @@ def _size(text: str) -> int:
 
 
 def captured_sizes(rule: GraphRule, server: GraphServer, q: int) -> NDArray[np.int64]:
-    """Captured sizes in tokens of a step whose requests verify q tokens each, increasing. [tokens]
-
-    rule, server: of the release, and of how it is run. q: 1 without speculation. [-]
-    """
+    """Captured sizes of steps whose requests verify q tokens each (1: no speculation), increasing. [tokens]"""
     top = _largest(rule, server, q)
     if server.sizes is not None:
         sizes = set(server.sizes)
@@ -487,10 +484,8 @@ class Engine(Frozen):
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
         """Reason why a weight format is in doubt on a generation of accelerators, or None."""
-        for entry in self.unlisted:
-            if weight_format in entry.formats and generation.startswith(entry.generations):
-                return entry
-        return None
+        concerned = (entry for entry in self.unlisted if generation.startswith(entry.generations))
+        return next((entry for entry in concerned if weight_format in entry.formats), None)
 
     def class_of(self, build: Build) -> str:
         """Class of a build, whose rows share launch and host overheads.

@@ -3,7 +3,7 @@
 Every file is read once and has to be there: without one, other constants would serve in silence.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -118,10 +118,10 @@ def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = 
     return "/".join([op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])])
 
 
-def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read:
-    """Contents of a shipped file as `parse` reads them. Raises AdvisorError where it is missing or not `what`."""
+def read_fitted(path: Path, kind: type[_Read], what: str) -> _Read:
+    """Contents of a shipped JSON file as `kind`. Raises AdvisorError where it is missing or not `what`."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return TypeAdapter(kind).validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         # Refits start from what is shipped, so that none of them can make a file anew.
         raise AdvisorError(f"{path.parent.name}/{path.name} is missing; restore it from the repository") from None
@@ -135,8 +135,7 @@ def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read:
 @lru_cache(maxsize=32)
 def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
     """The records of one measured device. Raises AdvisorError when the file is missing or damaged."""
-    parse = TypeAdapter(tuple[FitRecord, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "fit records")
+    return read_fitted(folder / f"{device}.json", tuple[FitRecord, ...], "fit records")
 
 
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
@@ -224,13 +223,13 @@ def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> Overhea
 @lru_cache(maxsize=4)
 def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
     """The shipped fit. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
+    return read_fitted(path, OverheadFit, "overhead records")
 
 
 @lru_cache(maxsize=4)
 def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
     """The shipped fit without each laboratory, by its name. Raises AdvisorError when the file is missing or damaged."""
-    every = read_fitted(path, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
+    every = read_fitted(path, tuple[HeldOutFit, ...], "overhead records")
     return {fit.laboratory: fit for fit in every}
 
 
@@ -305,8 +304,7 @@ class MeasuredTable(Frozen):
 @lru_cache(maxsize=32)
 def load_measured(device: str, folder: Path = MEASURED) -> tuple[MeasuredTable, ...]:
     """The tables of one device, Raises AdvisorError when the file is missing or damaged."""
-    parse = TypeAdapter(tuple[MeasuredTable, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "measured shapes")
+    return read_fitted(folder / f"{device}.json", tuple[MeasuredTable, ...], "measured shapes")
 
 
 MODULES = RECORDS / "modules"
@@ -347,5 +345,4 @@ class ModuleTable(Frozen):
 @lru_cache(maxsize=32)
 def load_modules(device: str, folder: Path = MODULES) -> tuple[ModuleTable, ...]:
     """The tables of one device, Raises AdvisorError when the file is missing or damaged."""
-    parse = TypeAdapter(tuple[ModuleTable, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "measured attention layers")
+    return read_fitted(folder / f"{device}.json", tuple[ModuleTable, ...], "measured attention layers")

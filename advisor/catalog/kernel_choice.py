@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from advisor.catalog.engines import engine_ids, load_engine
 from advisor.catalog.fit_records import (
@@ -270,7 +270,8 @@ def choose_experts(
     quicker = _shared_kernel(all_of, best, newest)
     if quicker is not None:
         return quicker
-    return Choice(best, borrowed_from(best, engine, dtype), _reason(all_of, best, newest))
+    reasons = _why_not_own(all_of, best), _why(all_of, best, newest)
+    return Choice(best, borrowed_from(best, engine, dtype), ", ".join(filter(None, reasons)))
 
 
 def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
@@ -336,11 +337,6 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
     return Choice(quickest, borrowed_from(quickest, engine, dtype), reason)
 
 
-def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
-    """Why `best` serves, in words that follow its name."""
-    return ", ".join(text for text in (_why_not_own(candidates, best), _why(candidates, best, newest)) if text)
-
-
 def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     """What is wrong with the kernels of the engine that was asked for. Empty where one of them serves or none is."""
     engine_records = [record for record in candidates.records if record.engine == candidates.engine]
@@ -401,7 +397,7 @@ class SmallLaunch(Frozen):
 @lru_cache(maxsize=4)
 def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
+    return read_fitted(path, tuple[SmallLaunch, ...], "small launches")
 
 
 def small_launch(engine: str, name: str) -> SmallLaunch | None:

@@ -166,10 +166,7 @@ def _kernel_costs(
 
 
 def graph_pieces(engine: str, build: Build, cache: str, architecture: Architecture) -> GraphPieces | None:
-    """Rule by which a build verifies outside full CUDA graphs, or None.
-
-    Kernels of latent, sparse and sink attention are others, of which it is not known.
-    """
+    """Rule by which a build verifies outside full CUDA graphs, or None. Not known of latent, sparse, sink attention."""
     other = any(m.has_sinks or m.kind not in (*GROUPED, "linear", "none") for m in architecture.mixers)
     rules = () if other or engine not in engine_ids() else load_engine(engine).graph_pieces
     return next((rule for rule in rules if rule.holds(build, cache)), None)

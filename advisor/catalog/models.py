@@ -47,7 +47,7 @@ def load_model(id_or_path: str | Path) -> Architecture:
                 )
             path /= "config.json"
         if path.is_file():
-            return _from_file(path, checkpoint_name(path))
+            return own_model(with_quantisation_file(path, _read(path)), checkpoint_name(path), path.name)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None
@@ -170,11 +170,6 @@ def checkpoint_name(path: Path) -> str:
     if "models--" in str(path):
         return short_name(str(path))
     return path.parent.resolve().name if path.name == "config.json" else path.stem
-
-
-def _from_file(path: Path, name: str) -> Architecture:
-    content = _read(path)
-    return own_model(with_quantisation_file(path, content), name, path.name)
 
 
 def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
@@ -492,14 +487,11 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
         notes.append(f"{native[0]} is released in {weight_format}")
     if rest and _VERSION.fullmatch(rest[0]):
         notes.append(f"version .{rest[0]} taken to have the same dimensions")
-    unknown = [word for word in rest if not (word in _FORMAT_WORDS or _is_known(word))]
+    meant = (_HOW_QUANTISED, _SAME_DIMENSIONS)
+    unknown = [word for word in rest if word not in _FORMAT_WORDS and not any(one.fullmatch(word) for one in meant)]
     if unknown:
         notes.append(f"{' '.join(unknown)[:60]} left out of account")
     return ModelName(model_id=model_id, weight_format=weight_format, note="; ".join(notes))
-
-
-def _is_known(word: str) -> bool:
-    return any(pattern.fullmatch(word) is not None for pattern in (_HOW_QUANTISED, _SAME_DIMENSIONS))
 
 
 def _fp8_of(model_id: str, words: list[str]) -> tuple[WeightDtype, bool]:

@@ -197,16 +197,12 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
         carried_from=_words(transfer.task_from),
     )
-    return _remarked(moved, f"Accepted lengths are {_transfer_text(transfer)}.")
-
-
-def _transfer_text(transfer: Transfer) -> str:
-    """What a transfer does to accepted lengths, and on what evidence."""
     whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
-    return (
-        f"carried from {_words(transfer.task_from)} to {_words(transfer.task_to)}, odds of acceptance x "
-        f"{transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
-        f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')})"
+    return _remarked(
+        moved,
+        f"Accepted lengths are carried from {_words(transfer.task_from)} to {_words(transfer.task_to)}, odds of "
+        f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
+        f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
 
 

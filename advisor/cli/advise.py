@@ -95,7 +95,7 @@ _OTHERS = ("b200-sxm", "h200-sxm")
 
 def _onward(advice: Advice) -> dict[str, list[str]]:
     """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs that hold it."""
-    scenario, fit = advice.scenario, fit_of(advice)
+    scenario, fit = advice.scenario, fit_of(advice.setup)
     if fit is not None and fit.scenario is not None:
         wider = [f"{fit.scenario.n_gpus}x{scenario.hardware_id}", "--tp", str(fit.scenario.tensor_parallel)]
         return {"it fits": ["advise", *typed_words("n_gpus", "hardware_id", "tensor_parallel"), "--gpus", *wider]}
@@ -239,7 +239,15 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
     if as_json:
         found = {"kernels_nearby": kernels, "speedups_nearby": speedups, "warnings": advice.warnings}
-        out.print_json(_derivation_document(advice.setup, made) | found)
+        document = {
+            "scenario_hash": advice.setup.scenario.hash,
+            "batch_size": made.batch_size,
+            "n_draft": made.n_draft,
+            "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
+            "band_parts": band_parts(advice.setup, made.batch_size, made.n_draft),
+            "constants": made.constants,
+        }
+        out.print_json(document | found)
         return
     for group in GROUPS:
         steps = made.of(group)
@@ -268,19 +276,6 @@ def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]])
         out.say("\nPublished speedups near it")
         rows = [tuple(map(str, item.values())) for item in speedups]
         out.print_table(matrix(tuple(speedups[0]), rows, "l" * len(speedups[0])))
-
-
-def _derivation_document(setup: Setup, made: Derivation) -> dict[str, Any]:
-    from advisor.show.explain.steps import step_text
-
-    return {
-        "scenario_hash": setup.scenario.hash,
-        "batch_size": made.batch_size,
-        "n_draft": made.n_draft,
-        "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
-        "band_parts": band_parts(setup, made.batch_size, made.n_draft),
-        "constants": made.constants,
-    }
 
 
 def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -227,10 +227,7 @@ class ScenarioCommand(click.Command):
             raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
-        """Put the scenario in place of its options.
-
-        Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
-        """
+        """Put the scenario in place of its options. Raises AdvisorError, click.UsageError for a missing option."""
         name_model(ctx)
         place_gpus(ctx)
         ctx.params["scenario"] = scenario_asked(ctx)
@@ -283,10 +280,7 @@ def take_scenario(ctx: click.Context) -> dict[str, Any]:
 
 
 def scenario_asked(ctx: click.Context) -> Scenario:
-    """The scenario of the options, which are taken from the context's parameters.
-
-    Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
-    """
+    """Scenario of the context's options, which are taken. Raises AdvisorError, click.UsageError for a missing one."""
     typed, values = typed_names(ctx), take_scenario(ctx)
     file, example = values.pop("scenario_file"), values.pop("example")
     if file is not None and example is not None:
@@ -336,10 +330,7 @@ def spell_out_gpus(ctx: click.Context) -> None:
 
 
 def _refuse_missing(ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()) -> None:
-    """Raise click.UsageError with all that is missing, and a command that has it.
-
-    values : the scenario's options, as typed or as read. needed : other options that are not typed.
-    """
+    """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a command that has it."""
     model = getattr(ctx.command, "asks_model", "the model (MODEL)")
     asked = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:
@@ -430,10 +421,7 @@ def _from_file(ctx: click.Context, path: Path) -> Scenario:
 
 
 def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None) -> Scenario:
-    """Scenario from option values, or `base` changed by them. What it takes for the user is added to `assumed`.
-
-    Raises AdvisorError with what to give when something is wrong.
-    """
+    """Scenario from option values, or `base` changed by them. `assumed` gets what it takes. Raises AdvisorError."""
     given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
     changed = {name: value for name, value in values.items() if value is not None}
     if given is not None:
@@ -473,10 +461,7 @@ def _as_typed(field: re.Match[str]) -> str:
 
 
 def _with_sweep(scenario: Scenario, given: str) -> Scenario:
-    """The scenario with a plain sweep, given as its text or as a benchmark file.
-
-    Raises AdvisorError for a file that has no sweep of this scenario.
-    """
+    """The scenario with a plain sweep, as text or a benchmark file. Raises AdvisorError for a file without its own."""
     if re.search(r":\d+(\.\d+)?=", given) is None:
         from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
         from advisor.measured.own_points import plain_sweep_of, rows_of
@@ -546,10 +531,7 @@ def given_acceptance(accepted_length: str | None, acceptance: str | None, preset
 
 
 def refit_note(model_id: str, drafter_id: str, length: str) -> str:
-    """Line of a refit's file with the accepted length of its runs, for commands where none is typed.
-
-    length : as X@K.
-    """
+    """Line of a refit's file with its runs' accepted length (X@K), for commands where none is typed."""
     return f"# accepted length of {model_id} with {drafter_id}: {length}\n"
 
 
@@ -557,10 +539,7 @@ _REFIT_NOTE = re.compile(refit_note(r"(\S+)", r"(\S+)", r"(\S+@\d+)"))
 
 
 def _refit_text(given: str) -> tuple[str, dict[tuple[str, str], str]]:
-    """A refit given itself or as a file, and the accepted length of its runs by model and drafter.
-
-    Raises AdvisorError when it is neither.
-    """
+    """A refit, given itself or as a file, and its runs' accepted lengths by model and drafter. Raises AdvisorError."""
     text = given
     if not given.startswith("on="):
         remedy = "write a refit with `advisor fit RESULT --output FILE`"

@@ -38,7 +38,6 @@ from advisor.cli.measured_files import (
     read_bytes,
     reading_options,
 )
-from advisor.cli.output import json_option, path_option, print_json, print_labelled, print_table, say, whole_numbers
 from advisor.cli.own import assume, read_config
 from advisor.measured.ingest.acceptance import rates_from_list, read_acceptance_file
 from advisor.measured.ingest.columns import DOCUMENT_OF
@@ -52,7 +51,7 @@ from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import expert_loads
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
-from advisor.physics.touched_experts import RoutingPreset, write_own_routing
+from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, usual_drafter, write_loads
 from advisor.predict.scenario_fields import FIELDS
@@ -417,10 +416,7 @@ def trace(
     count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
     read = read_traces([(file.name, read_bytes(file)) for file in files], model)
     found = fit_sequences(read.sequences, count)
-    own = write_own_routing(
-        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
-        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
-    )
+    own = found.fit.text
     if output is not None:
         kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
         out.write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
@@ -474,11 +470,13 @@ def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> t
 
 
 @click.command(cls=ScenarioCommand)
-@path_option("--trace", "traces", multiple=True, help="Routing trace, as of `trace` [default: --expert-loads]; repeat.")
+@out.path_option(
+    "--trace", "traces", multiple=True, help="Routing trace, as of `trace` [default: --expert-loads]; repeat."
+)
 @click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
 @click.option("--expert-groups", type=click.IntRange(1, 65536), default=1, help="Groups kept on one node.")
-@json_option()
+@out.json_option()
 def expert_ranks(
     scenario: Scenario,
     traces: tuple[Path, ...],
@@ -491,22 +489,22 @@ def expert_ranks(
 
     Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """
-    tried = tuple(whole_numbers("--copies", copies)) if copies is not None else ()
+    tried = tuple(out.whole_numbers("--copies", copies)) if copies is not None else ()
     answer = ranks_answer(*_traffic(scenario, traces), LayoutOptions(tried, ranks_per_node, expert_groups))
     if as_json:
-        print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
+        out.print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
         return
-    say(ranks_verdict(answer))
-    say("\nLayouts, each at its recommended K:")
-    print_table(layout_table(answer))
-    say("\nExperts in order, by K:")
-    print_table(rank_table(answer))
-    say(f"\n{exchange_text(answer)}")
+    out.say(ranks_verdict(answer))
+    out.say("\nLayouts, each at its recommended K:")
+    out.print_table(layout_table(answer))
+    out.say("\nExperts in order, by K:")
+    out.print_table(rank_table(answer))
+    out.say(f"\n{exchange_text(answer)}")
     if answer.moved:
-        print_table(exchange_table(answer))
+        out.print_table(exchange_table(answer))
     click.echo()
-    print_labelled("note", ranks_notes(answer))
-    print_labelled("warning", warnings(answer))
+    out.print_labelled("note", ranks_notes(answer))
+    out.print_labelled("warning", warnings(answer))
 
 
 def counted_ranks(scenario: Scenario) -> RanksAnswer:
@@ -532,7 +530,7 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
 @click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
 @click.option("--conditional", is_flag=True, help="Each rate is given that all before it were accepted.")
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
-@json_option()
+@out.json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
     """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
 
@@ -551,7 +549,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
     if as_json:
         names = ("conditional", "n_drafts", "relative_error", "source", "warnings")
         said = {"acceptance": found.text} | {name: getattr(found, name) for name in names}
-        print_json(said | {"accepted_lengths": lengths.to_dict("records")})
+        out.print_json(said | {"accepted_lengths": lengths.to_dict("records")})
         return
     click.echo(f"{found.source}\n")
     rows = [
@@ -562,7 +560,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         )
         for row in lengths.itertuples()
     ]
-    print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
-    print_labelled("warning", found.warnings)
+    out.print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
+    out.print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

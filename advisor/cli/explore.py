@@ -242,10 +242,7 @@ def _plan(
     keeps_gpus: bool,
     to_files: bool,
 ) -> SweepPlan:
-    """The grid of a scenario, on each of the machines `places` where there are some.
-
-    Raises AdvisorError for files of what a sweep's file does not hold.
-    """
+    """The scenario's grid, on each machine of `places`. Raises AdvisorError for files of what no sweep's file holds."""
     left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set())
     left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)

@@ -566,13 +566,12 @@ _ERRORS = {
 
 def _errors_table(label: str, rows: Iterable[tuple[str, Errors]]) -> Table[dict[str, Any]]:
     """Errors of groups of rows, each under its name."""
-    shares = (Column[dict[str, Any]](heading, itemgetter(name), _percent) for heading, name in _ERRORS.items())
+    shares = (
+        Column[dict[str, Any]](heading, itemgetter(name), lambda share: "-" if share is None else f"{share:.1%}")
+        for heading, name in _ERRORS.items()
+    )
     named = Column[dict[str, Any]](label, itemgetter(label), words=True)
     return Table((named, Column("n", itemgetter("n")), *shares), [{label: name, **vars(one)} for name, one in rows])
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -153,10 +153,7 @@ def given_documents(column: str, options: Iterable[str | None]) -> tuple[list[Ow
 
 
 def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
-    """Documents that cells of a file name by path, looked for beside the file and then from here.
-
-    Raises AdvisorError for a cell that ends in .json where no such file is.
-    """
+    """Documents that cells name by path, beside the file, then from here. Raises AdvisorError for a .json not there."""
     out = []
     for column in DOCUMENT_OF:
         if column not in frame:
@@ -282,10 +279,7 @@ class Own:
 def read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str], own: Own
 ) -> tuple[list[Measured], list[dict[str, str]]]:
-    """The files that can be read, each content once, and the others with the reason.
-
-    Raises AdvisorError where there is one file, and it cannot be read.
-    """
+    """The files that can be read, each content once, and why others cannot. Raises AdvisorError for a lone one."""
     read, failed, seen = [], [], dict[str, str]()
     given = [_values_of(number, values, len(files)) for number in range(len(files))]
     for file, said in zip(files, given, strict=True):
@@ -321,10 +315,7 @@ def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
 
 
 def read_bytes(file: Path) -> bytes:
-    """The bytes of a file, `-` being standard input.
-
-    Raises AdvisorError when it cannot be read or is larger than an upload may be.
-    """
+    """The bytes of a file, `-` being standard input. Raises AdvisorError when unreadable or larger than an upload."""
     return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
 
 

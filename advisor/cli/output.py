@@ -114,10 +114,7 @@ def print_next(commands: Mapping[str, Sequence[str]]) -> None:
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
-    """Write text as UTF-8, or bytes as they are: all of it, or the file stays as it was.
-
-    Raises AdvisorError, which names `instead`, when that cannot be.
-    """
+    """Write text as UTF-8, or bytes, whole or not at all. Raises AdvisorError, naming `instead`, where it cannot."""
     try:
         write_whole(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:

@@ -27,10 +27,7 @@ from advisor.profiles import is_there, read_file, shown_path
 
 
 def model_fields(text: str) -> dict[str, Any]:
-    """The fields that a model's id or name, or a path to its config.json, sets.
-
-    The file is checked while its name is known.
-    """
+    """Fields that a model's id, name or path to its config.json sets. A file is checked while its name is known."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return named_model(text)

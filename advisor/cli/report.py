@@ -194,16 +194,11 @@ def profile(options: tuple[str, ...]) -> None:
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        sys.exit(
-            engine_profiler(options, _engine_config, engine_python() or sys.executable, program(), _check_hardware)
-        )
+        python, known = engine_python() or sys.executable, lambda text: load_hardware(hardware_named(text))
+        sys.exit(engine_profiler(options, _engine_config, python, program(), known))
     if not asked & {"-h", "--help"} and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))
-
-
-def _check_hardware(text: str) -> None:
-    load_hardware(hardware_named(text))
 
 
 def _engine_config(text: str) -> tuple[str, dict[str, Any], str]:

@@ -145,10 +145,7 @@ def points_at(
 
 @dataclass(frozen=True)
 class Reread:
-    """Rows in another reading: batches, K and accepted lengths [n], where they differ.
-
-    `scenario`: the fields that change in every row's.
-    """
+    """Rows read otherwise: batches, K, accepted lengths [n] that differ. `scenario`: what changes in every row's."""
 
     batches: Array | None = None
     drafts: Array | None = None
@@ -157,10 +154,7 @@ class Reread:
 
 
 def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observations | None]:
-    """Observations of the same rows in each of several readings, None where rows so read cannot have run.
-
-    Readings that ask for the same kernels share one prediction of them.
-    """
+    """Observations of the rows in several readings, alike kernels predicted once. None where they cannot have run."""
     given = [np.array([getattr(p, name) for p in points]) for name in ("batch_size", "n_draft", "accepted_length")]
     cells = [
         [own if said is None else said for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)]

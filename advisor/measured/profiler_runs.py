@@ -350,10 +350,7 @@ _TORCH_NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
 def accelerator_of(sweep: ProfilerSweep) -> str:
-    """The device as a user's own accelerator, JSON: its memory, and the rates that its kernels reached.
-
-    Raises AdvisorError where a copy or a BF16 GEMM was not measured.
-    """
+    """The device as the user's accelerator, JSON of memory and rates. Raises AdvisorError without copy or BF16 GEMM."""
     copy = copy_bandwidth(sweep)
     rows = sweep.rows[(sweep.rows["op"] == "gemm") & (sweep.rows["status"] == "ok")]
     rates = (rows["flops"] / rows["time_s"]).groupby(rows["dtype"].map(_TORCH_NAMES)).max()

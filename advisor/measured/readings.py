@@ -87,10 +87,7 @@ class Rival:
 
 
 def rivals(points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True) -> tuple[Rival, ...]:
-    """The one reading of the rows that beats the stated one clearly. Empty where none does.
-
-    Without `ask` only shapes compete, which nobody needs to be asked about.
-    """
+    """The reading that beats the stated one clearly, if any. Without `ask` only shapes, which need no question."""
     readings = compared(points, prior, ask=ask)
     better = [one for one in readings if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error]
     # A misreading bends the curve as another shape does: where either explains the rows, the user knows which.

@@ -451,10 +451,7 @@ def curve_name(model_id: str, drafter: str, n_draft: int, quantity: str = "") ->
 
 
 def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
-    """Curves before and after a refit for one of `curve_groups`.
-
-    They take the first such point's placement and context, and the median accepted length.
-    """
+    """Curves before and after a refit for one of `curve_groups`. At its first placement and context, median length."""
     n_draft, quantity = group[2:]
     alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == group[:3]]
     length = float(np.median([point.accepted_length for point in alike]))

@@ -358,10 +358,7 @@ class RefitResult:
 
 
 def notes(result: RefitResult) -> list[str]:
-    """Remarks on the data of a refit: constants they cannot determine, K they hold.
-
-    What speaks against the refit is said apart.
-    """
+    """Remarks on a refit's data: constants not determined, K held. What speaks against it is said apart."""
     sentences = [f"Predictions of these points change by {result.moved:.1%} in the median."]
     if (factor := result.length_factor) is not None:
         sentences.append(f"The accepted length stays the scenario's own: {factor:.2f} of it predicts these points.")

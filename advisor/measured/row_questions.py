@@ -183,10 +183,7 @@ _KERNELS = {one.key for one in COMPONENTS if one.factor in ("routed", "attention
 
 
 def _named_model(cells: dict[str, str]) -> str:
-    """Name of the row's model for a scenario; the cell then holds the id whose releases and lengths count.
-
-    The weight format is what the name says where no cell does.
-    """
+    """Name of the row's model, its cell then the id that counts. A format in the name fills a cell without one."""
     name = cells.get("model_id", "")
     if config := cells.get("model_config_json"):
         name = name or UNNAMED_MODEL
@@ -414,10 +411,7 @@ def _drafter(cells: Mapping[str, str]) -> str:
 
 
 def engine_class(build: Build, engine: str) -> str:
-    """Class of a row's engine, whose rows share launch and host overheads.
-
-    The engine, with the kind of its build where that is none of today's releases.
-    """
+    """Class of a row's engine by overheads: the engine, with the kind of a build that is not today's."""
     return load_engine(engine).class_of(build) if engine in engine_ids() else engine
 
 

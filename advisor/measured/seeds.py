@@ -153,10 +153,7 @@ def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
 
 
 def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:
-    """One row a claim, COLUMNS: published, ours with its 80 % band, the state and where it is on screen.
-
-    Raises AdvisorError where a claim or one of its figures was never answered.
-    """
+    """A row a claim, COLUMNS: published, ours, state, where on screen. Raises AdvisorError for one never answered."""
     for claim in claims:
         answered = findings[claim.id].figures.keys() if claim.id in findings else None
         if answered != {figure.what for figure in claim.all_figures()}:

@@ -31,19 +31,13 @@ THREADS = 2
 
 
 def default_store_path() -> Path:
-    """Path that the store has unless one is named.
-
-    Environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`.
-    """
+    """Path of the store where none is named: MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`."""
     path = os.environ.get(STORE_VARIABLE)
     return Path(path).expanduser() if path else data_folder() / "advisor.duckdb"
 
 
 def data_folder(package: Path = PACKAGE) -> Path:
-    """Folder for all that the advisor writes.
-
-    `.data` of a checkout; installed, the user's data folder for this program.
-    """
+    """Folder for all that the advisor writes: a checkout's `.data`, else the user's data folder for it."""
     root = data_root(package)
     if root == package.parent:
         return root / ".data"

@@ -216,34 +216,27 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
     if not is_there(file) or not file.is_file():
         return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
     try:
-        return _described(file)
+        with open_store(file) as store:
+            info, sources = store.info(), kernel_sources(store)
+            tables = (*KERNEL_TABLES, "plain_decode")
+            return StoreStatus(
+                path=file,
+                exists=True,
+                size_bytes=file.stat().st_size,
+                built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
+                kernel_package_version=info["kernel_package_version"],
+                stale_because=_reasons(info),
+                rows_by_table={name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables},
+                coverage=coverage(store),
+                copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
+                dropped=dropped_rows(store),
+            )
     except AdvisorError as error:
         problem = str(error)
     # A file that another program made or that was cut may lack anything: tables, keys, dates, its size.
     except Exception as error:
         problem = f"{file} is not a usable store ({type(error).__name__}); rebuild it with `{BUILD_COMMAND}`"
     return StoreStatus(file, exists=True, problem=problem)
-
-
-def _described(file: Path) -> StoreStatus:
-    with open_store(file) as store:
-        info = store.info()
-        rows = {
-            name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in (*KERNEL_TABLES, "plain_decode")
-        }
-        sources = kernel_sources(store)
-        return StoreStatus(
-            path=file,
-            exists=True,
-            size_bytes=file.stat().st_size,
-            built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
-            kernel_package_version=info["kernel_package_version"],
-            stale_because=_reasons(info),
-            rows_by_table=rows,
-            coverage=coverage(store),
-            copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
-            dropped=dropped_rows(store),
-        )
 
 
 @functools.cache

@@ -358,10 +358,8 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
 
 
-@lru_cache(maxsize=256)
-def _solved(lengths: tuple[float, ...], drafts: tuple[int, ...]) -> Array:
-    """`solve_alpha` of one question, which all scenarios with that accepted length share."""
-    return solve_alpha(lengths, drafts)
+_solved = lru_cache(maxsize=256)(solve_alpha)
+"""Remembered by question, which all scenarios with that accepted length share."""
 
 
 def _bend(k: NDArray[np.int_], at: int) -> Array:

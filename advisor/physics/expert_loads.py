@@ -25,7 +25,6 @@ from advisor.physics.expert_ranks import (
 )
 from advisor.physics.kernel_costs import MoeCost
 from advisor.physics.step import MoeShape, Placement, routed_time
-from advisor.physics.touched_experts import write_own_routing
 from advisor.prediction import AdvisorError, Array
 from advisor.profiling.routing_draw import fitted_loads
 
@@ -70,13 +69,7 @@ class Traffic:
     @property
     def routing(self) -> str | None:
         """Value of a scenario's `routing` as the trace gives it, None without a trace."""
-        if self.fit is None:
-            return None
-        found = self.fit.fit
-        return write_own_routing(
-            (found.load_cv, found.affinity, found.stickiness),
-            (found.load_cv_interval, found.affinity_interval, found.stickiness_interval),
-        )
+        return None if self.fit is None else self.fit.fit.text
 
     def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
         """Pairs of loads to plan on and sequences to judge on.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.physics.touched_experts import expected_experts, touched_experts
+from advisor.physics.touched_experts import PARAMETERS, expected_experts, touched_experts, write_own_routing
 from advisor.prediction import AdvisorError, Array
 
 # Lags that relate the 8 tokens of the longest stretches below.
@@ -41,6 +41,11 @@ class RoutingFit:
     stickiness_interval: tuple[float, float]
     overlap_by_lag: tuple[float, ...]
     unrelated_overlap: float
+
+    @property
+    def text(self) -> str:
+        """Value of a scenario's `routing` with these parameters."""
+        return write_own_routing(*([getattr(self, f"{name}{end}") for name in PARAMETERS] for end in ("", "_interval")))
 
 
 def fit_overlaps(

@@ -7,7 +7,6 @@ one step, so that the sequences wait for the longer step alone; SGLang stops dec
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,7 +145,17 @@ def prompt_beside(setup: Setup, batch: Array, with_s: Array, without_s: Array) -
     """
     scenario, architecture = setup.scenario, setup.architecture
     length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
-    plain = _plain(setup, batch)
+    # The parts of a plain step that no chunk changes.
+    plain = step_time(
+        architecture,
+        setup.costs,
+        setup.placement,
+        batch_size=batch,
+        tokens_per_sequence=1.0,
+        context_tokens=float(scenario.context_tokens),
+        touched=touched_in_pass(setup, batch, 1.0),
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    ).components
     joined = _decodes_meanwhile(setup)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
     # A chunk that is a step of its own pays host, launches and logits again; one that rides along finds them paid.
@@ -220,20 +229,6 @@ def _layers_s(setup: Setup, rows: Array, tokens: Array) -> Array:
         setup.architecture, costs, setup.placement, rows, tokens, touched, shape, uneven, for_prompt=True
     )
     return np.where(rows > 0, np.asarray(sum(parts.values())), 0.0)
-
-
-def _plain(setup: Setup, batch: Array) -> Mapping[str, Array]:
-    """The parts of a plain step that no chunk changes."""
-    return step_time(
-        setup.architecture,
-        setup.costs,
-        setup.placement,
-        batch_size=batch,
-        tokens_per_sequence=1.0,
-        context_tokens=float(setup.scenario.context_tokens),
-        touched=touched_in_pass(setup, batch, 1.0),
-        kv_bytes_per_element=setup.kv_bytes_per_element,
-    ).components
 
 
 def _attention_flops(setup: Setup, length: float) -> float:

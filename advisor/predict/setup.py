@@ -460,18 +460,12 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
     if is_moved(scenario.routing):
         return moved_routing(scenario.routing, architecture)
     if "," in scenario.routing:
-        return _own_trace(scenario, architecture)
+        preset, because = _own_preset(architecture)  # whose are the parameters that the trace leaves open
+        text = "Your own routing trace."
+        if left_open := not_learnt(scenario.routing):
+            text = f"Your own routing; it leaves {' and '.join(left_open)} open. {because}"
+        return own_routing(scenario.routing, preset), text
     return load_routing_preset(scenario.routing), "the preset chosen"
-
-
-def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """Routing of the user's trace. Parameters that it leaves open are those of the model's preset."""
-    preset, because = _own_preset(architecture)
-    left_open = not_learnt(scenario.routing)
-    text = "Your own routing trace."
-    if left_open:
-        text = f"Your own routing; it leaves {' and '.join(left_open)} open. {because}"
-    return own_routing(scenario.routing, preset), text
 
 
 def _own_preset(architecture: Architecture) -> tuple[RoutingPreset, str]:

@@ -237,10 +237,7 @@ def two_products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Ten
 
 
 def attention_kernels(context: Context, *, power_of_two: bool, latent: bool = False) -> dict[str, Attention | str]:
-    """Kernels by name, or why one is not to be had.
-
-    power_of_two: whether the head size suits the Triton kernel. latent: one key head serves all query heads.
-    """
+    """Kernels by name, or why not. power_of_two: of the head size, for Triton. latent: one key head for all queries."""
     kernels: dict[str, Attention | str] = {"sdpa_folded": sdpa_folded, "two_products": two_products}
     if not latent:  # with one key head it copies the cache once per query head
         kernels["sdpa_grouped"] = sdpa_grouped

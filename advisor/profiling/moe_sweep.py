@@ -261,7 +261,10 @@ CHECKED_VOCABULARY = 4096
 def measure_verify_parts(block: Block, context: Context) -> list[dict[str, Any]]:
     """Rows by (token count, tokens of each sequence, part). Parts of one shape are timed in the same rounds."""
     params = block.params
-    stage = Stage(block, context, params["n_layers"], _probe(params))
+    # Kernels are compared at the middle token count and all queries.
+    n_tokens = sorted(params["tokens"])[len(params["tokens"]) // 2]
+    n_queries = max(q for q in params["queries"] if q <= n_tokens)
+    stage = Stage(block, context, params["n_layers"], (max(n_tokens // n_queries, 1), n_queries))
     rows: list[dict[str, Any]] = []
     for n_tokens in params["tokens"]:  # one token count at a time: its caches fit, then go
         cases: list[Case] = []
@@ -271,13 +274,6 @@ def measure_verify_parts(block: Block, context: Context) -> list[dict[str, Any]]
         rows += measured_rows(cases, context)
         context.graphs.drop()
     return rows + stage.rows
-
-
-def _probe(params: dict[str, Any]) -> tuple[int, int]:
-    """(sequences, tokens of each) at which kernels are compared: the middle token count, all queries."""
-    n_tokens = sorted(params["tokens"])[len(params["tokens"]) // 2]
-    n_queries = max(q for q in params["queries"] if q <= n_tokens)
-    return max(n_tokens // n_queries, 1), n_queries
 
 
 def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:

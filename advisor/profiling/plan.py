@@ -176,13 +176,8 @@ Spec = tuple[str, str, dict[str, Any]]
 
 def _points(ks: list[int], tokens: list[int], routings: list[dict[str, Any]], sequences: int = 0) -> list[list[Any]]:
     """[k, sequences, tokens per sequence, routing] of a MoE block. Sequences = 0: one token each."""
-    points = []
-    for k in ks:
-        for n in tokens:
-            for routing in routings:
-                per = n // sequences if sequences and n >= sequences else 1
-                points.append([k, n // per, per, routing])
-    return points
+    steps = [(n, n // sequences if sequences and n >= sequences else 1) for n in tokens]
+    return [[k, n // per, per, routing] for k in ks for n, per in steps for routing in routings]
 
 
 def _smoke() -> list[Spec]:

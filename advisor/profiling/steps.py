@@ -197,7 +197,10 @@ class Stage:
         self.model = SyntheticModel(self.dims, n_layers, context.torch_device)
         self.n_layers = n_layers
         self.rows: list[dict[str, Any]] = []
-        self.moe_name, self.moe, self.attention_name, self.attention = self._choose(*(probe or _probe(block.params)))
+        if probe is None:  # kernels are compared at the middle batch and the most queries
+            batches = sorted(block.params["batches"])
+            probe = batches[len(batches) // 2], max(block.params["queries"])
+        self.moe_name, self.moe, self.attention_name, self.attention = self._choose(*probe)
 
     @property
     def kernel(self) -> str:
@@ -278,12 +281,6 @@ class Stage:
         core = 2 * context * d.heads * d.head_dim
         work = 2 * tokens * (n_layers * (fixed + routed * d.active + core) + head)
         return float(volume), float(work)
-
-
-def _probe(params: dict[str, Any]) -> tuple[int, int]:
-    """(sequences, tokens of each) at which kernels are compared: the middle batch, the most queries."""
-    batches = sorted(params["batches"])
-    return batches[len(batches) // 2], max(params["queries"])
 
 
 def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:

@@ -183,7 +183,7 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     A file that the engine loads is written by the same paste. follows_own : its K by batch are the user's own.
     """
     engine, is_written = engine_of(advice.scenario.engine)
-    if fit_of(advice) is not None:
+    if fit_of(advice.setup) is not None:
         return {"engine": engine, "text": "", "note": "Does not fit in memory."}
     if not is_written:
         return {"engine": engine, "text": "", "note": "No command is written: set K yourself."}
@@ -230,7 +230,7 @@ def engine_of(engine_id: str) -> tuple[str, bool]:
 
 
 def _fit(advice: Advice) -> dict[str, Any] | None:
-    fit = fit_of(advice)
+    fit = fit_of(advice.setup)
     if fit is None:
         return None
     wider = None if fit.scenario is None else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"

@@ -164,10 +164,7 @@ _NARROW = 20
 
 
 def matrix(header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = "") -> Table[Sequence[Any]]:
-    """A table whose columns are data, such as the batches of a map.
-
-    align : a letter for each column as in `Table.align`; without it words stand in the first column alone.
-    """
+    """A table whose columns are data. align : letters as in `Table.align`, by default words in the first alone."""
     letters = align or "l" + "r" * (len(header) - 1)
     columns = (
         Column(label, itemgetter(at), words=letter == "l")

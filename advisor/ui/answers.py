@@ -115,10 +115,7 @@ def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[s
 
 
 def let_the_browser_draw() -> None:
-    """Leave the processor to what is on its way to the screen, and to a newer change.
-
-    Why no fragment does this: docs/decisions/fragments.md.
-    """
+    """Leave the processor to what is being drawn or newly asked. Fragments do not: docs/decisions/fragments.md."""
     for _ in range(_PAUSES):
         time.sleep(_PAUSE_S)
         let_a_newer_run_start()
@@ -170,10 +167,7 @@ def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
-    """Published speedups of the scenario's accelerator, model and number of GPUs, without draft trees.
-
-    None where the model or the accelerator is the user's own.
-    """
+    """Published speedups of the scenario's accelerator, model and GPUs, without trees. None for the user's own."""
     hardware_id, model_id = published_ids(scenario)
     if hardware_id is None or model_id is None:
         return None
@@ -212,10 +206,7 @@ class BoardAsked(Frozen):
     max_total_params: float | None = None
 
     def question(self, scenario: Scenario) -> RankQuestion:
-        """The question in the words of the core.
-
-        Raises AdvisorError where no model is called so, for an empty range, and for users that are none.
-        """
+        """The question in the core's words. Raises AdvisorError for no model called so, an empty range, no users."""
         asked = question_of(scenario, self.usd_per_hour)
         wanted = ModelFilter(
             ids_called(self.names), min_total_params=self.min_total_params, max_total_params=self.max_total_params
@@ -228,10 +219,7 @@ class BoardAsked(Frozen):
 
 
 def ids_called(text: str) -> tuple[str, ...]:
-    """Shipped models whose id or name holds one of the comma-separated pieces.
-
-    Empty for an empty text. Raises AdvisorError where no model is called so.
-    """
+    """Shipped models with one of the comma-separated pieces in id or name. Raises AdvisorError where none has."""
     pieces = [piece.strip().lower() for piece in text.split(",") if piece.strip()]
     if not pieces:
         return ()

@@ -85,7 +85,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def draw_more(values: dict[str, Any], *, on_parallel: Callable[[], None]) -> None:
+def draw_more(values: dict[str, Any]) -> None:
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", type="tertiary", width="content", key="more"):
         with st.expander("Start from an example", icon=":material/lightbulb:"):
@@ -99,17 +99,10 @@ def draw_more(values: dict[str, Any], *, on_parallel: Callable[[], None]) -> Non
         with st.expander(FIELDS["hardware_json"].label):
             draw_own_hardware()
         for section in FieldSection:
-            _section(section, values, on_parallel)
+            _section(section, values)
 
 
-def say_what_lacks(values: Mapping[str, Any]) -> None:
-    """One line where a setting alone says nothing yet."""
-    if (values["input_tokens"] is None) != (values["output_tokens"] is None):
-        lacking = FIELDS["output_tokens" if values["output_tokens"] is None else "input_tokens"]
-        st.caption(f"The prompt is not charged yet: {lacking.label} is not set.")
-
-
-def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callable[[], None]) -> None:
+def _section(section: FieldSection, values: dict[str, Any]) -> None:
     rows = [
         row
         for row in SETTINGS
@@ -125,7 +118,7 @@ def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callabl
                 if row.name in TYPED:
                     values[row.name] = widget(row)
                     continue
-                follow = on_parallel if row.name.endswith("_parallel") else None
+                follow = _follow_parallel if row.name.endswith("_parallel") else None
                 follow = _understand if row.name == "acceptance" else follow
                 key = folded_key(row.name)
                 values[row.name] = widget(row, on_change=functools.partial(take_typed, row.name, key, follow), key=key)
@@ -138,10 +131,7 @@ def _line(row: FieldRow) -> int:
 def widget(
     row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch", key: str | None = None
 ) -> Any:
-    """Draw the widget that a field's type asks for, and return what is set in it.
-
-    Its key is the field's name where none is given.
-    """
+    """Draw the widget that a field's type asks for, and return what is set in it. Keyed by its name or `key`."""
     asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
@@ -335,17 +325,12 @@ def chosen_hardware() -> Hardware | None:
 
 
 def _fill(here: Hardware) -> None:
-    now, link = st.session_state, here.link_bytes_per_s
+    now = st.session_state
     now.hw_name = here.name[:60]
-    now.hw_memory = here.memory_bytes.value / _GIGA
-    now.hw_bandwidth = here.bandwidth_bytes_per_s.value / _TERA
-    now.hw_link = None if link is None else link.value / _GIGA
-    node, network = here.gpus_per_node, here.network_bytes_per_s
-    now.hw_node = None if node is None else node.value
-    now.hw_network = None if network is None else network.value / _GIGA
-    for dtype in _PEAKS:
-        peak = here.peak_flops_per_s.get(dtype)  # type: ignore[call-overload]
-        now[f"hw_{dtype}"] = None if peak is None else peak.value / _TERA
+    figures = {key: (getattr(here, field), scale) for key, (_, field, scale, _) in _FIGURES.items()}
+    figures |= {f"hw_{dtype}": (here.peak_flops_per_s.get(dtype), _TERA) for dtype in _PEAKS}  # type: ignore[call-overload]
+    for key, (figure, scale) in figures.items():
+        now[key] = None if figure is None else figure.value / scale
     now.hw_vendor = here.vendor if here.vendor in _VENDORS else "other"
     now.hw_chip = here.id if here.kernel_table_device is not None and not here.is_own else None
 
@@ -471,7 +456,7 @@ def draw_bar() -> None:
             with st.container(
                 key="bar_end", horizontal=True, gap="small", width="content", vertical_alignment="bottom"
             ):
-                draw_more(values, on_parallel=_follow_parallel)
+                draw_more(values)
                 share = st.container(width="content")
         values |= {name: st.session_state.get(name) for name in NAMES if name not in values}
         keep_scenario(values)
@@ -482,7 +467,9 @@ def draw_bar() -> None:
     for said in filter(None, (token_remark(), _MODEL.problem)):
         st.markdown(f":red[:material/error: {plain(said)}]")
     _MODEL.put(str(values["model_id"]))
-    say_what_lacks(values)
+    if (values["input_tokens"] is None) != (values["output_tokens"] is None):
+        lacking = FIELDS["output_tokens" if values["output_tokens"] is None else "input_tokens"]
+        st.caption(f"The prompt is not charged yet: {lacking.label} is not set.")
 
 
 def _engine(values: dict[str, Any]) -> None:
@@ -541,10 +528,7 @@ def _follow_engine() -> None:
 
 
 def _follow_gpus() -> None:
-    """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do, but within a node.
-
-    Experts stay on as many ranks as the GPUs allow.
-    """
+    """Other GPUs: tensor parallelism over all within a node, as most deployments do. Experts on as many as go."""
     gpus = int(st.session_state.n_gpus)
     st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
     chosen = chosen_hardware()

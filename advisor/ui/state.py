@@ -295,7 +295,8 @@ def follow() -> None:
     asked = {name: text for name, text in st.query_params.to_dict().items() if name in FIELDS or name in SETTINGS}
     opened = _WRITTEN not in now
     restore()
-    if opened or _is_history_navigation():
+    # Streamlit has no public name for Back and Forward: without this one they are not followed.
+    if opened or getattr(get_script_run_ctx(), "is_history_navigation", False):
         now[_IMPLIED] = not any(name in FIELDS for name in asked)
         whole = {**(START if now[_IMPLIED] else {}), **st.query_params.to_dict()}
         _take(whole, opened and not now[_IMPLIED])
@@ -341,10 +342,7 @@ def write_settings() -> None:
 
 
 def link_to(scenario: Scenario, base: str | None) -> str | None:
-    """Address that restores this scenario and the pages' settings, or None when it is too long.
-
-    Relative when the page's own is unknown.
-    """
+    """Address that restores this scenario and the pages' settings, relative without `base`. None when too long."""
     asked = {name: value for name, value in values_of_pages().items() if not _means(None, name, value)}
     query = "&".join(filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()}))))
     documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
@@ -399,11 +397,6 @@ def _packed(document: str, owner: str) -> str:
 
 def _packings() -> dict[str, str]:
     return st.session_state.setdefault(_PACKED_AS, {})
-
-
-def _is_history_navigation() -> bool:
-    """Whether Back or Forward asked for this run. Streamlit has no public name for it: then they are not followed."""
-    return bool(getattr(get_script_run_ctx(), "is_history_navigation", False))
 
 
 DEFAULT_K = 3

@@ -110,10 +110,7 @@ def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
 def download(
     label: str, data: Any, name: str, key: str, *, quiet: bool = False, icon: str = "download", **look: Any
 ) -> None:
-    """A button that hands out a file, without drawing the page again.
-
-    data : the content, or a function that makes it when it is asked for. quiet : looks like a link.
-    """
+    """A button that hands out a file, or what `data` makes when asked, without a rerun. quiet : looks like a link."""
     look |= {"type": "tertiary"} if quiet else {}
     icon, mime = f":material/{icon}:", mimetypes.guess_type(name)[0]
     st.download_button(label, data, name, mime, key=key, icon=icon, on_click="ignore", **look)

@@ -10,7 +10,6 @@ import pytest
 from advisor.answers.design.candidates import candidates, tpot_gain
 from advisor.answers.design.dials import (
     RATIO_WITHIN,
-    Dial,
     Experts,
     baseline_experts,
     batch_rule,
@@ -34,19 +33,15 @@ def space(model_id: str = "qwen3-30b-a3b", batch: int = 4, **options: float) -> 
     return design_space(scenario, grid=GRID, **options)
 
 
-def _by_name(found: tuple[Dial, ...]) -> dict[str, Dial]:
-    return {dial.name: dial for dial in found}
-
-
 def test_a_held_dial_costs_what_a_search_of_the_rest_loses_to_the_best() -> None:
     found = space()
-    for name, dial in _by_name(dials(found)).items():
+    for dial in dials(found):
         for position, loss in zip(dial.position, dial.loss, strict=True):
-            if name == "ratio":
+            if dial.name == "ratio":
                 away = np.abs(np.log2(found.n_active / found.n_experts / position))
                 held = away <= RATIO_WITHIN + 1e-9
             else:
-                held = (found.n_shared if name == "shared" else found.expert_width) == np.float32(position)
+                held = (found.n_shared if dial.name == "shared" else found.expert_width) == np.float32(position)
             kept = held & (found.failed == 0)
             if not kept.any():
                 assert np.isnan(loss)

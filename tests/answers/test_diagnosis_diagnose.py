@@ -475,12 +475,8 @@ TWINS = {
 
 
 @pytest.mark.parametrize("rule", FAULTS)
-def test_the_doctor_names_the_fault_and_only_that(rule: str) -> None:
+def test_the_doctor_names_the_fault_alone_and_finds_nothing_on_the_honest_twin(rule: str) -> None:
     assert rules(diagnose(FAULTS[rule].files())) == [rule]
-
-
-@pytest.mark.parametrize("rule", FAULTS)
-def test_the_doctor_finds_nothing_on_the_honest_twin(rule: str) -> None:
     assert rules(diagnose(TWINS.get(rule, Pair()).files())) == []
 
 

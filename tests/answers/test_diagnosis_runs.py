@@ -14,10 +14,14 @@ Files = Sequence[tuple[str, str]]
 EAGER = (DRAFTED, launch(7, "--enforce-eager") + block(70.1, 2.14))
 OTHER = (PLAIN, launch() + block(32.1))
 WITHOUT_LINE = (PLAIN, block(32.1))
+RESULTS = ((DRAFTED, block(70.1, 2.14)), WITHOUT_LINE)
+LINES = (("serve.sh", launch(7, "--enforce-eager")), ("plain.sh", launch()))
 
 
-@pytest.mark.parametrize("files", [(EAGER, OTHER), (OTHER, EAGER)])
-def test_a_launch_line_belongs_to_its_own_file_in_either_order(files: Files) -> None:
+@pytest.mark.parametrize(
+    "files", [(EAGER, OTHER), (OTHER, EAGER), (*RESULTS, *LINES), (*reversed(LINES), *reversed(RESULTS))]
+)
+def test_a_launch_line_belongs_to_its_own_file_or_to_the_run_that_speculates_as_it_does(files: Files) -> None:
     found = of_files(*files)
     assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
     assert found_in(found, "graphs_off") == [DRAFTED]
@@ -74,15 +78,6 @@ def test_a_launch_line_under_its_only_block_is_that_block_s() -> None:
     found = of_files(("paste", block(70.1, 2.14) + launch(7, "--enforce-eager")))
     assert [one.n_draft for _, one in found.comparisons] == [7]
     assert found_in(found, "graphs_off") == ["paste"]
-
-
-def test_launch_lines_in_files_of_their_own_go_to_the_runs_that_speculate_and_do_not() -> None:
-    results = [(DRAFTED, block(70.1, 2.14)), WITHOUT_LINE]
-    lines = [("serve.sh", launch(7, "--enforce-eager")), ("plain.sh", launch())]
-    for files in ([*results, *lines], [*reversed(lines), *reversed(results)]):
-        found = of_files(*files)
-        assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
-        assert found_in(found, "graphs_off") == [DRAFTED]
 
 
 @pytest.mark.parametrize(

@@ -16,22 +16,14 @@ from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.words.expert_ranks import exchange_text, notes, verdict
+from tests.physics.test_expert_loads import ON_RANKS
 
 RNG = np.random.default_rng
 
 
 def setup_of(**values: object) -> Setup:
-    given = {
-        "hardware_id": "h200-sxm",
-        "model_id": "qwen3-30b-a3b",
-        "drafter_id": "eagle3",
-        "acceptance": "2.4@3",
-        "k_max": 3,
-        "batch_size": 32,
-        "expert_parallel": 8,
-        "n_gpus": 8,
-    }
-    return load_setup(build_scenario(**given | values))
+    given = {"drafter_id": "eagle3", "acceptance": "2.4@3", "k_max": 3, "batch_size": 32}
+    return load_setup(build_scenario(**ON_RANKS | given | values))
 
 
 @pytest.fixture(scope="module")

@@ -88,9 +88,9 @@ def recommended(length: float, k: int) -> int:
 
 
 def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
-    assert fit_of(ADVICE) is None
+    assert fit_of(ADVICE.setup) is None
     large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
-    fit = fit_of(large)
+    fit = fit_of(large.setup)
     assert fit.needed_bytes > fit.usable_bytes
     assert load_setup(fit.scenario).memory.largest_batch >= 16
     smaller = fit.scenario.model_copy(

@@ -28,6 +28,7 @@ from tests.command_line import QWEN as SCENARIO
 from tests.command_line import Run, flat
 from tests.own_model import CONFIG_JSON
 
+pytestmark = pytest.mark.usefixtures("no_store")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -142,7 +143,7 @@ def table_lines(out: str, hardware_id: str) -> list[str]:
     return [line for line in out.splitlines() if line.startswith(hardware_id)]
 
 
-@pytest.mark.usefixtures("kernel_store")
+@pytest.mark.usefixtures("no_store", "kernel_store")
 def test_store_status_is_one_line_per_accelerator_and_every_table_on_demand(run: Run) -> None:
     _, short, _ = run("store", "status")
     (line,) = table_lines(short, "h200-sxm")
@@ -160,7 +161,7 @@ def test_store_status_is_one_line_per_accelerator_and_every_table_on_demand(run:
     assert "did you mean h20" in err
 
 
-@pytest.mark.usefixtures("kernel_store")
+@pytest.mark.usefixtures("no_store", "kernel_store")
 def test_a_table_without_a_format_leaves_its_cell_empty(run: Run) -> None:
     _, out, _ = run("store", "status", "--all")
     exchange = next(line for line in out.splitlines() if "all_to_all" in line)
@@ -186,11 +187,6 @@ def test_what_to_try_next_is_printed_where_nothing_fits(run: Run) -> None:
 def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(matrix(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")]))
     assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
 def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store(run: Run) -> None:

@@ -25,12 +25,8 @@ from tests.command_line import QWEN, Run
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import npy, synthetic
 
+pytestmark = pytest.mark.usefixtures("no_store")
 FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
-
-
-@pytest.fixture(autouse=True)
-def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from tests.command_line import Run
 from tests.measured.sweep_fixture import DEVICE, write_sweep
 from tests.pages.app_page import opened
 
+pytestmark = pytest.mark.usefixtures("no_store")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -35,11 +36,6 @@ QWEN = [*SCENARIO, "--batch", "16"]
 
 
 WIDE = [*QWEN, "--ep", "8", "--k-max", "2"]
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -38,7 +38,7 @@ def expected(scenario: Scenario) -> tuple[str, str]:
     """What the first screen says of a scenario: how its title starts, and a figure below it."""
     advice = advise(scenario)
     answer, plain = advice.recommendation, advice.drafts[0]
-    if fit_of(advice) is not None:
+    if fit_of(advice.setup) is not None:
         return "Does not fit", "GiB"
     if not answer.n_draft:
         return "Do not draft", f"{plain.tpot_s * 1e3:.3g} ms per token without"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.e2e.app_server import wait_until_drawn
-from tests.measured.refit_synthetic import synthetic_points
+from tests.measured.refit_synthetic import benchmark_csv
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
@@ -74,13 +74,6 @@ def upload(page: Any, label: str, name: str, content: bytes) -> None:
     box = page.locator("[data-testid=stFileUploader]", has_text=label).locator("input[type=file]")
     box.set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
     wait_until_drawn(page)
-
-
-def benchmark_csv() -> bytes:
-    """SYNTHETIC rows under a slower round than the shipped constants say, with one line that is far off."""
-    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
-    frame.loc[8, "speedup"] /= 2.5
-    return bytes(frame.dropna(axis=1, how="all").to_csv(index=False).encode())
 
 
 def refitted(page: Any, url: str) -> None:

@@ -161,18 +161,6 @@ def _dropped(given: UserFile) -> None:
     take({given.name: given.getvalue()}, SCENARIO)
 
 
-def _acceptance(given: UserFile) -> None:
-    take_acceptance([(given.name, given.getvalue())])
-
-
-def _trace(given: UserFile) -> None:
-    take_trace(load_setup(SCENARIO), [(given.name, given.getvalue())])
-
-
-def _power(given: UserFile) -> None:
-    POWER.take(read_power_log, given.name, given.getvalue())
-
-
 def _model(given: UserFile) -> None:
     bar = {"model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
     st.session_state.update({"config_file": given} | bar)
@@ -196,9 +184,9 @@ def _sweep(given: UserFile) -> None:
 
 UPLOADERS: dict[str, Callable[[UserFile], None]] = {
     "dropped": _dropped,
-    "acceptance": _acceptance,
-    "routing trace": _trace,
-    "power": _power,
+    "acceptance": lambda given: take_acceptance([(given.name, given.getvalue())]),
+    "routing trace": lambda given: take_trace(load_setup(SCENARIO), [(given.name, given.getvalue())]),
+    "power": lambda given: POWER.take(read_power_log, given.name, given.getvalue()),
     "config.json": _model,
     "accelerator": _accelerator,
     "scenario": _scenario,

@@ -40,12 +40,6 @@ def test_what_cannot_be_the_named_models_is_refused(ids, model, words):
         read_trace("trace.npy", npy(ids), model)
 
 
-def test_experts_that_are_never_chosen_are_warned_of():
-    warned = fit_sequences(list(IDS), 32).warnings
-    assert any("50% of the experts are never chosen" in text for text in warned)
-    assert not any("never chosen" in text for text in fit_sequences(list(IDS), 16).warnings)
-
-
 def test_layers_and_experts_of_a_model_that_is_not_shipped_can_be_given(capsys, tmp_path):
     files = []
     for number in range(3):
@@ -67,9 +61,3 @@ def test_absurd_numbers_of_experts_are_refused_at_once(capsys, tmp_path, experts
     code, _, err = run(capsys, "trace", tmp_path / "a.npy", "--experts", experts)
     assert (code, "--experts" in err) == (2, True)
     assert time.process_time() - start < 2.0
-
-
-def test_more_than_can_be_counted_is_refused(monkeypatch):
-    monkeypatch.setattr("advisor.physics.routing_trace.MAX_USES", 100)
-    with pytest.raises(AdvisorError, match="send fewer sequences"):
-        fit_sequences(list(IDS), 16)

@@ -198,10 +198,6 @@ def _capped(f: pd.DataFrame) -> Mapping[str, object]:
     return {"tpot_s": held.where(batch > cap, f["tpot_s"].astype(float))}
 
 
-def _shuffled(f: pd.DataFrame) -> Mapping[str, object]:
-    return {"tpot_s": np.random.default_rng(9).permutation(f["tpot_s"].to_numpy(float))}
-
-
 def _reversed_batches(f: pd.DataFrame) -> Mapping[str, object]:
     """Batches listed from the largest down beside times listed from the smallest up."""
     known = np.sort(f["batch_size"].astype(float).unique())
@@ -266,7 +262,7 @@ KINDS: dict[str, Change] = {
     ),
     "context 16 times longer than said": _times("input_tokens", 1 / 16),
     "context 16 times shorter than said": _times("input_tokens", 16.0),
-    "rows shuffled": _shuffled,
+    "rows shuffled": lambda f: {"tpot_s": np.random.default_rng(9).permutation(f["tpot_s"].to_numpy(float))},
     "times in 8 bits called 16": lambda _: {"weight_dtype": "bf16"},
     "times in 16 bits called 8": lambda _: {"weight_dtype": "fp8"},
 }

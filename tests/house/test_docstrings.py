@@ -136,10 +136,6 @@ def is_command(function: ast.FunctionDef) -> bool:
     return any(ast.unparse(name).endswith((".command", ".group", "command", "group")) for name in names)
 
 
-def is_property(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(one).endswith("property") for one in function.decorator_list)
-
-
 def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
     """What a function of the physics leaves out of its numbers: units of result and parameters, and the source."""
     units = [found for found in UNIT.findall(docstring) if found[1:-1] not in SHAPES]
@@ -151,7 +147,8 @@ def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
         annotation = ast.unparse(one.annotation) if one.annotation is not None else ""
         if NUMBERS.search(annotation) and not UNIT_IN_NAME.search(one.arg) and not unit_of(one.arg, docstring):
             yield f"the parameter {one.arg} has no unit in brackets"
-    if gives_numbers and not is_property(function) and not SOURCED.search(docstring):
+    is_property = any(ast.unparse(one).endswith("property") for one in function.decorator_list)
+    if gives_numbers and not is_property and not SOURCED.search(docstring):
         yield "no source of the formula is named"
 
 

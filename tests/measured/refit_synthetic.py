@@ -54,6 +54,13 @@ def synthetic_points(
     return frame
 
 
+def benchmark_csv() -> bytes:
+    """SYNTHETIC rows under a slower round than the shipped constants say, with one line that is far off."""
+    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    frame.loc[8, "speedup"] /= 2.5
+    return bytes(frame.dropna(axis=1, how="all").to_csv(index=False).encode())
+
+
 def refit(frame: pd.DataFrame) -> RefitResult:
     """What the rows of a canonical frame say."""
     return refit_chosen(*select_points(frame))

@@ -163,24 +163,16 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
     assert match_baselines(frame)[0]["speedup"].isna().all()
 
 
-def test_rows_without_a_baseline_say_in_what_the_nearest_run_without_drafts_differs():
-    frame = points(
-        draft_tokens_k=[0, 0, 3],
-        tpot_ms=[10, 11, 4],
-        batch_size=[8, 4, 4],
-        weight_dtype=["fp8", "fp8", None],
-        output_tokens=[512, 512, 128],
-    )
-    _, note = match_baselines(frame)
-    assert (
-        "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in stored "
-        "type of the routed experts' weights (fp8, here not stated), generated length (512, here 128);"
-    ) in note
-
-
 @pytest.mark.parametrize(
     ("columns", "said", "unsaid"),
     [
+        (
+            {"draft_tokens_k": [0, 0, 3], "tpot_ms": [10, 11, 4], "batch_size": [8, 4, 4]}
+            | {"weight_dtype": ["fp8", "fp8", None], "output_tokens": [512, 512, 128]},
+            "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in "
+            "stored type of the routed experts' weights (fp8, here not stated), generated length (512, here 128);",
+            "(line 2)",
+        ),
         ({"draft_tokens_k": [0, 0, 3], "tpot_ms": [9, 8, 4], "batch_size": [1, 16, 8]}, "(line 3) differs", "(line 2)"),
         (
             {"tpot_ms": [9, 4], "weight_dtype": ["fp8", "bf16"], "batch_kind": [None, "max_concurrency"]},
@@ -201,22 +193,18 @@ def test_every_combination_of_cells_has_a_code_of_its_own():
     assert len(set(_group_codes(pd.DataFrame(cells, columns=list("xyz")), "xyz"))) == len(cells)
 
 
+UNLIKE = {"draft_tokens_k": [0, 3, 3], "tpot_ms": [10, None, 4], "output_tok_per_s": [None, 900, None]}
+
+
 def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths():
-    frame = points(draft_tokens_k=[0, 3, 3], tpot_ms=[10, None, 4], output_tok_per_s=[None, 900, None])
-    out, note = match_baselines(frame)
+    out, note = match_baselines(points(**UNLIKE))
     assert out["speedup"].notna().tolist() == [False, False, True]
     assert "line 2 is the run without drafts of line 3, but both state no figure of one kind" in note
     assert "state lengths" not in note
 
 
 def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone():
-    frame = points(
-        draft_tokens_k=[0, 3, 3],
-        tpot_ms=[10, None, 4],
-        output_tok_per_s=[None, 900, None],
-        input_tokens=[4096, None, None],
-    )
-    _, note = match_baselines(frame)
+    _, note = match_baselines(points(**UNLIKE, input_tokens=[4096, None, None]))
     assert "speedup computed in 1 row from" in note
     assert "in 1 row of these one of the two runs" in note
 

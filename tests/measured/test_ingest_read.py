@@ -153,28 +153,14 @@ def test_a_unicode_line_separator_does_not_end_a_header():
     assert result.rows_kept == 1
 
 
-def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
-    from advisor.measured.ingest import read as module
-
+@pytest.mark.parametrize("at", ["read.read_unguarded", "rows.evaluate"])
+def test_a_fault_of_the_reader_or_of_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch, at):
     def broken(*_):
         raise KeyError("inner")
 
-    monkeypatch.setattr(module, "read_unguarded", broken)
-    with pytest.raises(AdvisorError, match="please report") as caught:
-        read(CSV)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_a_fault_in_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
-    from advisor.measured.ingest import rows as module
-
-    def broken(_):
-        raise KeyError("inner")
-
-    table = read_upload("mine.csv", CSV.encode())
-    monkeypatch.setattr(module, "evaluate", broken)
+    monkeypatch.setattr(f"advisor.measured.ingest.{at}", broken)
     with pytest.raises(AdvisorError, match=r"mine\.csv .* please report") as caught:
-        _ = table.result
+        _ = read_upload("mine.csv", CSV.encode()).result
     assert isinstance(caught.value.__cause__, KeyError)
 
 

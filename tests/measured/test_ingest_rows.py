@@ -20,6 +20,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names
 from advisor.prediction import AdvisorError
 
+pytestmark = pytest.mark.usefixtures("no_store")
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
 OWN = b"users;drafted;gain;gap (ms);gpu\n1;3;1.9;5;NVIDIA H200\n8;3;1.7;9;h999\n8;3;1.7;-9;h999\n"
 COLUMNS = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup", "gap (ms)": "itl_ms"}
@@ -78,11 +79,6 @@ def test_completing_leaves_the_table_it_started_from(calls: Counter[str]) -> Non
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
 PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"
 DRAFTED = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
-
-
-@pytest.fixture(autouse=True)
-def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
 def read(text: str, name: str = "x.csv"):

@@ -7,7 +7,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.show.words.load import figure
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called
@@ -40,15 +39,11 @@ def ranked(test: AppTest) -> list[str]:
     return list(table(test)["Model"])
 
 
-def board_on_screen(test: AppTest) -> Leaderboard:
-    return board_for(test.session_state["_scenario"], BoardAsked(by="cost", names=FEW["rank_names"]))
-
-
 def test_the_bar_s_load_is_answered_with_the_doubt_in_each_rank() -> None:
     test = panel()
     text = texts(test)
     assert "**Cheapest under 20 ms per token at 64 users" in text
-    board = board_on_screen(test)
+    board = board_for(test.session_state["_scenario"], BoardAsked(by="cost", names=FEW["rank_names"]))
     rows = table(test)
     wanted = [figure(one.usd_per_million).split()[0] for one in board.standings if one.usd_per_million]
     assert list(rows["USD/M tokens"]) == [float(text) for text in wanted]

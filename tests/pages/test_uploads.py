@@ -14,7 +14,7 @@ from advisor.measured.ingest import rows
 from advisor.measured.ingest.rows import evaluate
 from advisor.predict.scenario import START_ACCEPTANCE, Scenario, nearest_acceptance
 from advisor.ui import state
-from tests.measured.refit_synthetic import synthetic_points
+from tests.measured.refit_synthetic import benchmark_csv
 from tests.measured.test_own_points import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, live, opened, press, texts
@@ -26,10 +26,7 @@ UNTOUCHED = "Your measurements vs the model"
 
 @pytest.fixture(scope="module")
 def points() -> bytes:
-    """SYNTHETIC rows under a slower round, with one line that is far off."""
-    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
-    frame.loc[8, "speedup"] /= 2.5
-    return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
+    return benchmark_csv()
 
 
 def page(**query: str) -> AppTest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -22,23 +21,15 @@ from advisor.physics.expert_ranks import Sources, contiguous, drawn_choices, exp
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario, read_loads
 from advisor.prediction import AdvisorError
+from tests.measured.test_ingest_traces import npy
 
-SETUP = load_setup(
-    build_scenario(
-        hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="none", acceptance="0", expert_parallel=8, n_gpus=8
-    )
-)
+ON_RANKS = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "expert_parallel": 8, "n_gpus": 8}
+SETUP = load_setup(build_scenario(**ON_RANKS, drafter_id="none", acceptance="0"))
 
 
 def trace(sequences: int, tokens: int = 32, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return list(drawn_choices(skewed_loads(128, 8, 0.5, 3, rng), 8, sequences, tokens, rng, 0.1, 0.2))
-
-
-def npy(array: np.ndarray) -> bytes:
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=True)
-    return out.getvalue()
 
 
 def test_a_trace_is_planned_on_one_half_and_judged_on_the_other() -> None:

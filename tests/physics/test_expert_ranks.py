@@ -35,17 +35,12 @@ EPLB_SLOTS = np.array(
 """The example of deepseek-ai/EPLB's README: 16 slots, 4 groups, 2 nodes, 8 GPUs."""
 
 
-def published_rank_loads() -> np.ndarray:
-    copies = np.array([[np.sum(row == expert) for expert in range(12)] for row in EPLB_SLOTS])
-    each = np.take_along_axis(EPLB_LOADS / copies, EPLB_SLOTS, axis=1)
-    return each.reshape(2, 8, 2).sum(axis=2)
-
-
 def test_the_published_example_of_eplb_comes_back_with_groups_of_experts_together_on_a_node() -> None:
     found = balanced(EPLB_LOADS, ranks=8, redundant=4, nodes=2, groups=4)
     published = np.array([[np.sum(row == expert) for expert in range(12)] for row in EPLB_SLOTS])
     assert (found.copies == published).all()
-    assert np.sort(found.rank_loads(EPLB_LOADS)) == pytest.approx(np.sort(published_rank_loads()))
+    rank_loads = np.take_along_axis(EPLB_LOADS / published, EPLB_SLOTS, axis=1).reshape(2, 8, 2).sum(axis=2)
+    assert np.sort(found.rank_loads(EPLB_LOADS)) == pytest.approx(np.sort(rank_loads))
     for layer in found.expert_of_slot:
         first, second = set(layer[:8] // 3), set(layer[8:] // 3)
         assert not first & second

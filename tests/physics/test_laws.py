@@ -234,18 +234,13 @@ OTHER_SIDES: tuple[tuple[str, Law, dict[str, float], float], ...] = (
 )
 
 
-@pytest.mark.parametrize(("law", "values", "result"), WITHOUT_OPTIONS)
-def test_a_law_without_its_optional_terms_gives_what_a_hand_computes(
+@pytest.mark.parametrize(
+    ("law", "values", "result"), [*WITHOUT_OPTIONS, *(pytest.param(*case, id=what) for what, *case in OTHER_SIDES)]
+)
+def test_a_law_without_its_options_or_beyond_a_minimum_or_maximum_gives_what_a_hand_computes(
     law: Law, values: dict[str, float], result: float
 ) -> None:
     assert float(law(**values)) == pytest.approx(result, rel=1e-12)
-
-
-@pytest.mark.parametrize(("what", "law", "values", "result"), OTHER_SIDES, ids=[case[0] for case in OTHER_SIDES])
-def test_the_other_side_of_a_minimum_or_maximum_is_also_what_a_hand_computes(
-    what: str, law: Law, values: dict[str, float], result: float
-) -> None:
-    assert float(law(**values)) == pytest.approx(result, rel=1e-12), what
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -266,7 +266,7 @@ def test_a_trace_is_long_and_wide_enough_from_its_limits_on(monkeypatch: pytest.
         fit_sequences([ids[..., [0, 1, 1]] for ids in five], 16)
     monkeypatch.setattr("advisor.physics.routing_trace.MAX_USES", 5 * 16)
     assert fit_sequences(five, 16).n_sequences == 5
-    with pytest.raises(AdvisorError, match="too many to count"):
+    with pytest.raises(AdvisorError, match="too many to count; send fewer sequences"):
         fit_sequences(five, 17)
 
 

@@ -38,21 +38,12 @@ from advisor.predict.setup import (
 )
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import derive
-from tests.physics.test_expert_loads import SETUP
+from tests.physics.test_expert_loads import ON_RANKS, SETUP
 
 
 def scenario(**values: object) -> Scenario:
-    given: dict[str, object] = {
-        "hardware_id": "h200-sxm",
-        "model_id": "qwen3-30b-a3b",
-        "drafter_id": "eagle3",
-        "acceptance": "2.4@3",
-        "k_max": 3,
-        "batch_size": 128,
-        "expert_parallel": 8,
-        "n_gpus": 8,
-    }
-    return build_scenario(**given | values)
+    given = {"drafter_id": "eagle3", "acceptance": "2.4@3", "k_max": 3, "batch_size": 128}
+    return build_scenario(**ON_RANKS | given | values)
 
 
 def setup_of(**values: object) -> Setup:
@@ -127,22 +118,18 @@ def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
     assert not any("routed layers" in text for text in warned)
 
 
-def test_more_copies_than_experts_are_refused() -> None:
-    with pytest.raises(AdvisorError, match="65,536 copies of 128 experts cannot be placed; give at most 128"):
-        setup_of(redundant_experts=65_536)
-
-
 @pytest.mark.parametrize(
-    ("loads", "says"),
+    ("name", "value", "says"),
     [
-        ("nonsense", "no text of loads"),
-        (write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128 experts"),
-        (write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
+        ("redundant_experts", 65_536, "65,536 copies of 128 experts cannot be placed; give at most 128"),
+        ("expert_loads", "nonsense", "no text of loads"),
+        ("expert_loads", write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128"),
+        ("expert_loads", write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
     ],
 )
-def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
+def test_loads_and_copies_that_cannot_be_are_refused(name: str, value: object, says: str) -> None:
     with pytest.raises(AdvisorError, match=says):
-        setup_of(expert_loads=loads)
+        setup_of(**{name: value})
 
 
 def test_loads_are_private_and_no_cache_keeps_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,21 +26,18 @@ REFIT = (
     "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"
     "routed=1.05/0.03;attention=0.9/0.1;dense=1.02/0.05;drafter=1.1/0.1;corr=0.1/0.1/0/0/-0.1/0/0/0/0/0;scatter=0.05"
 )
+of = functools.partial(Scenario, acceptance="2.4@3")
+v3 = functools.partial(of, model_id="deepseek-v3")
 SCENARIOS = {
-    "moe": Scenario(acceptance="2.4@3"),
-    "uniform routing": Scenario(acceptance="2.4@3", routing="uniform"),
-    "dense over four GPUs": Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4),
+    "moe": of(),
+    "uniform routing": of(routing="uniform"),
+    "dense over four GPUs": of(model_id="command-a", n_gpus=4, tensor_parallel=4),
     "latent attention, MTP": Scenario(
         acceptance="deepseek-r1-mtp-internal", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8
     ),
-    "expert parallel": Scenario(
-        acceptance="2.4@3", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, expert_parallel=8, batch_size=64
-    ),
-    "both parallel": Scenario(
-        acceptance="2.4@3", model_id="deepseek-v3", n_gpus=8, tensor_parallel=2, expert_parallel=8, batch_size=64
-    ),
-    "counted ranks": Scenario(
-        acceptance="2.4@3",
+    "expert parallel": v3(drafter_id="mtp", n_gpus=8, expert_parallel=8, batch_size=64),
+    "both parallel": v3(n_gpus=8, tensor_parallel=2, expert_parallel=8, batch_size=64),
+    "counted ranks": of(
         n_gpus=8,
         tensor_parallel=2,
         expert_parallel=8,
@@ -47,46 +45,26 @@ SCENARIOS = {
         expert_loads=write_loads(np.repeat(np.r_[np.full(16, 9.0), np.ones(112)][None], 4, axis=0)),
         redundant_experts=8,
     ),
-    "counted ranks on several nodes": Scenario(
-        acceptance="2.4@3", model_id="deepseek-v3", n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0
+    "counted ranks on several nodes": v3(n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0),
+    "several nodes, 8 bits out": v3(drafter_id="mtp", n_gpus=32, expert_parallel=32, batch_size=64),
+    "several nodes, 16 bits out": of(n_gpus=16, tensor_parallel=2, expert_parallel=16, batch_size=64),
+    "windows": of(model_id="gpt-oss-20b", context_tokens=9000),
+    "sparse attention": of(model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),
+    "hyper-connections": of(
+        model_id="deepseek-v4-flash", hardware_id="mi355x", drafter_id="mtp", n_gpus=8, tensor_parallel=8
     ),
-    "several nodes, 8 bits out": Scenario(
-        acceptance="2.4@3", model_id="deepseek-v3", drafter_id="mtp", n_gpus=32, expert_parallel=32, batch_size=64
+    "linear attention": of(model_id="qwen3.5-397b-a17b", n_gpus=8, tensor_parallel=8),
+    "parallel drafter": of(model_id="gpt-oss-20b", drafter_id="p-eagle"),
+    "n-gram": of(drafter_id="ngram"),
+    "draft model": of(drafter_id="qwen2-0.5b"),
+    "prefill": of(input_tokens=1000, output_tokens=200),
+    "prefill on counted ranks of several nodes": v3(
+        n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0, input_tokens=1000, output_tokens=200
     ),
-    "several nodes, 16 bits out": Scenario(
-        acceptance="2.4@3", n_gpus=16, tensor_parallel=2, expert_parallel=16, batch_size=64
-    ),
-    "windows": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", context_tokens=9000),
-    "sparse attention": Scenario(acceptance="2.4@3", model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),
-    "hyper-connections": Scenario(
-        acceptance="2.4@3",
-        model_id="deepseek-v4-flash",
-        hardware_id="mi355x",
-        drafter_id="mtp",
-        n_gpus=8,
-        tensor_parallel=8,
-    ),
-    "linear attention": Scenario(acceptance="2.4@3", model_id="qwen3.5-397b-a17b", n_gpus=8, tensor_parallel=8),
-    "parallel drafter": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", drafter_id="p-eagle"),
-    "n-gram": Scenario(acceptance="2.4@3", drafter_id="ngram"),
-    "draft model": Scenario(acceptance="2.4@3", drafter_id="qwen2-0.5b"),
-    "prefill": Scenario(acceptance="2.4@3", input_tokens=1000, output_tokens=200),
-    "prefill on counted ranks of several nodes": Scenario(
-        acceptance="2.4@3",
-        model_id="deepseek-v3",
-        n_gpus=16,
-        expert_parallel=16,
-        batch_size=64,
-        redundant_experts=0,
-        input_tokens=1000,
-        output_tokens=200,
-    ),
-    "refitted": Scenario(acceptance="2.4@3", refit=REFIT),
-    "roofline": Scenario(acceptance="2.4@3", hardware_id="mi300x"),
-    "cache read again": Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell"),
-    "fp8 shared experts": Scenario(
-        acceptance="2.4@3", model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4
-    ),
+    "refitted": of(refit=REFIT),
+    "roofline": of(hardware_id="mi300x"),
+    "cache read again": of(hardware_id="rtx-pro-6000-blackwell"),
+    "fp8 shared experts": of(model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4),
 }
 PARTS = ("host", "launch", "attention_projection", "attention", "dense", "communication", "lm_head", "router", "routed")
 PARTS += ("shared", "reread")

@@ -18,15 +18,23 @@ def points(*changes: dict[str, object]) -> pd.DataFrame:
     return pd.DataFrame([POINT | each for each in changes])
 
 
-def test_a_pair_differs_in_one_choice_and_agrees_in_its_version() -> None:
-    rows = points(
-        {},
-        {"weight_dtype": "fp4", "measured_s": 0.008},
-        {"weight_dtype": "fp4", "measured_s": 0.001, "version": "2"},
-        {"weight_dtype": "fp4", "measured_s": 0.001, "batch_size": 16},
-    )
-    (pair,) = pairs(rows, "weights").to_dict("records")
-    assert (pair["before"], pair["after"], pair["measured"]) == ("fp8", "fp4", pytest.approx(0.8))
+OF_OTHERS = {"weight_dtype": "fp4", "measured_s": 0.001}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "before", "after", "measured"),
+    [
+        ("weights", [OF_OTHERS | {"measured_s": 0.008}, OF_OTHERS | {"version": "2"}], "fp8", "fp4", 0.8),
+        ("weights", [OF_OTHERS | {"measured_s": 0.008}, OF_OTHERS | {"batch_size": 16}], "fp8", "fp4", 0.8),
+        ("expert parallel", [{"expert_parallel": 4, "measured_s": 0.012}, {"expert_parallel": 2}], "1", "all", 1.2),
+        ("batch", [{"batch_size": 32, "measured_s": 0.02}, {"batch_size": 16}], 8, 32, 2.0),
+    ],
+)
+def test_a_pair_differs_in_one_choice_alone_experts_on_all_ranks_or_none_and_batches_by_four(
+    kind: str, changes: list[dict[str, object]], before: object, after: object, measured: float
+) -> None:
+    (pair,) = pairs(points({}, *changes), kind).to_dict("records")
+    assert (pair["before"], pair["after"], pair["measured"]) == (before, after, pytest.approx(measured))
 
 
 def test_engines_are_compared_over_their_versions_at_the_median() -> None:
@@ -56,18 +64,6 @@ def test_a_pool_names_the_values_of_its_pairs_as_setups_do() -> None:
     rows = points({}, {"hardware_id": "b200-sxm"}, {"engine": "trtllm"}, {"batch_size": 32})
     among = {each.kind: each.among for each in ratio_records(rows) if not each.before}
     assert among == {"engine": ("trtllm", "vllm"), "accelerator": ("b200_sxm", "h200_sxm"), "batch": ()}
-
-
-def test_experts_are_spread_over_all_ranks_or_none() -> None:
-    rows = points({}, {"expert_parallel": 4, "measured_s": 0.012}, {"expert_parallel": 2})
-    (pair,) = pairs(rows, "expert parallel").to_dict("records")
-    assert (pair["before"], pair["after"], pair["measured"]) == ("1", "all", pytest.approx(1.2))
-
-
-def test_batches_are_compared_at_four_times_the_batch() -> None:
-    rows = points({}, {"batch_size": 32, "measured_s": 0.02}, {"batch_size": 16})
-    (pair,) = pairs(rows, "batch").to_dict("records")
-    assert (pair["before"], pair["after"], pair["measured"]) == (8, 32, 2.0)
 
 
 def ratio_rows(measured: list[float], predicted: list[float]) -> pd.DataFrame:

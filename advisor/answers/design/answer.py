@@ -52,7 +52,7 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     if space.best is None:
         return []
     # A million designs are not costed again under each assumption: those that cannot win at any batch stay out.
-    found = np.union1d(space.contenders, [space.best])
+    found = np.union1d(space.width_ends(space.failed == 0), [space.best])
     results = []
     for what, change, setup, routing in _variations(space):
         scores, baseline = _scores(space, found, setup, routing)

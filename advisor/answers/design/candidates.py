@@ -155,10 +155,7 @@ class DrawnDesigns:
 
 
 def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnDesigns:
-    """A design at batches [nB] and one K each, under the same draws for every design.
-
-    Seed and constants are shared, so what two designs have in common cancels in a comparison.
-    """
+    """A design at batches [nB] and one K each. Draws are shared: what two have in common cancels in a comparison."""
     columns = np.unique([0, *n_draft])
     curve = curve_for(setup, batches, columns)
     at = np.searchsorted(columns, n_draft)

@@ -254,10 +254,7 @@ def serve(
     skew: str = "value",
     correlation: str = "value",
 ) -> Served:
-    """Designs [n] at any batches, outside the grid too.
-
-    skew, correlation : ends of the routing band that expert load, and affinity and stickiness, are taken from.
-    """
+    """Designs [n] at any batches. skew, correlation : ends of the routing band of load, of affinity and stickiness."""
     per_end = {
         end: shifted_routing(space.setup.routing, space.baseline.counts, *mix.counts, end)
         for end in {skew, correlation}

@@ -416,17 +416,12 @@ class DesignSpace:
         index = np.flatnonzero(self.failed == 0)
         return index[np.argsort(-self.score[index], kind="stable")]
 
-    @property
-    def contenders(self) -> NDArray[np.intp]:
-        """The candidates that can be the best by the objective at some batch, rising.
+    def width_ends(self, allowed: NDArray[np.bool_], *, widest: bool = False) -> NDArray[np.intp]:
+        """Designs among some that can be the best by the objective at some batch, rising.
 
         Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a fixed K times are
         affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
-        return self.width_ends(self.failed == 0)
-
-    def width_ends(self, allowed: NDArray[np.bool_], *, widest: bool = False) -> NDArray[np.intp]:
-        """The narrowest of each (body, N, k, s) among some designs, and for the speedup the widest too."""
         index = np.flatnonzero(allowed)
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)

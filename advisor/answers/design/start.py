@@ -424,10 +424,7 @@ def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
 
 
 def time_in_serve(space: DesignSpace, index: int | None) -> float:
-    """Time per output token of a design (None: the baseline) opened in Serve. [s]
-
-    At the search's K. NaN where no config.json can say the design.
-    """
+    """Time per output token of a design (None: baseline) in Serve at the search's K. NaN without a config.json. [s]"""
     scenario, drafts = space.setup.scenario, space.baseline.served.n_draft[:, 0]
     try:
         if index is not None and index != space.baseline_index():
@@ -481,10 +478,7 @@ def _set(holder: dict[str, Any], keys: tuple[str, ...], value: int) -> None:
 def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int, own_width_is_total: bool) -> None:
     totals = [key for key in SHARED_TOTAL_KEYS if holder.get(key) is not None]
     counts = [key for key in SHARED_COUNT_KEYS if holder.get(key) is not None]
-    for key in totals:
-        holder[key] = shared_width
-    for key in counts:
-        holder[key] = n_shared
+    holder |= dict.fromkeys(totals, shared_width) | dict.fromkeys(counts, n_shared)
     if holder.get("moe_shared_expert_intermediate_size") is not None and n_shared:
         holder["moe_shared_expert_intermediate_size"] = shared_width if own_width_is_total else shared_width // n_shared
     if not totals and not counts and n_shared:

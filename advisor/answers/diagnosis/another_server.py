@@ -8,7 +8,7 @@ from statistics import median
 
 from advisor.answers.diagnosis.physics import Comparison
 from advisor.answers.own_gap import is_far
-from advisor.answers.summary import fit_in
+from advisor.answers.summary import fit_of
 from advisor.measured.published import runs_beside
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
@@ -55,7 +55,7 @@ def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
     fitting = sorted((x for x in others if x.memory.largest_batch), key=lambda x: -x.memory.weights_bytes)
     formats = tuple(str(x.scenario.weight_dtype) for x in fitting)
     now = scenario.weight_dtype or setup.architecture.dtypes.routed
-    fit = fit_in(setup)
+    fit = fit_of(setup)
     needs = "" if fit is None else f" {fit.title[:1].lower()}{fit.title[1:]}:"
     offered = f" It fits as {listed(formats)}." if formats else " No format of ours fits."
     text = f"As {now} the server{needs} which weight format does it run?{offered} All predictions rest on it."

@@ -451,10 +451,7 @@ _ASKED = re.compile(r"num_prompts=([0-9]+)")
 
 
 def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
-    """Facts of each record of a result file by its line. Those of one that cannot be opened are none.
-
-    What a console block says stands under the line of its title.
-    """
+    """Facts of a result file's records by line, a console block's by its title's. Empty where it cannot be opened."""
     try:
         sample = open_upload(name, data)
     except AdvisorError:

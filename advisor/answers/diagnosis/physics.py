@@ -46,15 +46,11 @@ NEAR = 0.15
 """Share within which values are alike: that of `ingest.contradictions`. [-]"""
 
 
-def _near(value: float, limit: float) -> bool:
-    return value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR)
-
-
 HOLDS: dict[TestName, Callable[[Any, Any], bool]] = {
     "above": lambda value, limit: value > limit,
     "at_least": lambda value, limit: value >= limit,
     "below": lambda value, limit: value < limit,
-    "near": _near,
+    "near": lambda value, limit: value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR),
     "is": lambda value, limit: value == limit,
     "contains": lambda value, limit: str(limit) in str(value).split(),
 }

@@ -80,10 +80,7 @@ def _formula(name: str, words: str, needs: str, formula: Callable[..., float], u
 def _compared(
     name: str, words: str, formula: Callable[[Comparison], Value], more: str = "", unit: str = "1", drafts: bool = False
 ) -> None:
-    """Enter a quantity of the comparison with the prediction.
-
-    drafts : of speculative runs alone, whose prediction rests on measured kernels and a known engine.
-    """
+    """Enter a compared quantity. drafts : of speculative runs on measured kernels and a known engine alone."""
 
     def reading(run: Run) -> Value:
         compared = run.comparison
@@ -252,10 +249,7 @@ def _tokens_over_graph(run: Run) -> Value:
 
 
 def _captured_by_release(run: Run, q: int) -> float | None:
-    """Tokens of the largest graph that the run's release captures by itself, a request verifying q. [tokens]
-
-    None where the release was not read, or its accelerator is not known.
-    """
+    """Largest graph that the run's release captures, a request verifying q. None where that is not known. [tokens]"""
     engine, hardware_id, version = run.text("engine"), run.text("hardware_id"), run.text("engine_version")
     if engine not in engine_ids() or hardware_id not in hardware_ids() or not version:
         return None

@@ -263,10 +263,7 @@ class LoadedRuns:
 
 
 def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str, str]) -> LoadedRuns:
-    """The runs of all files, each with its settings, its plain run and its prediction.
-
-    Raises AdvisorError when no file holds a run or a server's settings.
-    """
+    """Runs of all files with settings, plain run, prediction. Raises AdvisorError for neither run nor settings."""
     out, rows, servers = LoadedRuns(), [], []
     for file in _named_apart(files):
         table, reason = _table(file, words.columns)

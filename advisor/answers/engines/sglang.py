@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from typing import Any
 
-from advisor.answers.best_k import KRange
 from advisor.answers.engines.config import (
     EngineExport,
     ExportRequest,
@@ -62,7 +59,8 @@ def export(request: ExportRequest) -> EngineExport:
     words += _speculation(method, request.draft_model, k)
     config, text, file_name = None, "", None
     if adaptive:
-        config, file_name = sglang_adaptive_config(ranges), request.file_name
+        # With one candidate K a slot, SGLang runs exactly the schedule.
+        config, file_name = {str(first): {"candidate_steps": [k]} for first, _, k in rows}, request.file_name
         text = json.dumps(config, indent=2)
         words += ["--speculative-adaptive", "--speculative-adaptive-config", file_name]
         warnings.append(
@@ -91,11 +89,6 @@ def _placement(served: ServedModel, method: str) -> list[str]:
         if served.redundant_experts:
             words += ["--ep-num-redundant-experts", str(served.redundant_experts)]
     return words
-
-
-def sglang_adaptive_config(ranges: Sequence[KRange]) -> dict[str, Any]:
-    """Adaptive JSON of SGLang: with one candidate K a slot, it runs exactly the schedule."""
-    return {str(start): {"candidate_steps": [k]} for start, _, k in merged_rows(ranges)}
 
 
 def _speculation(method: str, draft_model: str | None, k: int) -> list[str]:

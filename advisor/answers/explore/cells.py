@@ -114,7 +114,8 @@ def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) ->
 
 def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
     """A combination at one batch, its setup without the limit. Raises AdvisorError for one that cannot be."""
-    scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": batch})
+    ranks = (_as_its_kind(name, settings.get(name)) or 1 for name in ("tensor_parallel", "expert_parallel"))
+    scenario = build_scenario(**{"n_gpus": max(1, *ranks), **settings, "batch_size": batch})
     return scenario, load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
 
 
@@ -169,11 +170,6 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
         answers["recommended"] = np.arange(shape[1]) == chosen(each.scenario.max_tpot_ms)[own, None]
         answers["fits"] = (batches <= each.memory.largest_batch)[:, None]
         yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
-
-
-def _needed_gpus(settings: Mapping[str, Any]) -> int:
-    ranks = (_as_its_kind(name, settings.get(name)) for name in ("tensor_parallel", "expert_parallel"))
-    return max(1, *(rank or 1 for rank in ranks))
 
 
 def _columns(batches: np.ndarray, n_drafts: int, predicted: Mapping[str, Any]) -> dict[str, np.ndarray]:

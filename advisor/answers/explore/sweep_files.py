@@ -64,7 +64,12 @@ def run_sweep(plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None
     missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
     found = plan.n_parts - len(missing)
     tasks = ((index, plan.part(index)) for index in missing)
-    for done, (index, content) in enumerate(_computed(tasks, plan.batches, min(workers, len(missing))), 1):
+    computed = (
+        _in_processes(tasks, plan.batches, min(workers, len(missing)))
+        if min(workers, len(missing)) > 1
+        else ((index, part_bytes(combinations, plan.batches)) for index, combinations in tasks)
+    )
+    for done, (index, content) in enumerate(computed, 1):
         _write(_part(folder, index), content)
         if show is not None:
             show((found + done) / plan.n_parts)
@@ -107,14 +112,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 _Part = tuple[int, Sequence[Mapping[str, Any]]]
-
-
-def _computed(tasks: Iterator[_Part], batches: Sequence[int], workers: int) -> Iterator[tuple[int, bytes]]:
-    if workers <= 1:
-        for index, combinations in tasks:
-            yield index, part_bytes(combinations, batches)
-    else:
-        yield from _in_processes(tasks, batches, workers)
 
 
 def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
@@ -266,7 +263,9 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise AdvisorError(f"{name} is no readable Parquet file ({_first(error)}); {_HOW}") from error
     known = set(_stored_names(file))
-    needed = [column for column in COLUMNS if column not in _YOUNGER and not _may_be_missing(column)]
+    # Files of before a setting existed are read at its default.
+    by_default = {row.name for row in FIELDS.values() if not (row.needed or row.is_required)} - {"batch_size"}
+    needed = [column for column in COLUMNS if column not in {*_YOUNGER, *by_default}]
     if missing := [column for column in needed if column not in known]:
         more = " and others" if len(missing) > 6 else ""
         raise AdvisorError(
@@ -283,12 +282,6 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
 def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
     old, _ = names_of_today(file.schema_arrow.names)
     return {old.get(name, name): name for name in file.schema_arrow.names}
-
-
-def _may_be_missing(column: str) -> bool:
-    """Whether files of before a setting existed are read at its default."""
-    row = FIELDS.get(column)
-    return row is not None and not row.needed and not row.is_required and column != "batch_size"
 
 
 def _made_by(file: pq.ParquetFile) -> dict[str, str]:

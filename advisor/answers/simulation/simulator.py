@@ -149,10 +149,7 @@ class RecordedSteps:
 def draw_trace(
     process: AcceptanceProcess, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
 ) -> RunLengths:
-    """Run lengths [n_streams, n_tokens] of a process, checked.
-
-    A request longer than n_tokens starts over. Raises AdvisorError for sizes below 1 or a k_max beyond 126.
-    """
+    """Run lengths [n_streams, n_tokens], which start over. Raises AdvisorError for sizes below 1, k_max beyond 126."""
     if min(n_streams, n_tokens, k_max) < 1 or k_max > 126:
         raise AdvisorError("n_streams and n_tokens must be positive and k_max lie in 1..126")
     return process.run_lengths(n_streams, n_tokens, k_max, rng)

@@ -136,20 +136,15 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
             f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of GPU memory unless the "
             "engine keeps them in the host's, as vLLM does by itself; looking them up takes no time here"
         )
-    return said + _dspark(fields, architecture)
-
-
-def _dspark(fields: Fields, architecture: Architecture) -> list[str]:
-    """DSpark stages: blocks that draft together, which are no MTP modules."""
     stages, moe = dspark_stages(fields), architecture.moe
-    if not stages or moe is None:
-        return []
-    experts = fields.optional_count("dspark_n_routed_experts", minimum=1) or moe.n_experts
-    size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
-    return [
-        f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction modules: take the drafter "
-        f"dspark, which leaves out their {gb(size)} of experts ({experts} a stage)"
-    ]
+    if stages and moe is not None:
+        experts = fields.optional_count("dspark_n_routed_experts", minimum=1) or moe.n_experts
+        size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
+        said.append(
+            f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction modules: take the "
+            f"drafter dspark, which leaves out their {gb(size)} of experts ({experts} a stage)"
+        )
+    return said
 
 
 def dspark_stages(fields: Fields) -> int:
@@ -431,10 +426,7 @@ def _mtp_modules(fields: Fields) -> int:
 
 
 def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | None:
-    """Block of a module that is not built like the target's layers (Step-3.5), else None.
-
-    What it is made of stands in lists of its own, or behind the target's layers in theirs.
-    """
+    """Block of a module not built like the target's layers (Step-3.5), listed apart or behind theirs, else None."""
 
     def stated(name: str) -> list[object] | None:
         own, whole = fields.get(f"mtp_{name}"), fields.get(name)

@@ -209,15 +209,8 @@ def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
     index_dim, key_heads = fields.count("indexer_head_dim"), fields.count("indexer_kv_heads", maximum=MAX_HEADS)
     index = hidden * index_dim * (fields.count("indexer_n_heads", maximum=MAX_HEADS) + key_heads)
     tokens_per_key = fields.count("indexer_compress_ratio", maximum=MAX_CONTEXT)
-    return mixer.model_copy(
-        update={
-            "kind": "sparse",
-            "projection_params": mixer.projection_params + index,
-            "replicated_params": index,
-            "window_tokens": fields.count("indexer_budget", maximum=MAX_CONTEXT),
-            "index_elements_per_token": -(-index_dim * key_heads // tokens_per_key),
-        }
-    )
+    budget = fields.count("indexer_budget", maximum=MAX_CONTEXT)
+    return _with_index(mixer, index, budget, -(-index_dim * key_heads // tokens_per_key))
 
 
 def _with_block_index(block: Fields, hidden: int, mixer: Mixer) -> Mixer:
@@ -225,15 +218,14 @@ def _with_block_index(block: Fields, hidden: int, mixer: Mixer) -> Mixer:
     index_dim, index_heads = block.count("sparse_index_dim"), block.count("sparse_num_index_heads", maximum=MAX_HEADS)
     chosen = block.count("sparse_topk_blocks") + (block.optional_count("sparse_local_block") or 0)
     index = hidden * index_dim * (index_heads + 1)
-    return mixer.model_copy(
-        update={
-            "kind": "sparse",
-            "projection_params": mixer.projection_params + index,
-            "replicated_params": index,
-            "window_tokens": chosen * block.count("sparse_block_size"),
-            "index_elements_per_token": index_dim,
-        }
-    )
+    return _with_index(mixer, index, chosen * block.count("sparse_block_size"), index_dim)
+
+
+def _with_index(mixer: Mixer, index: int, window_tokens: int, elements: int) -> Mixer:
+    """A mixer that attends to `window_tokens` tokens by an index of so many weights and elements of a token."""
+    params = {"projection_params": mixer.projection_params + index, "replicated_params": index}
+    chosen = {"kind": "sparse", "window_tokens": window_tokens, "index_elements_per_token": elements}
+    return mixer.model_copy(update=params | chosen)
 
 
 def _index_params(fields: Fields, hidden: int, query_input: int) -> int:

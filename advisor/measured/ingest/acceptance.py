@@ -395,10 +395,7 @@ def _histograms(records: Iterable[Any], depth: int) -> Iterable[dict[int, float]
 
 
 def _from_sglang(name: str, found: Series, source: str) -> AcceptanceRates:
-    """One accepted length: SGLang counts rounds and tokens, not positions.
-
-    The first token of each request comes of its prompt, not of a round.
-    """
+    """One accepted length: SGLang counts rounds and tokens. A request's first token is its prompt's, of no round."""
     steps, gauge = (
         [value for (key, _), value in found.items() if key == of and value > least] for of, least in _GAUGES.items()
     )

@@ -40,10 +40,7 @@ _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 
 @dataclass
 class Cells:
-    """Column as read: Python values or an Arrow string array, their origin, and the factor to our unit.
-
-    A flag that says the contrary of ours has the factor -1.
-    """
+    """Column as read: values, origin, and the factor to our unit. -1 for a flag that says the contrary of ours."""
 
     values: Any
     source: str | list[str]
@@ -410,10 +407,7 @@ def _open_parquet(sample: Sample) -> Any:
 
 
 def read_parquet(sample: Sample, kind: TableKind) -> FileTable:
-    """Read the known columns of a parquet file as strings.
-
-    Line numbers are row numbers. Raises AdvisorError for a damaged file, or one with too many rows or columns.
-    """
+    """Known columns of a parquet file as strings, lines by row. Raises AdvisorError for damage, or too large a file."""
     source = _open_parquet(sample)
     schema = source.schema_arrow
     if len(schema.names) > MAX_COLUMNS:
@@ -459,10 +453,7 @@ class Mapped:
 
 
 def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
-    """Match headers to canonical columns.
-
-    Raises AdvisorError for two headers of one column, unless they hold the same cells.
-    """
+    """Match headers to canonical columns. Raises AdvisorError for two of one column, unless their cells are alike."""
     pair = side_by_side(table.header) if kind == "points" else None
     columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
     paired = () if pair is None else (pair.plain, pair.spec)

@@ -71,10 +71,7 @@ RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels
 
 @dataclass(frozen=True)
 class Checked:
-    """Mask of rows to keep [rows], with what was found wrong or odd.
-
-    One Reject per broken rule and row, and the columns that look swapped.
-    """
+    """Mask of rows to keep [rows], a Reject per broken rule and row, oddities, columns that look swapped."""
 
     keep: np.ndarray
     rejects: list[Reject]
@@ -197,10 +194,7 @@ class Contradiction:
 
 
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
-    """Impossible rows of a points frame, one by one, and sentences about what is odd in many.
-
-    Odd is what holds for most of the rows that tell it.
-    """
+    """Impossible rows of a points frame, and sentences on what is odd in most of the rows that tell it."""
     v = Numbers(frame)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
     whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)

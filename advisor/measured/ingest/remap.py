@@ -35,10 +35,7 @@ _HINTS = {word: column for column, words in SAID.hints.items() for word in words
 
 @dataclass(frozen=True)
 class Header:
-    """Column of a user's CSV or field of its JSON: name, reading and first cells.
-
-    The reading is what it is or may be read as.
-    """
+    """A user's CSV column or JSON field: name, what it is or may be read as, and first cells."""
 
     theirs: str
     ours: str

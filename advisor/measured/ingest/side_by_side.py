@@ -204,10 +204,7 @@ def likely_pair(header: str) -> list[str]:
 
 
 def rate_counted(frame: pd.DataFrame) -> str | None:
-    """Likely metric of open pairs of rates.
-
-    Those of one request fall as the batch grows, those of all together rise.
-    """
+    """Likely metric of open pairs of rates: of one request where they fall as the batch grows, else of all."""
     rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
     if len(rows) < 2:
         return None

@@ -92,8 +92,10 @@ class Sample:
 
     @cached_property
     def delimiter(self) -> str:
-        """Delimiter that the first non-blank line uses most. A comma where it uses none."""
-        return sniff_delimiter(self.first_line)
+        """Comma, semicolon, tab or bar, as the first line has most outside quotes. A comma where it has none."""
+        outside = re.sub(r'"[^"]*("|$)', "", self.first_line)
+        best = max(",;\t|", key=outside.count)
+        return best if best in outside else ","
 
     @cached_property
     def first_line(self) -> str:
@@ -134,19 +136,6 @@ def one_sentence(name: str) -> Iterator[None]:
             f"{name} could not be read ({type(error).__name__}): the file is damaged or the reader is at fault; "
             "please report it with the file"
         ) from error
-
-
-def sniff_delimiter(line: str) -> str:
-    """The most frequent of comma, semicolon, tab and bar outside quotes. A comma when none occurs."""
-    counts = dict.fromkeys(",;\t|", 0)
-    quoted = False
-    for char in line:
-        if char == '"':
-            quoted = not quoted
-        elif not quoted and char in counts:
-            counts[char] += 1
-    best = max(counts, key=lambda char: counts[char])
-    return best if counts[best] else ","
 
 
 def open_upload(name: str, data: bytes) -> Sample:

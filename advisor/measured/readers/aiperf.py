@@ -241,10 +241,7 @@ _WANTED = (*_TIMES, *_OF_REQUEST, "spec_decode_acceptance_length")
 
 
 def detect_records(sample: Sample) -> float:
-    """Confidence 0.95 for a line with per-request metrics.
-
-    Under `metrics` or (record_metrics.jsonl of early releases) bare.
-    """
+    """Confidence 0.95 for per-request metrics, under `metrics` or bare (early record_metrics.jsonl)."""
     latency = _of_request(sample.first).get("request_latency")
     return 0.95 if isinstance(latency, dict) and {"value", "unit"} <= latency.keys() else 0.0
 
@@ -255,10 +252,7 @@ def _of_request(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """Read one row: means over requests, over all chunks for the chunk latency.
-
-    Failed and odd requests are refused. Raises AdvisorError when no request is left.
-    """
+    """One row of means over good requests, of chunk latency over chunks. Raises AdvisorError when none is left."""
     rejects = list(sample.rejects)
     values: dict[str, list[Any]] = {name: [] for name in _WANTED}
     units: dict[str, str] = {}

@@ -356,10 +356,7 @@ def serving_engine(record: Mapping[str, Any]) -> str | None:
 
 
 def by_position(values: list[Any]) -> dict[str, Cells]:
-    """Acceptance by position as text, and the number of positions, [rows].
-
-    It is read from lists or their printed form.
-    """
+    """Acceptance by position as text, and the number of positions, [rows], of lists or their printed form."""
     texts = [acceptance_by_position_text(_parsed(value)) for value in values]
     positions = [None if text is None else text.count(";") + 1 for text in texts]
     return {"acceptance_by_position": Cells(texts, PER_POSITION), "_positions": Cells(positions, PER_POSITION)}
@@ -457,10 +454,7 @@ def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str
 
 
 def failures(records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed") -> list[str]:
-    """The warning that requests of some runs failed, [0..1]: their times and rates are those of the others.
-
-    failed, done : fields that count them.
-    """
+    """Warning that requests of some runs failed, [0..1]. failed, done : fields that count them."""
     found = [(number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0) for record in records]
     if not (some := [pair for pair in found if pair[0] > 0]):
         return []
@@ -472,10 +466,7 @@ def failures(records: Sequence[Mapping[str, Any]], failed: str = "failed", done:
 
 
 def version_of_image(image: Any) -> str | None:
-    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`.
-
-    The whole name where its tag has no version.
-    """
+    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`, or the name without one."""
     if not isinstance(image, str):
         return None
     found = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)

@@ -70,7 +70,9 @@ def read(sample: Sample) -> RawRows:
     batches = [_batch(record) for record in records]
     cells["batch_size"] = Cells([batch for batch, _ in batches], "concurrency")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "concurrency")
-    cells["input_tokens"] = Cells([_prompt(record) for record in records], "input_seq_len_avg")
+    # As counted, else the context that was asked for; 0 of that says a short one of unknown length.
+    prompts = [record.get("input_seq_len_avg") or record.get("context_tokens") or None for record in records]
+    cells["input_tokens"] = Cells(prompts, "input_seq_len_avg")
     cells["model_id"], said = model_cells([document["metadata"]] * len(records), ("model",))
     if any(record.get("server_spec_pos_accept") for record in records):
         cells |= by_position([record.get("server_spec_pos_accept") for record in records])
@@ -108,11 +110,6 @@ def _batch(cell: Mapping[str, Any]) -> tuple[Any, str]:
     running = number_of(cell.get("avg_running_reqs"))
     queued = number_of(cell.get("queue_fraction")) or cell.get("capacity_limited") is True
     return (running, "concurrency") if running and queued else (cell.get("concurrency"), "max_concurrency")
-
-
-def _prompt(cell: Mapping[str, Any]) -> Any:
-    """Prompt length: as counted, else the context that was asked for. 0 of that says a short one of unknown length."""
-    return cell.get("input_seq_len_avg") or cell.get("context_tokens") or None
 
 
 def _of_server(document: Mapping[str, Any]) -> dict[str, str]:

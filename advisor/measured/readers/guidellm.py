@@ -42,10 +42,7 @@ def detect_json(sample: Sample) -> float:
 
 
 def read_json(sample: Sample) -> RawRows:
-    """Read one row per benchmark.
-
-    The strategy gives the concurrency. Raises AdvisorError when there is no benchmark.
-    """
+    """One row a benchmark, concurrency by its strategy. Raises AdvisorError when there is no benchmark."""
     records = _benchmarks(sample)
     if not records:
         raise AdvisorError(f"{sample.name} holds no finished benchmark; run guidellm until at least one completes")

@@ -105,10 +105,7 @@ _CHANGED_SHARE = 0.25
 
 
 def read_engine_steps(sample: Sample) -> RawRows:
-    """Rows whose status is ok. The others are refused with the reason that they state.
-
-    Raises AdvisorError where many step times are no longer those that the engine's program wrote.
-    """
+    """Rows whose status is ok, others refused as they state. Raises AdvisorError where many step times were changed."""
     raw = read_template(sample)
     table = load_table(sample, "points")
     status = _words(table, "status")
@@ -157,10 +154,7 @@ def detect_records(sample: Sample) -> float:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """Read every record.
-
-    Fields that are not known are named in a warning and ignored. Raises AdvisorError for two fields of one column.
-    """
+    """Every record, unknown fields named in a warning. Raises AdvisorError for two fields of one column."""
     records, lines, rejects = keep_objects(sample)
     names = list(dict.fromkeys(str(name) for record in records for name in record))
     pair = side_by_side(names)
@@ -305,10 +299,7 @@ def detect_log(sample: Sample) -> float:
 
 
 def read_log(sample: Sample) -> RawRows:
-    """Read one kernel row per batch size with a time.
-
-    A batch without a time is refused. Raises AdvisorError for a log that is too long.
-    """
+    """One kernel row per batch size with a time, others refused. Raises AdvisorError for a log that is too long."""
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
         raise AdvisorError(f"{sample.name} is more than {MAX_TEXT_LOG_BYTES // MIB} MiB of log; cut it to the results")
     lines: list[int] = []

@@ -223,10 +223,7 @@ _SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "through
 
 
 def detect_specforge(sample: Sample) -> float:
-    """Confidence 0.95 for lines with a shape, a benchmark's name and a throughput.
-
-    A document with lists of such runs counts, too.
-    """
+    """Confidence 0.95 for lines or lists of runs with a shape, a benchmark's name and a throughput."""
     if not sample.is_json:
         return 0.0
     lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}

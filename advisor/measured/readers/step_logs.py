@@ -64,10 +64,7 @@ class _Server:
     row: Callable[[Key, list[Step], dict[str, Any]], dict[str, Any]]
 
     def read(self, sample: Sample) -> RawRows:
-        """One row for each Key, the median of its steps.
-
-        Raises AdvisorError where no batch decoded alone for long enough, or several servers speak in one log.
-        """
+        """One row for each Key, its steps' median. Raises AdvisorError for little decoding alone or several servers."""
         log = self.lines(sample.text)
         kept = {key: steps for key, steps in sorted(log.steps.items()) if len(steps) >= self.least}
         rejects = [

@@ -281,10 +281,7 @@ def detect(sample: Sample) -> float:
 
 
 def read(sample: Sample) -> RawRows:
-    """One row per block. What the tools print before it (their arguments) is used where it is there.
-
-    Raises AdvisorError for a log that is too long, or a block without a figure.
-    """
+    """One row per block, with arguments printed before it. Raises AdvisorError for too long a log or an empty block."""
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
         raise AdvisorError(f"{sample.name} is longer than the {MAX_TEXT_LOG_BYTES // MIB} MiB of a log; cut it")
     records, lines = _blocks(sample.text)

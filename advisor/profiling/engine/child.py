@@ -16,7 +16,6 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +198,10 @@ class Engine:
         self.vocabulary = int(self.engine.vllm_config.model_config.get_vocab_size())
         self.rng = np.random.default_rng(plan.seed)
         self.count, self.scheduled = 0, list[int]()
-        self._watch(self.scheduler.schedule)
-
-    def _watch(self, schedule: Callable[..., Any]) -> None:
-        """Note how many tokens of each sequence a step carries: what tells whether all decode, and K is obeyed."""
+        schedule = self.scheduler.schedule
 
         def watched(*arguments: Any, **named: Any) -> Any:
+            """Note how many tokens of each sequence a step carries: whether all decode, and K is obeyed."""
             output = schedule(*arguments, **named)
             self.scheduled = list(output.num_scheduled_tokens.values())
             return output

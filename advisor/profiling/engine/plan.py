@@ -221,10 +221,7 @@ def uneven_depths(config: Mapping[str, Any], few: int, many: int) -> str:
 
 
 def control_of(cells: Iterable[Cell]) -> Cell:
-    """The cell measured again and again: fewest drafts, middle batch, shortest context.
-
-    It tells the machine's drift. A middle batch is steadier than one sequence.
-    """
+    """The cell measured again for drift: fewest drafts, middle batch (steadier than one), shortest context."""
     cells = list(cells)
     few = min(cell.n_draft for cell in cells)
     batches = sorted({cell.batch for cell in cells if cell.n_draft == few})
@@ -453,10 +450,7 @@ class RandomDrafter:
 
 
 def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
-    """The engine's speculative configuration, with a table over all batches.
-
-    The table is what lets K be switched between cells.
-    """
+    """The engine's speculative configuration. Its table over all batches lets K be switched between cells."""
     most = max(plan.drafts)
     if plan.drafter == "none" or most == 0:
         return None
@@ -475,10 +469,7 @@ def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
 
 
 def model_config(plan: Plan) -> dict[str, Any]:
-    """The config.json that the engine loads: the plan's, with what an engine wants and a design leaves out.
-
-    Raises ProfilingError where it names no class and none is known.
-    """
+    """The plan's config.json with what an engine wants. Raises ProfilingError where no class is named or known."""
     config = dict(plan.model)
     if not config.get("architectures"):
         kind = str(config.get("model_type", ""))
@@ -496,10 +487,7 @@ def model_config(plan: Plan) -> dict[str, Any]:
 
 
 def head_config(plan: Plan) -> dict[str, Any]:
-    """Config.json of an EAGLE-3 head for the plan's model: one dense layer of its hidden size.
-
-    Raises ProfilingError where the model's sizes are not in its config.
-    """
+    """Config.json of an EAGLE-3 head: one dense layer of the model's size. Raises ProfilingError without its sizes."""
     target = plan.model.get("text_config") or plan.model
     hidden, heads = int(target["hidden_size"]), int(target.get("num_attention_heads") or 0)
     if not heads or not target.get("vocab_size"):

@@ -64,10 +64,7 @@ def fit_legend(figure: go.Figure) -> None:
 
 
 def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **pointer: Any) -> None:
-    """Map of cells coloured by speedup, where NaN stays empty.
-
-    words : text in each cell. pointer : what plotly takes for the text under the pointer.
-    """
+    """Map of cells by speedup, empty where NaN. words, pointer : text in each cell, and plotly's under the pointer."""
     # Farthest speedup from 1 on the map: where its colours end.
     far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
     add_cells(figure, speedup, (1.0 - far, 1.0 + far), list(GAIN_SCALE), words, **pointer)

@@ -83,10 +83,7 @@ def used_names(text: str) -> set[str]:
 
 
 def written(text: str, style: Style, shown: Mapping[str, str] | None = None) -> str:
-    """The expression in LaTeX or plain text. Names in `shown` are replaced by that text, already in the style.
-
-    Raises AdvisorError for anything but arithmetic.
-    """
+    """The expression in LaTeX or plain text, names as in `shown`. Raises AdvisorError for anything but arithmetic."""
     return _text(ast.parse(text, mode="eval").body, style, shown or {})[0]
 
 

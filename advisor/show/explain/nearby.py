@@ -48,10 +48,7 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, co
 
 
 def published_speedups(hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
-    """Published speedups of an accelerator, model and number of GPUs, from all collections.
-
-    SPEEDUP_COLUMNS and accepted_length, a row a `PublishedRun`.
-    """
+    """Published speedups of an accelerator, model and GPUs in all collections, a row a `PublishedRun`."""
     return pd.DataFrame(published_runs(hardware_id, model_id, gpus), columns=list(PublishedRun._fields))
 
 

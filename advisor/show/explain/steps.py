@@ -192,10 +192,7 @@ class Pass:
         return self.batch * self.padding
 
     def uneven(self, touched: float) -> Uneven | None:
-        """Load of the slowest rank where ranks were counted, else None.
-
-        touched : distinct experts of the pass. [-]
-        """
+        """Load of the slowest rank for `touched` distinct experts of a pass [-]. None where no ranks were counted."""
         shape, dtype = self.shape, self.architecture.dtypes.routed
         step = (np.asarray(self.ran), np.asarray(self.q), np.asarray(touched), dtype)
         return None if shape is None else slowest_rank(self.costs.routed, self.setup.placement, shape, *step)

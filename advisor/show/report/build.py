@@ -124,10 +124,7 @@ _SIX_DIGITS = np.vectorize(digits, otypes=[float])
 
 @dataclass(frozen=True)
 class Report:
-    """An advice with all that a report says beside it, in texts fit to print.
-
-    Same scenario, data, package versions and date: the same report.
-    """
+    """An advice with all that a report says beside it, fit to print. Same scenario, data, versions, date: the same."""
 
     advice: Advice
     date: dt.date
@@ -178,10 +175,7 @@ class Report:
 
     @cached_property
     def drawn_curve(self) -> Curve:
-        """The curve in the six digits of JSON and CSV, for charts.
-
-        A drawing is part of a file, whose bytes must be the same on every machine.
-        """
+        """The curve in the six digits of JSON and CSV, so that a drawing's bytes are the same on every machine."""
         curve = self.advice.curve
         return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
 
@@ -205,7 +199,10 @@ def build_report(
         date=date,
         engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
         checks=check_steps(advice, served_model, draft_model),
-        question=_question(advice),
+        question=(
+            f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
+            f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
+        ),
         settings=setting_lines(advice.setup),
         verdict=printable(advice.recommendation.verdict),
         assumptions=_assumptions(setup),
@@ -224,14 +221,6 @@ def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
         return None
     column = curve.column(advice.recommendation.n_draft)
     return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour))
-
-
-def _question(advice: Advice) -> str:
-    setup, scenario = advice.setup, advice.scenario
-    return (
-        f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
-        f"batch {scenario.batch_size:,}, and how many tokens K?"
-    )
 
 
 def _assumptions(setup: Setup) -> tuple[str, ...]:

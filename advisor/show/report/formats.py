@@ -141,10 +141,7 @@ def markdown_code(code: Code) -> list[str]:
 
 
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
-    """The report in one format, UTF-8 where it is text.
-
-    `brief` sets a PDF on one page. Raises AdvisorError for an unknown format.
-    """
+    """The report in a format, UTF-8 where text. `brief`: a PDF of one page. Raises AdvisorError for an unknown one."""
     if form in ("pdf", "html"):
         try:
             return to_pdf(report, brief=brief) if form == "pdf" else to_html(report).encode()

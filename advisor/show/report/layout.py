@@ -173,19 +173,6 @@ def _by_batch_finding(advice: Advice, ending: str) -> str:
     )
 
 
-def components_finding(report: Report) -> str:
-    """Sentences on where a round takes its time, with numbers."""
-    advice, times = report.advice, component_times(report.advice)
-    plain, whole = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
-    label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
-    return (
-        f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one token per sequence; "
-        f"a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
-        f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the round is {label}: "
-        f"{times[0].round_ms:.2f} ms."
-    )
-
-
 def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
@@ -243,10 +230,16 @@ _CURVE: tuple[Column[dict[str, Any]], ...] = (
 
 
 def _components(report: Report) -> tuple[Block, ...]:
-    times = component_times(report.advice)
-    parts = [(part.label, part.plain_ms, part.round_ms) for part in times]
-    parts.append(("Sum", sum(part.plain_ms for part in times), sum(part.round_ms for part in times)))
-    finding = components_finding(report)
+    advice, times = report.advice, component_times(report.advice)
+    plain, whole = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    parts = [*((part.label, part.plain_ms, part.round_ms) for part in times), ("Sum", plain, whole)]
+    label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
+    finding = (
+        f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one token per sequence; "
+        f"a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
+        f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the round is {label}: "
+        f"{times[0].round_ms:.2f} ms."
+    )
     columns: tuple[Column[tuple[str, float, float]], ...] = (
         Column("Component", itemgetter(0), words=True),
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
@@ -358,7 +351,9 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    run = (*command, _link(report)) if _has_room(report, command) else command
+    written = sum(len(block.text) for block in command if isinstance(block, Code))
+    has_room = 0 < len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
+    run = (*command, _link(report)) if has_room else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
@@ -395,12 +390,6 @@ def _doubts(report: Report) -> tuple[Block, ...]:
         lines.append(nearest_check(*next(iter(report.validation.items()))))
     lines += [text for text in report.warnings if not text.startswith(BORROWED)][:_MOST_WARNINGS]
     return (Listing(tuple(printable(line, _LONGEST_LINE) for line in lines if line)),)
-
-
-def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
-    """Whether the link, where there is one, fits below what is run."""
-    written = sum(len(block.text) for block in command if isinstance(block, Code))
-    return bool(report.share_query) and len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
 
 
 def _link(report: Report) -> Block:

@@ -153,7 +153,7 @@ def runs_text(numbers: Sequence[int]) -> str:
 
 
 def _verdict(advice: Advice) -> list[str]:
-    fit = fit_of(advice)
+    fit = fit_of(advice.setup)
     n_draft = advice.recommendation.n_draft
     what = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
     if fit is not None:
@@ -198,7 +198,11 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]
-    asked = _placeholders(advice)
+    # What stands for names that the user has to write on the line.
+    asked: dict[str, Any] = (
+        {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(setup, scenario.engine) else {}
+    )
+    asked |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
         made = export_scenario(setup, advice.to_serve, scenario.engine, folder=Path("out"), **asked)
     except AdvisorError as error:
@@ -217,12 +221,6 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
             *(command if export else [f"  export(answer, folder='out'{given})"]),
         ]
     return lines
-
-
-def _placeholders(advice: Advice) -> dict[str, Any]:
-    """What stands for names that the user has to write on a launch line."""
-    asked = {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(advice.setup, advice.scenario.engine) else {}
-    return asked if advice.scenario.model_config_json is None else {**asked, "served_model": "SERVED-MODEL"}
 
 
 def shell_lines(command: str, width: int) -> list[str]:

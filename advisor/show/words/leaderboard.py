@@ -158,7 +158,9 @@ def _best_text(board: Leaderboard) -> str:
     under = "" if limit_ms is None else f" under {limit_ms:g} ms per token"
     place = f"at {question.load_text} on {board.place}"
     if not board.standings:
-        nearest = _nearest(board)
+        late = (each for each in board.missed if each.reason.startswith("misses"))
+        near = min(late, key=lambda each: float(each.detail.split()[0]), default=None)
+        nearest = "" if near is None else f" The nearest is {model_name(near.name)} with {near.detail}."
         return f"No model serves {question.load_text}{under} on {board.place}.{nearest}"
     first = board.standings[0]
     p_limit = (
@@ -216,12 +218,6 @@ def _ending(number: int) -> str:
 
 def by_size(board: Leaderboard) -> str:
     """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
-    found = [f"of {size} parameters {said}" for size, said in best_of_sizes(board)]
-    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
-
-
-def best_of_sizes(board: Leaderboard) -> tuple[tuple[str, str], ...]:
-    """Each class of total size that has a model on the board, and the best of it."""
     found = []
     for least, most in itertools.pairwise(_CLASSES):
         best = next((one for one in board.standings if least <= one.total_params < most), None)
@@ -229,9 +225,9 @@ def best_of_sizes(board: Leaderboard) -> tuple[tuple[str, str], ...]:
             size = (
                 f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
             )
-            said = _value_text(best, board.question.by)
-            found.append((size, f"{model_name(best.name)} on {placement_text(best)}, {said}"))
-    return tuple(found)
+            said = f"{model_name(best.name)} on {placement_text(best)}, {_value_text(best, board.question.by)}"
+            found.append(f"of {size} parameters {said}")
+    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
 
 
 def _filter_text(board: Leaderboard) -> str:
@@ -260,14 +256,6 @@ def own_place(board: Leaderboard, name: str) -> str:
         else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
     )
     return f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, ranked with {how}."
-
-
-def _nearest(board: Leaderboard) -> str:
-    late = [each for each in board.missed if each.reason.startswith("misses")]
-    if not late:
-        return ""
-    best = min(late, key=lambda each: float(each.detail.split()[0]))
-    return f" The nearest is {model_name(best.name)} with {best.detail}."
 
 
 def placement_text(one: Standing) -> str:

@@ -166,10 +166,7 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
-    """Sentences saying that accepted length is held over context, and how far that was measured.
-
-    The measurements are those of this kind of drafter.
-    """
+    """Sentences on accepted length held over context. How far that was measured with this kind of drafter."""
     kind = found.setups[0].drafter.kind
     if kind == "none":
         return ()

@@ -16,7 +16,7 @@ import numpy as np
 from advisor.answers.design.candidates import candidates, price_words
 from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
 from advisor.answers.design.regions import OneDesign, Region, RegionMap, Target, TargetsChoice
-from advisor.show.table import Column, Table, cell_text, matrix
+from advisor.show.table import Column, Table, capital, cell_text, matrix
 from advisor.show.words.design import band_text
 from advisor.text import MERITS, counted, listed, tier_text
 
@@ -182,10 +182,7 @@ def held_where(found: RegionMap, region: Region) -> str:
 
 
 def region_rows(found: RegionMap) -> list[dict[str, Any]]:
-    """A flat row for each cell: who holds it, how that design stands, and the cell's own best beside it.
-
-    All have the same columns; None where nobody holds the cell.
-    """
+    """A flat row for each cell: who holds it, how that stands, the cell's own best. None where nobody holds it."""
     rows: list[dict[str, Any]] = []
     for cell in range(len(found.cells)):
         space, place = found.cells.space(cell), found.cells.places[found.cells.space_of[cell]]
@@ -267,10 +264,10 @@ def one_design_verdict(found: OneDesign) -> str:
         drafts = listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
     if all(each.loss == each.low == each.high == 0.0 for each in best.at):
         alone = "that target" if len(best.at) == 1 else "each of these targets"
-        return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
+        return f"{capital(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
     given_up = listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
-        f"{_upper(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
+        f"{capital(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
         f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
     )
 
@@ -465,7 +462,3 @@ def _why_none(found: OneDesign) -> str:
         named = "; ".join(f"{found.cells.name(cell)}: {why}" for cell, why in blocked.items())
         return f"{named}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
     return "Each is served by designs of its own, but no design serves all."
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

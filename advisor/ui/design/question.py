@@ -91,18 +91,6 @@ def asked() -> DesignQuestion:
     )
 
 
-def _draw_batch(scenario: Scenario) -> None:
-    """The target batch, or several, as typed."""
-    st.text_input(
-        "Target batch",
-        key="design_batches",
-        width=125,
-        placeholder=str(scenario.batch_size),
-        help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at each "
-        "batch. Empty: the scenario's.",
-    )
-
-
 def _draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
@@ -150,7 +138,14 @@ def draw_question(scenario: Scenario) -> None:
             format="%g",
             placeholder="e.g. 40",
         )
-        _draw_batch(scenario)
+        st.text_input(
+            "Target batch",
+            key="design_batches",
+            width=125,
+            placeholder=str(scenario.batch_size),
+            help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at "
+            "each batch. Empty: the scenario's.",
+        )
         _draw_shape(scenario, how)
         _draw_limits()
     show_problem(START.problem)

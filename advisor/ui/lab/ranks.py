@@ -6,7 +6,7 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import LayoutCost, LayoutOptions, RanksAnswer, ranks_answer
-from advisor.physics.expert_loads import Traffic, traffic_of_trace
+from advisor.physics.expert_loads import traffic_of_trace
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
 from advisor.predict.setup import Setup, traffic_of
@@ -46,7 +46,10 @@ def count(setup: Setup) -> None:
 
 
 def _counted(setup: Setup) -> tuple[tuple[str, str, int], RanksAnswer]:
-    traffic = _traffic(setup)
+    if (trace := _trace_of(setup)) is not None:
+        traffic = traffic_of_trace(trace.sequences, trace.fit.n_experts, setup.longest_step, trace.fit)
+    else:
+        traffic = traffic_of(setup, _loads(setup))
     # The experts touched are those that the trace or the loads say.
     update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
     touched = load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
@@ -86,12 +89,6 @@ def _loads(setup: Setup) -> str | None:
     return _own_loads(setup) or setup.scenario.expert_loads
 
 
-def _traffic(setup: Setup) -> Traffic:
-    if (trace := _trace_of(setup)) is not None:
-        return traffic_of_trace(trace.sequences, trace.fit.n_experts, setup.longest_step, trace.fit)
-    return traffic_of(setup, _loads(setup))
-
-
 def _question(setup: Setup) -> tuple[str, str, int]:
     """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
     # What using an answer changes in the scenario is left out, so that the answer stays on screen.
@@ -102,10 +99,7 @@ def _question(setup: Setup) -> tuple[str, str, int]:
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
-    """The answer that was counted for this scenario, trace and number of copies.
-
-    None where none was, or for another; one of another trace is dropped.
-    """
+    """The answer counted for this scenario, trace and copies, or None. One of another trace is dropped."""
     found, asked = _ANSWER.result, _question(setup)
     if found is not None and found[0][1] != asked[1]:
         _ANSWER.forget()

@@ -115,10 +115,7 @@ _ASKED = {"batch_size": (1, MAX_BATCH), "draft_tokens_k": (1, MAX_DRAFT), "accep
 
 
 def _ask(unsaid: Sequence[str], k: str = "") -> None:
-    """Fields for what the runs leave unsaid.
-
-    k : drafts that the accepted length is of.
-    """
+    """Fields for what the runs leave unsaid. k : drafts that the accepted length is of."""
     names = [name for name in unsaid if name in _ASKED]
     if not names:
         return
@@ -171,8 +168,6 @@ _COMMAND = component("launch_command", "kept", "command", "alone")
 
 def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
     """Field for the weight format that a server runs which does not fit as it is predicted."""
-    if not unfit.formats:
-        return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.selectbox("Weights as served", unfit.formats, key="unsaid_format", width=180)
         theirs = {
@@ -211,7 +206,7 @@ def draw(
         first = [*first[1 + is_said :], said[0]]
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
-    if found.unfit is not None:
+    if found.unfit is not None and found.unfit.formats:
         _ask_format(found.unfit, scenario)
     if step:
         _draw_command(found)
@@ -228,7 +223,13 @@ def draw(
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
-    _compared(found)
+    if found.comparisons:
+        with st.expander("Measured beside predicted"):
+            for title, table in found.comparisons[:_SHOWN_RUNS]:
+                st.caption(plain(title))
+                show_table(table)
+            if found.remedy is not None and found.remedy.is_far:
+                _predicted(found.remedy)
     _checks(found)
 
 
@@ -271,18 +272,6 @@ def _finding(one: DiagnosisFinding) -> None:
         f"{plain(one.because[0].upper() + one.because[1:])}.\n"
         + "\n".join(f"- {plain(line)}" for line in [*lines, f"Source: {one.source}"])
     )
-
-
-def _compared(found: DiagnosisView) -> None:
-    """Runs beside their prediction, the first ones in full."""
-    if not found.comparisons:
-        return
-    with st.expander("Measured beside predicted"):
-        for title, table in found.comparisons[:_SHOWN_RUNS]:
-            st.caption(plain(title))
-            show_table(table)
-        if found.remedy is not None and found.remedy.is_far:
-            _predicted(found.remedy)
 
 
 def _checks(found: DiagnosisView) -> None:

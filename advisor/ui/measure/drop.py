@@ -184,7 +184,9 @@ def _take_text(scenario: Scenario) -> None:
         if kind == "benchmark" and pairs_of(text):
             scenario, as_told = _set_bar(said_in(text), scenario)
             said += as_told
-        beside = _other_half(kind)
+        # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line for numbers.
+        before, others = dict(KINDS.result), {*_OF_RUNS} - {kind}
+        beside = [one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in others]
         taken = any(one.name == PASTED for one in beside)
         take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
         st.session_state["drop_text"] = ""  # the next text is not put behind it
@@ -219,12 +221,6 @@ def _take_files(scenario: Scenario) -> None:
 _OF_RUNS: tuple[Kind, ...] = ("benchmark", "server")
 
 
-def _other_half(kind: Kind) -> list[UserFile]:
-    """Numbers that stand, for a launch line that is pasted, or the launch line for numbers: a diagnosis is of both."""
-    before = dict(KINDS.result)
-    return [one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in {*_OF_RUNS} - {kind}]
-
-
 def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFile] = ()) -> None:
     """Send each file to its reader, those of one kind together. `beside` are runs that stand and are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
@@ -252,7 +248,9 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
     if watts := by_kind.get("power"):
         traces.POWER.take(read_power_log, *list(watts.items())[-1])
     said = [*as_launched, *(_config(name, data) for name, data in by_kind.get("config", {}).items())]
-    said += [_loads(name, data, scenario) for name, data in by_kind.get("loads", {}).items()]
+    for name, data in by_kind.get("loads", {}).items():
+        problem = attempt(take_loads, load_setup(scenario), name, data)[1]
+        said.append(problem or f"{name}: loads of experts. Lab counts the ranks on them.")
     _SAID.put(tuple(said))
 
 
@@ -274,11 +272,6 @@ def _config(name: str, data: bytes) -> str:
         f"{sum(one.count for one in found.mixers)} layers, {shape_label(found)}, {counts.total / 1e9:,.4g} B parameters"
     )
     return f"{name} is the model in the bar now: {model} ({shape}). Serve and Design answer for it."
-
-
-def _loads(name: str, data: bytes, scenario: Scenario) -> str:
-    _, problem = attempt(take_loads, load_setup(scenario), name, data)
-    return problem or f"{name}: loads of experts. Lab counts the ranks on them."
 
 
 def forget() -> None:

@@ -250,10 +250,7 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
 
 
 def _combined(found: Sequence[UploadFile]) -> Measured | None:
-    """The rows of all files that could be read, computed and checked; None without any.
-
-    Raises AdvisorError where they do not go together.
-    """
+    """Rows of all files that could be read, computed, checked, or None. Raises AdvisorError where they do not fit."""
     tables = [file.rows for file in found if file.rows is not None]
     return _filled(combine(tables), ()) if tables else None
 
@@ -293,10 +290,7 @@ def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> Non
 
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) -> bool:
-    """Complete the upload's missing context, replace names, and drop the refit.
-
-    Returns whether it worked; where it did not, `problem` says why.
-    """
+    """Complete the upload's context, replace names, drop the refit. Whether it worked, else `problem` says why."""
     if UPLOAD.result is None:
         return False
     forget_refit()
@@ -440,10 +434,7 @@ def unknown_names(read: Measured) -> dict[str, list[str]]:
 
 
 def lacks(read: Measured) -> dict[tuple[str, ...], int]:
-    """Columns that keep the upload from being refitted once the form's entries are filled in.
-
-    Each with the number of rows that lack it, as `points.lacking` counts them.
-    """
+    """Columns that keep the upload, filled in by the form, from a refit. With the rows that lack each."""
     values, override = shown()
     frame = read.frame.copy(deep=False)
     for name, names in unknown_names(read).items():
@@ -466,18 +457,13 @@ def unit_problem(acceptance: str) -> str:
     judged_with = (values, override, acceptance)
     judged = _UNITS.result
     if judged is None or judged[0] is not read or judged[1] != judged_with:
-        step = -(-len(read.frame) // _JUDGED_ROWS)
-        judged = (read, judged_with, _unit_problem(replace(rows, frame=read.frame.iloc[::step]), read, *judged_with))
+        some = replace(rows, frame=read.frame.iloc[:: -(-len(read.frame) // _JUDGED_ROWS)])
+        selected, _ = attempt(lambda: select_points(_with(some, values, override).frame, acceptance=acceptance))
+        # Why none could be selected is said at the button that asks for it.
+        said = "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
+        judged = (read, judged_with, said)
         _UNITS.put(judged)
     return judged[2]
-
-
-def _unit_problem(
-    rows: Measured, read: Measured, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
-) -> str:
-    selected, _ = attempt(lambda: select_points(_with(rows, values, override).frame, acceptance=acceptance))
-    # Why none could be selected is said at the button that asks for it.
-    return "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
 
 
 def acceptances(read: Measured) -> dict[str, str]:

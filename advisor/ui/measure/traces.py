@@ -16,7 +16,6 @@ from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list,
 from advisor.measured.ingest.traces import PowerLog, layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit, fit_sequences
-from advisor.physics.touched_experts import write_own_routing
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
@@ -88,11 +87,7 @@ def forget_trace() -> None:
 
 def _use_trace(trace: TraceFit) -> None:
     """Make the trace the scenario's routing, in the bar and the address."""
-    fit = trace.fit
-    st.session_state["routing"] = write_own_routing(
-        (fit.load_cv, fit.affinity, fit.stickiness),
-        (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
-    )
+    st.session_state["routing"] = trace.fit.text
 
 
 def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:

@@ -268,7 +268,7 @@ def _of_another_scenario(read: Measured, scenario: Scenario, why: str, heading: 
     diagnosis.draw(doctor, scenario)
     st.caption(plain(why))
     if FROM_BAR.result.keys() & _OF_BAR:
-        said = f"Read as {_set_up(scenario.model_id, scenario.hardware_id)}"
+        said = f"Read as {model_name(scenario.model_id)} on {hardware_called(scenario.hardware_id)}"
         st.button(said, key="file_as_bar", type="primary", on_click=fill_as_bar, args=(scenario,))
     elif (theirs := scenario_of(read.frame, scenario)) is not None:
         use = functools.partial(show_other, theirs)
@@ -293,10 +293,6 @@ def follow_bar(scenario: Scenario) -> None:
     changed = PAGE.result == "measure" and before.keys() == now.keys() and before != now
     if changed and REFIT.result is None and now.keys() & _OF_BAR:
         fill_as_bar(scenario)
-
-
-def _set_up(model_id: str, hardware_id: str) -> str:
-    return f"{model_name(model_id)} on {hardware_called(hardware_id)}"
 
 
 def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:

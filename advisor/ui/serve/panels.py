@@ -64,7 +64,11 @@ def draw_board(advice: Advice) -> None:
     if board.standings:
         with st.expander("What this rests on"):
             st.markdown("\n".join(f"- {plain(text)}" for text in notes(board)))
-    _missed(board)
+    if board.missed:
+        with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
+            st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
+            rows = [(model_name(each.name), each.reason, each.detail) for each in board.missed]
+            show_table(matrix(("Model", "Why", "Detail"), rows, "lll"))
 
 
 def _ask() -> None:
@@ -118,16 +122,6 @@ def _open(one: Standing, users: str) -> None:
         now["acceptance"] = one.acceptance
 
 
-def _missed(board: Leaderboard) -> None:
-    """The models that are not ranked, with the reason of each."""
-    if not board.missed:
-        return
-    with st.expander(f"{counted(len(board.missed), 'model')} not ranked"):
-        st.markdown("\n".join(f"- {plain(text)}" for text in missed_texts(board)))
-        rows = [(model_name(each.name), each.reason, each.detail) for each in board.missed]
-        show_table(matrix(("Model", "Why", "Detail"), rows, "lll"))
-
-
 _, _TABLE, _COMPARE = EXPLORE_AS
 
 
@@ -178,7 +172,7 @@ def draw_live(advice: Advice) -> None:
             st.markdown(f"Yours: {plain(decision)}", width="content")
             st.page_link(str(PAGES["measure"]), label="Compare", icon=":material/monitoring:")
     data = live_answer(advice, published_for(scenario), own, st.session_state.get("load_price"))
-    wider = None if (fit := fit_of(advice)) is None else fit.scenario
+    wider = None if (fit := fit_of(advice.setup)) is None else fit.scenario
     _ANSWER(
         key=_KEY,
         data=data,

@@ -59,12 +59,6 @@ def named_link(scenario: Scenario) -> str | None:
     return urlunsplit(parts._replace(path=serve, query="&".join(filter(None, (urlencode(names), parts.query)))))
 
 
-def _address() -> str:
-    """Where this app is served, its root."""
-    parts = urlsplit(st.context.url or APP_ADDRESS)
-    return urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
-
-
 class Extras(Frozen):
     """Sections that the report is to hold beside the answer."""
 
@@ -118,14 +112,6 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
     return replace(report, warnings=(*filter(None, [extras.own]), *report.warnings))
 
 
-def own_text(scenario: Scenario) -> str:
-    """Sentence on K by the user's own speedups where those decide it on Serve. Empty where they do not."""
-    own = own_points(scenario)
-    if own is None or not (said := decision_text(own[own["decides"]])):
-        return ""
-    return f"Own measured speedups decide K on Serve: {said[:1].lower()}{said[1:]} Here K is the model's."
-
-
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
 def report_file(
     scenario: Scenario, date: dt.date, form: Form, extras: Extras, _ranks: RanksAnswer | None = None
@@ -152,8 +138,12 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
 
 def _extras(scenario: Scenario, **further: Any) -> Extras:
     """Sections of every report that is made here, and further ones."""
-    price = values()["load_price"]
-    return Extras(usd_per_hour=price, address=_address(), own=own_text(scenario), **further)
+    own, parts = own_points(scenario), urlsplit(st.context.url or APP_ADDRESS)
+    said = "" if own is None else decision_text(own[own["decides"]])
+    if said:
+        said = f"Own measured speedups decide K on Serve: {said[:1].lower()}{said[1:]} Here K is the model's."
+    root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
+    return Extras(usd_per_hour=values()["load_price"], address=root, own=said, **further)
 
 
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
@@ -171,10 +161,7 @@ def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chose
 
 
 def chosen_for(scenario: Scenario) -> Chosen:
-    """Sections of the report by the page's settings.
-
-    A leaderboard or ranks that cannot be are left out, with the reason.
-    """
+    """Sections of the report by the page's settings. A leaderboard or ranks that cannot be are left out, with why."""
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
     extras = _extras(scenario, over_context=now["report_context"], swept=swept)
@@ -234,10 +221,7 @@ def _sweep() -> SweepView | None:
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:
-    """A report's Markdown as pairs (text, whether it is code).
-
-    Code with wrapped lines needs no scrolling, by keyboard or at all.
-    """
+    """A report's Markdown as (text, whether it is code). Code with wrapped lines needs no scrolling."""
     found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
     texts, codes = found[::3], found[2::3]
     both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]
@@ -245,10 +229,7 @@ def pieces(markdown: str) -> list[tuple[str, bool]]:
 
 
 def draw_engine_files(advice: Advice) -> None:
-    """A button for each engine that can run the drafter.
-
-    It gives the launch line and the configuration in one text file.
-    """
+    """A button for each engine that can run the drafter: launch line and configuration in one file."""
     if advice.setup.drafter.kind == "none":
         return
     for made in engine_setups(advice):
