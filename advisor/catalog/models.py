@@ -108,6 +108,20 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     )
 
 
+def release_names(model_id: str) -> tuple[list[str], list[str]]:
+    """Repositories of the very model, its profile's first, and of relatives with its dimensions; the newest first."""
+    profile = model_profile(model_id)
+    released = [one.checkpoint for one in reversed(profile.published_formats) if one.checkpoint != profile.hf_repo]
+    own = [name for name in released if _unformatted(name) == _unformatted(profile.hf_repo)]
+    return [profile.hf_repo, *own], [name for name in released if name not in own]
+
+
+def _unformatted(name: str) -> list[str]:
+    """Words of a repository's name that say no weight format."""
+    words = _words(short_name(name))
+    return [word for word in words if word not in _FORMAT_WORDS and not _HOW_QUANTISED.fullmatch(word)]
+
+
 def _from_profile(profile: "ModelProfile") -> Architecture:
     architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {

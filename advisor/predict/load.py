@@ -63,6 +63,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     warnings = [
         *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
         *_memory_warnings(scenario, setup.memory, placement),
+        *block_warnings(setup),
         *architecture.warnings,
         *_placement_warnings(setup),
         *_node_warnings(setup),
@@ -198,6 +199,43 @@ def _format_warnings(setup: Setup) -> list[str]:
                 f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in {unlisted.source}."
             )
     return warnings
+
+
+_BLOCK = 128
+"""Rows and columns of a weight that share a scale in fp8_block. [-]"""
+_WHOLE_EXPERTS = ("vllm",)
+"""Engines that split no expert once experts are spread over ranks."""
+
+
+def split_blocks(setup: Setup) -> int:
+    """Width of an expert's part on a rank, where it is no multiple of the blocks of its weights; else 0."""
+    moe, placement = setup.architecture.moe, setup.placement
+    ways = placement.expert_tensor_parallel
+    if placement.expert_parallel > 1 and setup.scenario.engine in _WHOLE_EXPERTS:
+        ways = 1
+    if moe is None or ways == 1 or setup.architecture.dtypes.routed != "fp8_block":
+        return 0
+    return moe.expert_width // ways if moe.expert_width % (ways * _BLOCK) else 0
+
+
+def block_warnings(setup: Setup) -> list[str]:
+    """Refusal of an engine to load experts that tensor parallelism splits within a block of their weights."""
+    engine, moe, part = engine_of(setup.scenario.engine), setup.architecture.moe, split_blocks(setup)
+    if (
+        not part
+        or moe is None
+        or engine is None
+        or not engine.warned_of({"split_blocks"}, setup.scenario.engine_version)
+    ):
+        return []
+    chip, gpus = setup.hardware.generation.split(), setup.placement.gpus
+    refuses = "refuses" if {"sm_100", "sm_103"}.isdisjoint(chip) and setup.hardware.vendor == "NVIDIA" else "may refuse"
+    ranks = max(n for n in range(1, gpus) if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0))
+    return [
+        f"{engine.name} {refuses} to load this: {setup.placement.expert_tensor_parallel} ranks cut experts "
+        f"{moe.expert_width:,} wide to {part:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread whole experts over "
+        f"the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
+    ]
 
 
 def _placement_warnings(setup: Setup) -> list[str]:
