@@ -17,7 +17,7 @@ import numpy as np
 from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
 from advisor.answers.best_k import k_running_at
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_slot_a_line, option_texts
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -30,7 +30,7 @@ from advisor.answers.summary import (
     published_text,
     unlaunched_text,
 )
-from advisor.catalog.hardware import model_name
+from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
@@ -356,12 +356,13 @@ def brief_title(report: Report) -> str:
     )
 
 
-def brief_sections(report: Report) -> tuple[Section, ...]:
-    """The page's body, in reading order."""
+def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
+    """The page's body, in reading order, with the link that opens the answer where there is a short one."""
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    run = (*command, _link(report)) if _has_room(report, command) else command
+    has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
+    run = (*command, _link(report)) if has_link else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
@@ -418,12 +419,6 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     return (Listing(tuple(shorten(line, _LONGEST_LINE, placeholder=" ...") for line in whole)),)
 
 
-def _has_room(report: Report, command: tuple[Block, ...]) -> bool:
-    """Whether the link, where there is one, fits below what is run."""
-    written = sum(len(block.text) for block in command if isinstance(block, Code))
-    return bool(report.share_query) and len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
-
-
 def _link(report: Report) -> Block:
     here = report.address.split("/")[2]
     is_local = here.startswith(("127.0.0.1", "localhost"))
@@ -440,12 +435,15 @@ def _command(report: Report) -> tuple[Block, ...]:
     lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
-    folded = "" if lines == whole else "; lists shortened (...): copy it from the app or the full report"
-    named = "".join(f"; {text}" for text in own.warnings if text.startswith(("write the ", "weights as ")))
+    folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
+    notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
+    if DRAFT_MODEL_PLACEHOLDER in lines:
+        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint")
+    named = "".join(f"; {text}" for text in notes)
     file = one_slot_a_line(own.config_json) if own.file_name else ""
     is_long = len(lines) + len(file) > _LONGEST_COMMAND // 2  # a file has short lines
     beside = f"; {own.file_name} is in the full report" if is_long else ""
-    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{folded}{named}{beside}")
+    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}")
     return (line, *((Code(file, own.file_name),) if file and not is_long else ()))
 
 

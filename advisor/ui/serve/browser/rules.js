@@ -381,7 +381,8 @@ function verdict(m, batch, length, now, ranges) {
   const lost = m.published.some((one) => one[3] && one[2] <= 1) ? 0 : mayLose(m, length, ranges); // runs that lost say more
   const until = `to batch ${end.k ? (most === m.largest ? `${to} (memory full)` : `${to}+`) : stops}`;
   const risk = lost && lost <= batch ? "can lose here" : `can lose from ${lost.toLocaleString("en")}`;
-  const pays = lost ? `pays on average ${until}, ${risk}` : `pays ${until}`;
+  const whose = ranges.some((one) => one.k && one.k !== own.k) ? "K by batch " : "";
+  const pays = lost ? `${whose}pays on average ${until}, ${risk}` : `${whose}pays ${until}`;
   const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
   const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   const other = against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly, moved);
