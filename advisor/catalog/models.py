@@ -109,7 +109,10 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 
 
 def release_names(model_id: str) -> tuple[list[str], list[str]]:
-    """Repositories of the very model, its profile's first, and of relatives with its dimensions; the newest first."""
+    """Repositories of the very model, and those of relatives with its dimensions. Of each the newest come first.
+
+    The profile's own is the first of all.
+    """
     profile = model_profile(model_id)
     released = [one.checkpoint for one in reversed(profile.published_formats) if one.checkpoint != profile.hf_repo]
     own = [name for name in released if _unformatted(name) == _unformatted(profile.hf_repo)]

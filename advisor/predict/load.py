@@ -208,7 +208,7 @@ _WHOLE_EXPERTS = ("vllm",)
 
 
 def split_blocks(setup: Setup) -> int:
-    """Width of an expert's part on a rank, where it is no multiple of the blocks of its weights; else 0."""
+    """Width of an expert's part on a rank that is no multiple of the blocks of its weights. Else 0. [-]"""
     moe, placement = setup.architecture.moe, setup.placement
     ways = placement.expert_tensor_parallel
     if placement.expert_parallel > 1 and setup.scenario.engine in _WHOLE_EXPERTS:

@@ -28,6 +28,7 @@ from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
+from advisor.predict.load import block_warnings
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.words.answer import engine_setup, name_to_serve
@@ -198,6 +199,7 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
     if said := format_remark(advice.setup, name_to_serve(advice)):
         notes.append(f"{said[:1].upper()}{said[1:]}.")
+    notes += [f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)]
     notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch

@@ -199,7 +199,7 @@ def default_served_model(setup: Setup) -> str:
 
 
 def is_served_as(setup: Setup, name: str) -> bool:
-    """Whether a checkpoint's name says the scenario's model, and its weights in the format that is asked for."""
+    """Whether a checkpoint's name says the scenario's model in the weight format that is asked for."""
     named = resolve_model_name(name)
     if named is None or named.model_id != setup.architecture.id:
         return False

@@ -326,7 +326,7 @@ def told_apart() -> list[str]:
     return [f"{by}: {', '.join(_briefly(*item) for item in values.items())}." for by, values in told if values]
 
 
-_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP"}
+_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP", "weight_dtype": "weights"}
 
 
 def _briefly(name: str, value: Any) -> str:
