@@ -109,20 +109,14 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 
 
 def release_names(model_id: str) -> tuple[list[str], list[str]]:
-    """Repositories of the very model, and those of relatives with its dimensions. Of each the newest come first.
-
-    The profile's own is the first of all.
-    """
-    profile = model_profile(model_id)
-    released = [one.checkpoint for one in reversed(profile.published_formats) if one.checkpoint != profile.hf_repo]
-    own = [name for name in released if _unformatted(name) == _unformatted(profile.hf_repo)]
-    return [profile.hf_repo, *own], [name for name in released if name not in own]
-
-
-def _unformatted(name: str) -> list[str]:
-    """Words of a repository's name that say no weight format."""
-    words = _words(short_name(name))
-    return [word for word in words if word not in _FORMAT_WORDS and not _HOW_QUANTISED.fullmatch(word)]
+    """Repositories of the very model, its profile's own first, and of relatives. The newest come before older ones."""
+    profile, own = model_profile(model_id), list[str]()
+    released = [profile.hf_repo, *(one.checkpoint for one in reversed(profile.published_formats))]
+    for name in released:
+        words = (word for word in _words(short_name(name)) if word not in _FORMAT_WORDS)
+        own.append(" ".join(word for word in words if not _HOW_QUANTISED.fullmatch(word)))
+    is_own = dict(zip(released, (name == own[0] for name in own), strict=True))
+    return [name for name in is_own if is_own[name]], [name for name in is_own if not is_own[name]]
 
 
 def _from_profile(profile: "ModelProfile") -> Architecture:

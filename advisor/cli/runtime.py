@@ -128,9 +128,8 @@ def export(
         out.say(text)
     told = [text for text in made.warnings if text.startswith(("checked by", "note: "))]
     out.print_labelled("note", [text.removeprefix("note: ") for text in told])
-    before = found.setup.warnings
-    beside = (text for text in made.warnings if text not in told and f"{text}." not in before)
-    out.print_labelled("warning", (*before, *beside))
+    told += [text for text in made.warnings if f"{text}." in found.setup.warnings]
+    out.print_labelled("warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told)))
 
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:

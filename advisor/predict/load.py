@@ -203,38 +203,24 @@ def _format_warnings(setup: Setup) -> list[str]:
 
 _BLOCK = 128
 """Rows and columns of a weight that share a scale in fp8_block. [-]"""
-_WHOLE_EXPERTS = ("vllm",)
-"""Engines that split no expert once experts are spread over ranks."""
-
-
-def split_blocks(setup: Setup) -> int:
-    """Width of an expert's part on a rank that is no multiple of the blocks of its weights. Else 0. [-]"""
-    moe, placement = setup.architecture.moe, setup.placement
-    ways = placement.expert_tensor_parallel
-    if placement.expert_parallel > 1 and setup.scenario.engine in _WHOLE_EXPERTS:
-        ways = 1
-    if moe is None or ways == 1 or setup.architecture.dtypes.routed != "fp8_block":
-        return 0
-    return moe.expert_width // ways if moe.expert_width % (ways * _BLOCK) else 0
 
 
 def block_warnings(setup: Setup) -> list[str]:
     """Refusal of an engine to load experts that tensor parallelism splits within a block of their weights."""
-    engine, moe, part = engine_of(setup.scenario.engine), setup.architecture.moe, split_blocks(setup)
-    if (
-        not part
-        or moe is None
-        or engine is None
-        or not engine.warned_of({"split_blocks"}, setup.scenario.engine_version)
-    ):
+    engine, moe, placement = engine_of(setup.scenario.engine), setup.architecture.moe, setup.placement
+    ways, gpus, hardware = placement.expert_tensor_parallel, placement.gpus, setup.hardware
+    if setup.scenario.engine == "vllm" and placement.expert_parallel > 1:
+        ways = 1  # it then spreads experts over all ranks and splits none
+    if moe is None or engine is None or setup.architecture.dtypes.routed != "fp8_block" or ways == 1:
         return []
-    chip, gpus = setup.hardware.generation.split(), setup.placement.gpus
-    refuses = "refuses" if {"sm_100", "sm_103"}.isdisjoint(chip) and setup.hardware.vendor == "NVIDIA" else "may refuse"
+    if not moe.expert_width % (ways * _BLOCK) or not engine.warned_of({"split_blocks"}, setup.scenario.engine_version):
+        return []
+    pads = hardware.vendor != "NVIDIA" or not {"sm_100", "sm_103"}.isdisjoint(hardware.generation.split())
     ranks = max(n for n in range(1, gpus) if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0))
     return [
-        f"{engine.name} {refuses} to load this: {setup.placement.expert_tensor_parallel} ranks cut experts "
-        f"{moe.expert_width:,} wide to {part:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread whole experts over "
-        f"the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
+        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut experts "
+        f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread "
+        f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
     ]
 
 

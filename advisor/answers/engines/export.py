@@ -212,8 +212,7 @@ def format_remark(setup: Setup, served: str) -> str:
     formats = sorted({str(one) for one in (setup.scenario.weight_dtype, setup.scenario.expert_dtype) if one})
     if not formats or is_served_as(setup, served):
         return ""
-    known = setup.architecture.id
-    relatives = release_names(known)[1] if known in model_ids() else []
+    relatives = release_names(setup.architecture.id)[1] if setup.architecture.id in model_ids() else []
     like = next((f", such as {name}" for name in relatives if is_served_as(setup, name)), "")
     return f"weights as {listed(formats)}: name a checkpoint in that format{like}"
 

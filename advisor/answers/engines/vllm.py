@@ -96,10 +96,7 @@ def token_budget(hardware: Hardware) -> int:
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
-    """Sees to it that a step of all requests with their drafts fits the budget.
-
-    Extends the launch line where vLLM's own is too small on the accelerator.
-    """
+    """Extends the launch line by a budget that holds a step of all requests with drafts, where vLLM's own does not."""
     requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
     needed = requests * (int(config["num_speculative_tokens"]) + 1)
     if needed <= (request.token_budget or min(TOKEN_BUDGETS)):

@@ -82,9 +82,8 @@ def to_pdf(report: Report, *, brief: bool) -> bytes:
     if not brief:
         return typeset_pdf(report, sections(report), report.verdict)
     made = typeset_pdf(report, brief_sections(report), brief_title(report))
-    if len(_PAGE.findall(made)) == 1:
-        return made
-    return typeset_pdf(report, brief_sections(report, linked=False), brief_title(report))
+    bare = len(_PAGE.findall(made)) > 1
+    return typeset_pdf(report, brief_sections(report, linked=False), brief_title(report)) if bare else made
 
 
 _PAGE = re.compile(rb"/Type\s*/Page\b")

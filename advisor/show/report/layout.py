@@ -379,24 +379,20 @@ def _in_short(report: Report) -> str:
     place = f"{' '.join(place_text(advice))}, {_weights(advice)}, {engine_of(report.scenario.engine)[0]}.{no_room}"
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    k = int(k_running_at(advice.to_serve, report.scenario.batch_size)) if _command(report) else answer.n_draft
+    command, best = bool(_command(report)), advice.drafts[answer.n_draft]
+    k = int(k_running_at(advice.to_serve, report.scenario.batch_size)) if command else answer.n_draft
     row, said = advice.drafts[k], contradicted(advice, k)
-    do = f"Turn on K = {k}{' with the command below' * bool(_command(report))} and measure a day of traffic"
+    do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
     if k != answer.n_draft:
-        do = f"The command below runs K by batch, here {_beside(advice, k)}: measure a day of traffic with it"
+        slower = f"{1.0 - row.speedup / best.speedup:.1%} slower than" if row.speedup < best.speedup else "as fast as"
+        beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"
+        do = f"The command below runs K by batch, here {beside}: measure a day of traffic with it"
     if answer.speedup.value < HARDLY:
         do = f"Leave speculation off unless your own measurement shows a gain at K = {answer.n_draft}"
     expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{f' ({said})' if said else ''}."
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
     refused, likely = block_warnings(advice.setup), "Likely range: 8 of 10 simulated cases."
     return " ".join(filter(None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)))
-
-
-def _beside(advice: Advice, k: int) -> str:
-    """The K that a command runs at the target batch, beside that of the answer."""
-    best = advice.recommendation.n_draft
-    slower = 1.0 - advice.drafts[k].speedup / advice.drafts[best].speedup
-    return f"K = {k} ({f'{slower:.1%} slower than' if slower >= 5e-4 else 'as fast as'} K = {best}, fewer switches)"
 
 
 def _weights(advice: Advice) -> str:
@@ -412,11 +408,9 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     lines = [accepted_text(advice), runs := published_text(advice), f"What would change K: {flips}." if flips else ""]
     if report.validation and not runs:  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
-    above = block_warnings(advice.setup)
-    others = [text for text in report.warnings if not text.startswith((BORROWED, *above))]
-    lines += others[: _MOST_WARNINGS - len(above)]
-    whole = (printable(line, 2 * _LONGEST_LINE) for line in lines if line)
-    return (Listing(tuple(shorten(line, _LONGEST_LINE, placeholder=" ...") for line in whole)),)
+    above = (BORROWED, *block_warnings(advice.setup))
+    lines += [text for text in report.warnings if not text.startswith(above)][: _MOST_WARNINGS + 1 - len(above)]
+    return (Listing(tuple(shorten(printable(line), _LONGEST_LINE, placeholder=" ...") for line in lines if line)),)
 
 
 def _link(report: Report) -> Block:
@@ -436,10 +430,9 @@ def _command(report: Report) -> tuple[Block, ...]:
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
+    draft = f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
     notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
-    if DRAFT_MODEL_PLACEHOLDER in lines:
-        notes.insert(0, f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint")
-    named = "".join(f"; {text}" for text in notes)
+    named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
     file = one_slot_a_line(own.config_json) if own.file_name else ""
     is_long = len(lines) + len(file) > _LONGEST_COMMAND // 2  # a file has short lines
     beside = f"; {own.file_name} is in the full report" if is_long else ""
