@@ -147,7 +147,8 @@ def curve_finding(report: Report) -> str:
     curve, row = report.drawn_curve, advice.batch_index
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
-    ending = gain_end_text(advice, advice.curve_k)
+    by_batch = len({item.n_draft for item in advice.k_by_batch}) > 1
+    ending = gain_end_text(advice, advice.curve_k if by_batch else None)
     if slow.size == batches.size:
         ending = "It is a slowdown at every batch."
     elif slow.size and advice.break_even_batch is None:
