@@ -172,18 +172,21 @@ def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
     return f"K by batch: {steps}. {limit}{gain}".strip()
 
 
-def gain_end_text(advice: Advice) -> str:
-    """Up to which batch speculation gains, at the K of the schedule. Empty where it gains at none."""
+def gain_end_text(advice: Advice, alone: int | None = None) -> str:
+    """Up to which batch speculation gains, at the K of the schedule. Empty where it gains at none.
+
+    alone : one K, which is then asked about in place of the schedule.
+    """
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
     if advice.break_even_batch is not None:
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
     batches = advice.curve.batches[advice.curve.batches <= (full or shown)]
-    scheduled = k_at(advice.k_by_batch, batches)
-    served = np.arange(len(batches)), np.searchsorted(advice.curve.drafts, scheduled)
-    speedup, low = advice.curve.speedup[served], np.where(scheduled, advice.curve.low[served], 1.0)
+    drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
+    served = np.arange(len(batches)), np.searchsorted(advice.curve.drafts, drafted)
+    speedup, low = advice.curve.speedup[served], np.where(drafted, advice.curve.low[served], 1.0)
     if full < 1 or speedup.max() <= 1.0:
         return ""
-    if not advice.k_by_batch[-1].n_draft:
+    if alone is None and not advice.k_by_batch[-1].n_draft:
         end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
         return f"Speculation stops paying at batch {end + 1:,}."
     there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"

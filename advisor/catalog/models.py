@@ -108,6 +108,17 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     )
 
 
+def release_names(model_id: str) -> tuple[list[str], list[str]]:
+    """Repositories of the very model, its profile's own first, and of relatives. The newest come before older ones."""
+    profile, own = model_profile(model_id), list[str]()
+    released = [profile.hf_repo, *(one.checkpoint for one in reversed(profile.published_formats))]
+    for name in released:
+        words = (word for word in _words(short_name(name)) if word not in _FORMAT_WORDS)
+        own.append(" ".join(word for word in words if not _HOW_QUANTISED.fullmatch(word)))
+    is_own = dict(zip(released, (name == own[0] for name in own), strict=True))
+    return [name for name in is_own if is_own[name]], [name for name in is_own if not is_own[name]]
+
+
 def _from_profile(profile: "ModelProfile") -> Architecture:
     architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {

@@ -128,6 +128,7 @@ def export(
         out.say(text)
     told = [text for text in made.warnings if text.startswith(("checked by", "note: "))]
     out.print_labelled("note", [text.removeprefix("note: ") for text in told])
+    told += [text for text in made.warnings if f"{text}." in found.setup.warnings]
     out.print_labelled("warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told)))
 
 

@@ -64,6 +64,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     warnings = [
         *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
         *_memory_warnings(scenario, setup.memory, placement),
+        *block_warnings(setup),
         *architecture.warnings,
         *_placement_warnings(setup),
         *_node_warnings(setup),
@@ -200,6 +201,29 @@ def _format_warnings(setup: Setup) -> list[str]:
                 f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in {unlisted.source}."
             )
     return warnings
+
+
+_BLOCK = 128
+"""Rows and columns of a weight that share a scale in fp8_block. [-]"""
+
+
+def block_warnings(setup: Setup) -> list[str]:
+    """Refusal of an engine to load experts that tensor parallelism splits within a block of their weights."""
+    engine, moe, placement = engine_of(setup.scenario.engine), setup.architecture.moe, setup.placement
+    ways, gpus, hardware = placement.expert_tensor_parallel, placement.gpus, setup.hardware
+    if setup.scenario.engine == "vllm" and placement.expert_parallel > 1:
+        ways = 1  # it then spreads experts over all ranks and splits none
+    if moe is None or engine is None or setup.architecture.dtypes.routed != "fp8_block" or ways == 1:
+        return []
+    if not moe.expert_width % (ways * _BLOCK) or not engine.warned_of({"split_blocks"}, setup.scenario.engine_version):
+        return []
+    pads = hardware.vendor != "NVIDIA" or not {"sm_100", "sm_103"}.isdisjoint(hardware.generation.split())
+    ranks = max(n for n in range(1, gpus) if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0))
+    return [
+        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut experts "
+        f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread "
+        f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
+    ]
 
 
 def _placement_warnings(setup: Setup) -> list[str]:

@@ -18,6 +18,7 @@ from advisor.answers.advice import HARDLY, PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
+from advisor.answers.engines.export import format_remark
 from advisor.answers.own_gap import own_schedule
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, gain_over_doublings
 from advisor.answers.summary import borrowed_from, fit_of, stated_k
@@ -27,9 +28,10 @@ from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
+from advisor.predict.load import block_warnings
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
-from advisor.show.words.answer import engine_setup
+from advisor.show.words.answer import engine_setup, name_to_serve
 from advisor.text import listed, printable
 
 LENGTH_STEP = 0.05
@@ -195,8 +197,9 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
     named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
     notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
-    if formats := {advice.scenario.weight_dtype, advice.scenario.expert_dtype} - {None}:
-        notes.append(f"Weights as {listed(sorted(map(str, formats)))}: name a checkpoint in that format.")
+    if said := format_remark(advice.setup, name_to_serve(advice)):
+        notes.append(f"{said[:1].upper()}{said[1:]}.")
+    notes += [f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)]
     notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch

@@ -11,10 +11,19 @@ import pytest
 
 from advisor.answers.best_k import KRange, k_at
 from advisor.answers.engines.config import EFFECTS, ExportRequest, check_line, export_tags, merged_rows
-from advisor.answers.engines.export import export_engine_config, export_scenario, per_rank, write_export
-from advisor.answers.engines.vllm import vllm_speculative_config
+from advisor.answers.engines.export import (
+    default_served_model,
+    export_engine_config,
+    export_scenario,
+    format_remark,
+    is_served_as,
+    per_rank,
+    write_export,
+)
+from advisor.answers.engines.vllm import token_budget, vllm_speculative_config
 from advisor.catalog.engines import Guard, engines, export_engines, load_engine
 from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.hardware import load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -272,3 +281,74 @@ def test_another_number_of_draft_tokens_is_a_change() -> None:
 def test_what_is_no_line_is_refused_in_words(given: str, words: str) -> None:
     with pytest.raises(AdvisorError, match=words):
         check_line(given, WANTED)
+
+
+def in_format(model_id: str, weight_dtype: str | None, **more: str) -> Scenario:
+    eight = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8}
+    return Scenario(acceptance="2.4@3", model_id=model_id, weight_dtype=weight_dtype, **eight, **more)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "weights", "served", "remark"),
+    [
+        ("qwen3-235b-a22b", None, "Qwen/Qwen3-235B-A22B", ""),
+        ("qwen3-235b-a22b", "fp8", "Qwen/Qwen3-235B-A22B-FP8", ""),
+        ("qwen3-235b-a22b", "nvfp4", "nvidia/Qwen3-235B-A22B-NVFP4", ""),
+        ("qwen3-32b", "fp8_block", "Qwen/Qwen3-32B-FP8", ""),
+        ("deepseek-v3", "fp8", "deepseek-ai/DeepSeek-V3", ""),
+        ("glm-5", "fp8", "zai-org/GLM-5-FP8", ""),
+        (
+            "kimi-k2",
+            "int4",
+            "moonshotai/Kimi-K2-Instruct",
+            "weights as int4: name a checkpoint in that format, such as",
+        ),
+        ("mixtral-8x7b", "fp8", "mistralai/Mixtral-8x7B-v0.1", "weights as fp8: name a checkpoint in that format"),
+    ],
+)
+def test_the_release_in_the_format_asked_for_is_served_and_where_there_is_none_that_is_said(
+    model_id: str, weights: str | None, served: str, remark: str
+) -> None:
+    setup = load_setup(in_format(model_id, weights))
+    assert default_served_model(setup) == served
+    assert format_remark(setup, served).startswith(remark)
+    assert bool(format_remark(setup, served)) == bool(remark)
+    for engine in ("vllm", "sglang"):
+        made = export_scenario(setup, RANGES, engine, draft_model="a/b")
+        assert served in made.launch_line.split()
+        assert any("name a checkpoint" in text for text in made.warnings) == bool(remark)
+
+
+def test_a_checkpoint_that_the_user_names_stays_and_its_format_is_looked_at() -> None:
+    for name, fits in (("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", True), ("Qwen/Qwen3-235B-A22B-Instruct-2507", False)):
+        setup = load_setup(in_format("qwen3-235b-a22b", "fp8", checkpoint=name))
+        assert default_served_model(setup) == name
+        assert bool(format_remark(setup, name)) != fits
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        ("Qwen/Qwen3-235B-A22B-FP8", "same"),
+        ("/models/Qwen3-235B-A22B-Instruct-2507-FP8", "same"),
+        ("Qwen/Qwen3-235B-A22B", "change"),
+        ("nvidia/Qwen3-235B-A22B-NVFP4", "change"),
+        ("Qwen/Qwen3-30B-A3B-FP8", "change"),
+    ],
+)
+def test_any_checkpoint_of_the_model_in_the_format_asked_for_is_the_same(given: str, verdict: str) -> None:
+    setup = load_setup(in_format("qwen3-235b-a22b", "fp8_block"))
+    wanted = export_scenario(setup, RANGES, "vllm", draft_model="a/b").launch_line
+    found = check_line(f"vllm serve {given}", wanted, lambda name: is_served_as(setup, name))
+    assert {one.flag: one.verdict for one in found}["model"] == verdict
+
+
+@pytest.mark.parametrize(("hardware_id", "budget"), [("l40s", 2048), ("a100-80gb-sxm", 2048), ("h200-sxm", 8192)])
+def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_small(
+    hardware_id: str, budget: int
+) -> None:
+    assert token_budget(load_hardware(hardware_id)) == budget
+    request = ExportRequest((KRange(1, 800, 3, 1.0),), "mtp", MODEL, token_budget=budget)
+    made = export_engine_config("vllm", request)
+    assert ("--max-num-batched-tokens 3200" in made.launch_line) == (budget < 3200)
+    assert any("batched-tokens" in text for text in made.warnings) == (budget < 3200)

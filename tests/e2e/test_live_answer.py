@@ -103,6 +103,17 @@ def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(ru
     assert found[0] == lose
 
 
+@pytest.mark.parametrize(("batch", "words"), [(32, "by batch, "), (128, "by batch, "), (1, "")])
+def test_what_is_said_of_k_by_batch_names_it(rules: Any, batch: int, words: str) -> None:
+    """DeepSeek-V3 has other K at other batches; where one K is drafted throughout there is nothing to name."""
+    alone = {"k_max": 1} if not words else {}
+    advice = advise(CASES["deepseek on vllm"].model_copy(update={"batch_size": batch, **alone}))
+    assert (len({one.n_draft for one in advice.k_by_batch if one.n_draft}) > 1) == bool(words)
+    shown = "verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join('')"
+    said = asked(rules, advice, shown)
+    assert re.search(rf" · {words}pays (on average )?to {'' if words else 'batch '}\d", said)
+
+
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
     found = asked(rules, advice, "schedule(m, al)")
     library = [list(group) for _, group in groupby(advice.k_by_batch, key=lambda one: one.n_draft)]
@@ -453,6 +464,18 @@ def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(page: 
     assert page.get_by_text("4.5 not taken: a round of K = 3 emits").is_visible()
     assert exact.input_value() == "1.20"
     assert page.locator("#length").locator("xpath=..").inner_text().startswith("Accepted length, K = 3")
+
+
+def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None:
+    scenario = Scenario(**DEEPSEEK, acceptance="2.4@3", batch_size=32)
+    opened(page, app_url, scenario.to_query())
+    with page.expect_download() as found:
+        page.locator(".live .legend button").click()
+    lines = Path(found.value.path()).read_text(encoding="utf-8").split()[1:]
+    curve, largest = advise(scenario).curve, advise(scenario).setup.memory.largest_batch
+    batches = [int(batch) for batch in curve.batches if batch <= largest]
+    assert max(batches) < max(curve.batches)
+    assert sorted({int(line.split(",")[0]) for line in lines}) == batches
 
 
 def test_a_click_that_closes_a_menu_is_none_on_the_chart(first_page: Any, app_url: str) -> None:

@@ -21,6 +21,7 @@ WHEN = {
     "older_runner": "suffix, P-EAGLE",
     "dspark": "DSpark's drafter",
     "context_matters": "K that differs by context",
+    "split_blocks": "experts split within fp8 blocks",
 }
 
 

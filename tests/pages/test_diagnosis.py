@@ -235,6 +235,15 @@ def test_sentences_with_a_launch_line_are_judged_as_their_server_which_becomes_t
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
 
 
+@pytest.mark.parametrize(("checkpoint", "weights"), [("Qwen3-235B-A22B-FP8", "fp8_block"), ("Qwen3-235B-A22B", None)])
+def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(checkpoint: str, weights: str | None) -> None:
+    test = page(engine="vllm", weight_dtype="nvfp4")
+    diagnosed(test, f"vllm serve Qwen/{checkpoint} --tensor-parallel-size 8")
+    now = test.session_state["_scenario"]
+    assert (now.model_id, now.weight_dtype) == ("qwen3-235b-a22b", weights)
+    assert ("weights fp8" in test.info[0].value) == bool(weights)
+
+
 def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
     text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
     test = diagnosed(page(engine="vllm"), text)

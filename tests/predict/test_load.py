@@ -1,4 +1,4 @@
-"""What a reader is told of links between nodes."""
+"""What a reader is told of links between nodes, and of experts split within the blocks of their weights."""
 
 from __future__ import annotations
 
@@ -38,3 +38,35 @@ def test_an_exchange_between_nodes_or_among_more_ranks_than_were_measured_says_w
     setup = load_setup(WIDE.model_copy(update={"hardware_id": hardware_id, **placed}))
     said = [warning for warning in setup.warnings if word in warning]
     assert [one.startswith(text) for one, text in zip(said, texts, strict=True)] == [True] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "weights", "tensor", "expert", "more", "said"),
+    [
+        ("qwen3-235b-a22b", "fp8", 8, 1, {}, "vLLM refuses to load this: 8 ranks cut experts 1,536 wide to 192"),
+        ("qwen3-235b-a22b", "fp8", 8, 1, {"engine": "sglang"}, "SGLang refuses to load this"),
+        ("qwen3-235b-a22b", "fp8", 8, 1, {"hardware_id": "b200-sxm"}, "vLLM may refuse to load this"),
+        ("qwen3-30b-a3b", "fp8", 4, 1, {}, "vLLM refuses to load this: 4 ranks cut experts 768 wide to 192"),
+        ("qwen3-30b-a3b", "fp8", 8, 2, {"engine": "sglang"}, "SGLang refuses to load this: 4 ranks"),
+        ("qwen3-30b-a3b", "fp8", 8, 2, {}, ""),
+        ("qwen3-235b-a22b", "fp8", 8, 1, {"engine": "trtllm"}, ""),
+        ("qwen3-235b-a22b", "fp8", 8, 8, {}, ""),
+        ("qwen3-235b-a22b", "fp8", 4, 1, {}, ""),
+        ("qwen3-235b-a22b", None, 8, 1, {}, ""),
+        ("deepseek-v3", None, 8, 1, {}, ""),
+    ],
+)
+def test_experts_split_within_a_block_of_their_weights_are_refused_and_what_to_do_is_said(
+    model_id: str, weights: str | None, tensor: int, expert: int, more: dict[str, str], said: str
+) -> None:
+    placed = {"n_gpus": tensor, "tensor_parallel": tensor, "expert_parallel": expert, "weight_dtype": weights}
+    setup = load_setup(Scenario(acceptance="2.4@3", model_id=model_id, **{"hardware_id": "h200-sxm"} | placed | more))
+    found = [text for text in setup.warnings if " refuse" in text]
+    assert len(found) == bool(said)
+    for text in found:
+        assert text.startswith(said)
+        whole = load_setup(setup.scenario.model_copy(update={"expert_parallel": tensor}))
+        ranks = int(text.rstrip(".").rpartition(" ")[2])
+        narrower = load_setup(setup.scenario.model_copy(update={"tensor_parallel": ranks, "expert_parallel": 1}))
+        assert f"(--ep {tensor})" in text
+        assert not [one for other in (whole, narrower) for one in other.warnings if " refuse" in one]

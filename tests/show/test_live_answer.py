@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -87,6 +88,22 @@ def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engi
         varies.append("_per_batch_size" in made["text"] or "--speculative-adaptive" in made["text"])
         assert (f"K = {answer.recommendation.n_draft} throughout: " in made["note"]) != varies[-1]
     assert set(varies) == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("model_id", "ranks", "said"),
+    [
+        ("qwen3-235b-a22b", 8, "vLLM refuses to load this: see the remarks."),
+        ("qwen3-235b-a22b", 4, ""),
+        ("mixtral-8x7b", 2, "Weights as fp8: name a checkpoint in that format."),
+    ],
+)
+def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
+    model_id: str, ranks: int, said: str
+) -> None:
+    place = {"hardware_id": "h200-sxm", "n_gpus": ranks, "tensor_parallel": ranks, "drafter_id": "ngram"}
+    note = launch(advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place)))["note"]
+    assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [said] * bool(said)
 
 
 def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:

@@ -10,6 +10,7 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
+from advisor.answers.best_k import k_running_at
 from advisor.answers.summary import headline
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
@@ -95,6 +96,25 @@ def test_its_words_stand_alone(engine: str) -> None:
     assert "gpt-oss-120b" in text.split("Draft length")[0]
     assert "DRAFT-MODEL" in launch
     assert ("2048]" in launch) == (engine == "vllm")
+
+
+def test_it_says_which_k_its_command_runs_the_weights_and_where_the_whole_command_is() -> None:
+    """Qwen3-235B in fp8 on 8 H200: K = 4 is best at batch 32, where K by batch has 5 and experts are cut to 192."""
+    eight = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "eagle3"}
+    asked = {"acceptance": "gpt-oss-20b-eagle3-mt-bench", "batch_size": 32, "context_tokens": 4096, **eight}
+    report = report_on(Scenario(model_id="qwen3-235b-a22b", weight_dtype="fp8", **asked))
+    advice, said = report.advice, " ".join(text_of(render(report, "pdf", brief=True))[1].split())
+    best, running = advice.recommendation.n_draft, int(k_running_at(advice.to_serve, 32))
+    assert best != running
+    assert f"The command below runs K by batch, here K = {running} (" in said
+    assert f"slower than K = {best}, fewer switches)" in said
+    assert "vLLM refuses to load this" in said
+    assert "weights in fp8 (128 x 128 blocks), vLLM" in said
+    assert "DRAFT-MODEL: your EAGLE-3 checkpoint; lists shortened (...): copy the whole from the app" in said
+    assert re.search(r"inside the likely range in \d+%\.", said), "no sentence is cut off"
+    loses = int(re.search(r"That K alone: [^;]*; a loss is possible from about (\d+)", said)[1])
+    low = advice.curve.low[:, advice.curve.column(best)]
+    assert (low >= 1.0).tolist() == (advice.curve.batches < loses).tolist()
 
 
 def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_headline() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -68,6 +68,8 @@ class ExportRequest:
     """CUDA graphs that the release captures by itself; None: not read."""
     target_k: int = 0
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
+    token_budget: int = 0
+    """Tokens of a step that the engine allows by itself on the accelerator; 0: not known."""
     priced: bool = False
     """The ranges were decided with `graphs`, so that steps above them were charged their launches."""
 
@@ -259,8 +261,11 @@ class FlagCheck:
     verdict: Verdict
 
 
-def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
-    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any."""
+def check_line(given: str, wanted: str, is_served_as: Callable[[str], bool] = lambda _: False) -> tuple[FlagCheck, ...]:
+    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any.
+
+    is_served_as : whether another checkpoint than the wanted one is as good.
+    """
     (yours, theirs), (ours, names) = _flags(given), _flags(wanted)
     if not yours:
         raise AdvisorError("no flag was found; paste a launch line such as `vllm serve MODEL --tensor-parallel-size 1`")
@@ -269,7 +274,8 @@ def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
         wants, has = ours.get(flag), yours.get(flag)
         verdict: Verdict = "keep" if wants is None else "set"
         if wants is not None and has is not None:
-            verdict = "same" if _alike(has, wants) else "change"
+            is_same = _alike(has, wants) or (flag == "--model-path" and is_served_as(has))
+            verdict = "same" if is_same else "change"
         found.append(FlagCheck({**theirs, **names}[flag], has or "", wants or "", verdict))
     order = ("change", "set", "same", "keep")
     return tuple(sorted(found, key=lambda one: order.index(one.verdict)))

@@ -19,14 +19,15 @@ import numpy as np
 from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
-from advisor.answers.engines.vllm import placement_words, vllm_speculative_config
+from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
 from advisor.catalog.hf.fields import parse_json
-from advisor.catalog.models import model_ids, model_profile
-from advisor.predict.load import default_graphs
-from advisor.predict.setup import Setup
+from advisor.catalog.models import load_model, model_ids, model_profile, release_names, resolve_model_name
+from advisor.predict.load import block_warnings, default_graphs
+from advisor.predict.setup import Setup, served_weights
 from advisor.prediction import AdvisorError
 from advisor.profiles import write_whole
+from advisor.text import listed
 
 GRAPHS_FILE = "vllm_compilation_config.json"
 """File that holds the CUDA graphs to capture, beside the launch script, which has them as well."""
@@ -60,7 +61,7 @@ def export_scenario(
     file_name = _export_rule(engine).file_name or ""
     if engine_version is None and setup.scenario.engine == engine:
         engine_version = setup.scenario.engine_version
-    method = method_for(setup, engine)
+    method, model = method_for(setup, engine), served_model or default_served_model(setup)
     if draft_model is None and needs_draft_model(setup, engine) and any(item.k_running for item in ranges):
         check_draft_model(method, None, needed=True)
     export = export_engine_config(
@@ -68,7 +69,7 @@ def export_scenario(
         ExportRequest(
             ranges=per_rank(ranges, setup.placement.attention_groups),
             method=method,
-            served=_served(setup, served_model or default_served_model(setup), max_running_requests),
+            served=_served(setup, model, max_running_requests),
             draft_model=default_draft_model(setup) if draft_model is None else draft_model,
             file_name=str(folder / file_name) if folder else file_name,
             parallel_drafting=setup.drafter.parallel_drafting,
@@ -77,11 +78,12 @@ def export_scenario(
             context_matters=contexts is not None and contexts.matters,
             graphs=default_graphs(setup, engine, engine_version),
             priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
+            token_budget=token_budget(setup.hardware),
             target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )
     about = [contexts.text] if contexts is not None and contexts.matters else []
-    return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine)))
+    return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine, model)))
 
 
 def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
@@ -183,13 +185,36 @@ def needs_draft_model(setup: Setup, engine: str) -> bool:
 
 
 def default_served_model(setup: Setup) -> str:
-    """Hugging Face name of the scenario's model. Raises AdvisorError for the user's own configuration."""
+    """Hugging Face name of the scenario's model, of its release in the weight format that is asked for.
+
+    The profile's own repository where none is known in it. Raises AdvisorError for the user's own configuration.
+    """
     scenario = setup.scenario
     if scenario.served_checkpoint is not None:
         return scenario.served_checkpoint
     if scenario.model_config_json is None and scenario.model_id in model_ids():
-        return model_profile(scenario.model_id).hf_repo
+        own, _ = release_names(scenario.model_id)
+        return next((name for name in own if is_served_as(setup, name)), own[0])
     raise AdvisorError(f"{scenario.model_id} is your own configuration; give the name or path the engine serves")
+
+
+def is_served_as(setup: Setup, name: str) -> bool:
+    """Whether a checkpoint's name says the scenario's model in the weight format that is asked for."""
+    named = resolve_model_name(name)
+    if named is None or named.model_id != setup.architecture.id:
+        return False
+    asked = setup.scenario.model_copy(update={"weight_dtype": named.weight_format, "expert_dtype": None})
+    return served_weights(load_model(named.model_id), asked).dtypes == setup.architecture.dtypes
+
+
+def format_remark(setup: Setup, served: str) -> str:
+    """Words to name a checkpoint in the weight format that is asked for. Empty where `served` is in it."""
+    formats = sorted({str(one) for one in (setup.scenario.weight_dtype, setup.scenario.expert_dtype) if one})
+    if not formats or is_served_as(setup, served):
+        return ""
+    relatives = release_names(setup.architecture.id)[1] if setup.architecture.id in model_ids() else []
+    like = next((f", such as {name}" for name in relatives if is_served_as(setup, name)), "")
+    return f"weights as {listed(formats)}: name a checkpoint in that format{like}"
 
 
 def default_draft_model(setup: Setup) -> str | None:
@@ -217,8 +242,8 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     return tuple(path for path, _ in files)
 
 
-def _notes(setup: Setup, engine: str) -> list[str]:
-    scenario, notes = setup.scenario, []
+def _notes(setup: Setup, engine: str, served: str) -> list[str]:
+    scenario, notes = setup.scenario, list[str]()
     if "/" not in (scenario.served_checkpoint or "/"):
         notes.append(f"write the path or Hugging Face repository of your model for {scenario.served_checkpoint}")
     if scenario.engine != engine:
@@ -227,8 +252,7 @@ def _notes(setup: Setup, engine: str) -> list[str]:
         notes.append(
             "DSpark's stages are looked for in the target's checkpoint: serve a release of DeepSeek-V4 that has them"
         )
-    if scenario.weight_dtype or scenario.expert_dtype:
-        notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
+    notes += filter(None, [format_remark(setup, served), *(text.rstrip(".") for text in block_warnings(setup))])
     if scenario.max_tpot_ms is not None:
         notes.append(
             "beyond the limit on time per output token the schedule names the fastest K; cap the batch instead"

@@ -23,6 +23,8 @@ from advisor.answers.engines.config import (
     only_k,
     widest_k,
 )
+from advisor.physics.hardware import Hardware
+from advisor.physics.memory import GIB
 
 FIXED_K_ONLY = ("suffix",)
 """Methods whose proposer takes its length from num_speculative_tokens and nothing else."""
@@ -86,21 +88,21 @@ def placement_words(served: ServedModel) -> list[str]:
     return [*words, "--enable-expert-parallel"] if served.expert_parallel > 1 else words
 
 
+def token_budget(hardware: Hardware) -> int:
+    """Tokens of a step that the server allows by itself on an accelerator."""
+    small, usual, large = TOKEN_BUDGETS
+    gib = hardware.memory_bytes.value / GIB
+    return small if gib < 70 or "A100" in hardware.name else usual if gib < 160 else large
+
+
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
-    """Sees to it that a step of all requests with their drafts fits the budget. Extends the launch line where no
-    default of vLLM's is large enough."""
+    """Extends the launch line by a budget that holds a step of all requests with drafts, where vLLM's own does not."""
     requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
     needed = requests * (int(config["num_speculative_tokens"]) + 1)
-    if needed <= min(TOKEN_BUDGETS):
+    if needed <= (request.token_budget or min(TOKEN_BUDGETS)):
         return []
-    if needed > max(TOKEN_BUDGETS):
-        words += ["--max-num-batched-tokens", str(needed)]
-        return [f"--max-num-batched-tokens {needed} is written, since {requests} requests with their drafts need it"]
-    budgets = ", ".join(f"{budget:,}" for budget in TOKEN_BUDGETS)
-    return [
-        f"{requests} requests with their drafts are {needed:,} tokens a step; vLLM's own budget is {budgets} by the "
-        f"size of the GPU, so give --max-num-batched-tokens {needed} or more where its default is less"
-    ]
+    words += ["--max-num-batched-tokens", str(needed)]
+    return [f"--max-num-batched-tokens {needed} is written, since {requests} requests with their drafts need it"]
 
 
 def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]) -> list[str]:

@@ -75,13 +75,19 @@ def _template() -> jinja2.Template:
 
 
 def to_pdf(report: Report, *, brief: bool) -> bytes:
-    """The whole report on paper, or its one page."""
+    """The whole report on paper, or its one page, without the link where that would take another."""
     from advisor.show.report.layout import brief_sections, brief_title
     from advisor.show.report.paper import typeset_pdf
 
-    if brief:
-        return typeset_pdf(report, brief_sections(report), brief_title(report))
-    return typeset_pdf(report, sections(report), report.verdict)
+    if not brief:
+        return typeset_pdf(report, sections(report), report.verdict)
+    made = typeset_pdf(report, brief_sections(report), brief_title(report))
+    bare = len(_PAGE.findall(made)) > 1
+    return typeset_pdf(report, brief_sections(report, linked=False), brief_title(report)) if bare else made
+
+
+_PAGE = re.compile(rb"/Type\s*/Page\b")
+"""A page of a PDF."""
 
 
 def to_markdown(report: Report) -> str:

@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter, itemgetter
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
+from advisor.answers.best_k import k_running_at
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import one_slot_a_line, option_texts
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_slot_a_line, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -28,11 +30,12 @@ from advisor.answers.summary import (
     published_text,
     unlaunched_text,
 )
-from advisor.catalog.hardware import model_name
+from advisor.catalog.hardware import drafter_name, model_name
+from advisor.catalog.models import stored_format
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
-from advisor.predict.load import BORROWED
+from advisor.predict.load import BORROWED, block_warnings
 from advisor.prediction import Constant
 from advisor.show.live_answer import engine_of
 from advisor.show.report.blocks import (
@@ -144,7 +147,8 @@ def curve_finding(report: Report) -> str:
     curve, row = report.drawn_curve, advice.batch_index
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
-    ending = gain_end_text(advice)
+    by_batch = len({item.n_draft for item in advice.k_by_batch}) > 1
+    ending = gain_end_text(advice, advice.curve_k if by_batch else None)
     if slow.size == batches.size:
         ending = "It is a slowdown at every batch."
     elif slow.size and advice.break_even_batch is None:
@@ -203,7 +207,7 @@ def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
         f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory counting alike, these "
-        "predictions, at the runs' own lengths or, where they state none, in a wider range, were off by "
+        "predictions (in a wider range where a run does not state its accepted length) were off by "
         f"{percent(errors.median_ape)} at the median, on the right side of 1x in {percent(errors.sign_accuracy)} and "
         f"inside the likely range in {percent(errors.coverage)}."
     )
@@ -346,14 +350,13 @@ def brief_title(report: Report) -> str:
     )
 
 
-def brief_sections(report: Report) -> tuple[Section, ...]:
-    """The page's body, in reading order."""
+def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
+    """The page's body, in reading order, with the link that opens the answer where there is a short one."""
     finding, setup = curve_finding(report), report.advice.setup
     cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     command = _command(report)
-    written = sum(len(block.text) for block in command if isinstance(block, Code))
-    has_room = 0 < len(report.share_query) <= _LONGEST_LINK and written <= _LONGEST_COMMAND
-    run = (*command, _link(report)) if has_room else command
+    has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
+    run = (*command, _link(report)) if has_link else command
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
@@ -367,19 +370,30 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
 def _in_short(report: Report) -> str:
     advice, answer = report.advice, report.advice.recommendation
     no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
-    place = f"{' '.join(place_text(advice))}, {engine_of(report.scenario.engine)[0]}.{no_room}"
+    place = f"{' '.join(place_text(advice))}, {_weights(advice)}, {engine_of(report.scenario.engine)[0]}.{no_room}"
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
-    speedup, said = answer.speedup, contradicted(advice, answer.n_draft)
-    do = (
-        f"Turn on K = {answer.n_draft}{' with the command below' * bool(_command(report))} and measure a day of traffic"
-    )
-    if speedup.value < HARDLY:
+    command, best = bool(_command(report)), advice.drafts[answer.n_draft]
+    k = int(k_running_at(advice.to_serve, report.scenario.batch_size)) if command else answer.n_draft
+    row, said = advice.drafts[k], contradicted(advice, k)
+    do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
+    if k != answer.n_draft:
+        slower = f"{1.0 - row.speedup / best.speedup:.1%} slower than" if row.speedup < best.speedup else "as fast as"
+        beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"
+        do = f"The command below runs K by batch, here {beside}: measure a day of traffic with it"
+    if answer.speedup.value < HARDLY:
         do = f"Leave speculation off unless your own measurement shows a gain at K = {answer.n_draft}"
-    expect = f"{do}; expect {speedup.low:.1f} to {speedup.high:.1f}x{f' ({said})' if said else ''}."
-    gain = gain_text(answer.speedup.low, answer.p_gain, advice.gain_factor, advice.counting)
-    texts = ("" if no_room else expect, place, "Likely range: 8 of 10 simulated cases.", gain, answer.bound_because)
-    return " ".join(filter(None, texts))
+    expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{f' ({said})' if said else ''}."
+    gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
+    refused, likely = block_warnings(advice.setup), "Likely range: 8 of 10 simulated cases."
+    return " ".join(filter(None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)))
+
+
+def _weights(advice: Advice) -> str:
+    """What the weights are served in, in words: those that are most of the model."""
+    dtypes, stored = advice.setup.architecture.dtypes, stored_format(advice.setup.architecture)
+    part = "weights" if dtypes.attention == stored else "most weights"
+    return f"{part} in {'fp8 (128 x 128 blocks)' if stored == 'fp8_block' else stored}"
 
 
 def _doubts(report: Report) -> tuple[Block, ...]:
@@ -388,8 +402,9 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     lines = [accepted_text(advice), runs := published_text(advice), f"What would change K: {flips}." if flips else ""]
     if report.validation and not runs:  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
-    lines += [text for text in report.warnings if not text.startswith(BORROWED)][:_MOST_WARNINGS]
-    return (Listing(tuple(printable(line, _LONGEST_LINE) for line in lines if line)),)
+    above = (BORROWED, *block_warnings(advice.setup))
+    lines += [text for text in report.warnings if not text.startswith(above)][: _MOST_WARNINGS + 1 - len(above)]
+    return (Listing(tuple(shorten(printable(line), _LONGEST_LINE, placeholder=" ...") for line in lines if line)),)
 
 
 def _link(report: Report) -> Block:
@@ -408,11 +423,14 @@ def _command(report: Report) -> tuple[Block, ...]:
     lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
     if len(lines) > _LONGEST_COMMAND:
         return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
-    folded = "" if lines == whole else "; lists shortened (...), whole in the full report"
+    folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
+    draft = f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
+    notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
+    named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
     file = one_slot_a_line(own.config_json) if own.file_name else ""
     is_long = len(lines) + len(file) > _LONGEST_COMMAND // 2  # a file has short lines
     beside = f"; {own.file_name} is in the full report" if is_long else ""
-    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{folded}{beside}")
+    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}")
     return (line, *((Code(file, own.file_name),) if file and not is_long else ()))
 
 

@@ -18,7 +18,13 @@ from advisor.answers.advice import Advice, advice_on
 from advisor.answers.best_k import DraftRow, KRange
 from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
-from advisor.answers.engines.export import GRAPHS_FILE, default_served_model, export_scenario, needs_draft_model
+from advisor.answers.engines.export import (
+    GRAPHS_FILE,
+    default_served_model,
+    export_scenario,
+    format_remark,
+    needs_draft_model,
+)
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     fit_of,
@@ -101,6 +107,8 @@ _SHORTEN = (
     *((4, 1, 1, 99), (3, 1, 1, 99), (2, 1, 1, 99), (2, 1, 1, 0), (2, 0, 1, 0)),
 )
 """What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by batch, lines after it."""
+_FIRST = (" refuse", "CUDA graph")
+"""Words of the warnings that are never left out."""
 _LONG = 160
 """A capture list of more characters stands in a file instead of on the launch line that is shown. Own choice. [-]"""
 
@@ -131,9 +139,9 @@ def short_answer(
     nearest = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))  # plain decoding first
     for rows, n_warnings, n_texts, n_after in _SHORTEN:
         table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
-        # A step that no CUDA graph holds may make the number wrong; the user's own data was given to be used.
-        first = sorted(advice.warnings, key=lambda text: ("CUDA graph" not in text, not text.startswith("Your")))
-        warnings = first[: max(n_warnings, any("CUDA graph" in text for text in first[:1]))]
+        # What does not start is no answer; a step that no CUDA graph holds may make it wrong; own data is to be used.
+        first = sorted(advice.warnings, key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"))
+        warnings = first[: max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))]
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings]
         below = (line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width))
@@ -210,7 +218,9 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
     sizes, read = made.capture_sizes, f'"$(cat out/{GRAPHS_FILE})"'
     in_file = len(sizes) > _LONG
     shown = made.launch_line.replace(shlex.quote(sizes), "_" * len(read)) if in_file else made.launch_line
-    fill = f" (put yours for {' and '.join(asked.values())})" if asked else ""
+    fills = [f"put yours for {' and '.join(asked.values())}"] if asked else []
+    fills += filter(None, [format_remark(setup, name_to_serve(advice))])
+    fill = f" ({'; '.join(fills)})" if fills else ""
     lines = [f"Launch{fill}:", *(line.replace("_" * len(read), read) for line in shell_lines(shown, width))]
     if made.file_name or in_file:
         words = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)]

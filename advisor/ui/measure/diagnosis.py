@@ -18,7 +18,7 @@ from advisor.answers.diagnosis.quantities import limit_suspected
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.own_gap import SWITCH_OFF
 from advisor.answers.summary import likely_text, place_text, unlaunched_text
-from advisor.catalog.models import model_meant
+from advisor.catalog.models import model_meant, resolve_model_name
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.points import for_users
 from advisor.predict.scenario import Scenario, build_scenario
@@ -62,8 +62,10 @@ def launched(files: Sequence[bytes]) -> dict[str, str]:
         for _, facts in read_servers(data.decode("utf-8", errors="replace")):
             if facts.get("launch_line") and facts.get("model_id"):
                 stated = {name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None}
+                named = resolve_model_name(stated["model_id"])
                 stated["model_id"] = model_meant(stated["model_id"]) or ""
-                told.append({name: value for name, value in stated.items() if value})
+                weights = {} if named is None else {"weight_dtype": named.weight_format or ""}  # "": as stored
+                told.append({name: value for name, value in stated.items() if value} | weights)
     servers = {one.get("model_id", "") for one in told}
     return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
 

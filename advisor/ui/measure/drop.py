@@ -200,7 +200,8 @@ def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, lis
         whose = "" if "model_id" in told else "your model is not said, and "
         return scenario, [f"The bar is not set to your server: {whose}{problem}"] if problem else []
     show_other(found)
-    named = [_briefly(name, told[name]) for name in (*session.FROM_SCENARIO, "gpu_count", "batch_size") if name in told]
+    of_server = (*session.FROM_SCENARIO, "weight_dtype", "gpu_count", "batch_size")
+    named = [_briefly(name, told[name]) for name in of_server if told.get(name)]
     if "hardware_id" not in told:
         as_it_was = f"Accelerator not said: {hardware_label(found.hardware_id)} as it was."
         _UNSAID.put((found.hardware_id, as_it_was))
@@ -318,7 +319,7 @@ def told_apart() -> list[str]:
     return [f"{by}: {', '.join(_briefly(*item) for item in values.items())}." for by, values in told if values]
 
 
-_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP"}
+_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP", "weight_dtype": "weights"}
 
 
 def _briefly(name: str, value: Any) -> str:

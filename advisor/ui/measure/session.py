@@ -562,6 +562,8 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
     stated: dict[str, Any] = {field: told[name] for name, field in FROM_SCENARIO.items() if name in told}
     if gpus := int(told.get("gpu_count") or told.get("tensor_parallel") or 0):
         stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
+    if "weight_dtype" in told:
+        stated |= {"weight_dtype": told["weight_dtype"] or None, "expert_dtype": None}
     if "batch_size" in told:
         stated["batch_size"] = int(told["batch_size"])
     if stated.get("model_id", scenario.model_id) != scenario.model_id:

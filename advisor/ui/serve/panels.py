@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ import streamlit as st
 
 from advisor.answers.advice import Advice, chance_text
 from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
+from advisor.answers.engines.export import is_served_as
 from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
@@ -230,7 +232,7 @@ def _checked(advice: Advice, given: str) -> None:
     if made.problem:
         st.info(plain(f"{made.problem}."))
         return
-    if (found := tried(check_line, given, made.launch_line)) is None:
+    if (found := tried(check_line, given, made.launch_line, partial(is_served_as, advice.setup))) is None:
         return
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
     st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")

@@ -201,6 +201,7 @@ function legend(v) {
 function csv(v) {
   const { m } = v, f = factors(m, v.length), lines = ["batch_size,n_draft,speedup,speedup_low,speedup_high,tpot_ms,tokens_per_s_per_gpu"];
   m.batches.forEach((batch, row) => m.drafts.forEach((k, i) => {
+    if (m.largest && batch > m.largest) return; // all of them where nothing fits, as the chart shows them then
     const values = [m.speedup[row][i] * f[i], m.low[row][i] * f[i], m.high[row][i] * f[i], m.tpot_ms[row][i] / f[i], m.rate[row][i] * f[i]];
     lines.push([batch, k, ...values.map((one) => +one.toPrecision(5))].join());
   }));

@@ -379,9 +379,10 @@ function verdict(m, batch, length, now, ranges) {
   const apart = here.length > 0 && (here.every((one) => one[2] < own.low) || here.every((one) => one[2] > own.high));
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
   const lost = m.published.some((one) => one[3] && one[2] <= 1) ? 0 : mayLose(m, length, ranges); // runs that lost say more
-  const until = `to batch ${end.k ? (most === m.largest ? `${to} (memory full)` : `${to}+`) : stops}`;
+  const byBatch = ranges.some((one) => one.k && one.k !== own.k);
+  const until = `to ${byBatch ? "" : "batch "}${end.k ? (most === m.largest ? `${to} (memory full)` : `${to}+`) : stops}`;
   const risk = lost && lost <= batch ? "can lose here" : `can lose from ${lost.toLocaleString("en")}`;
-  const pays = lost ? `pays on average ${until}, ${risk}` : `pays ${until}`;
+  const pays = `${byBatch ? "by batch, " : ""}pays ${lost ? `on average ${until}, ${risk}` : until}`;
   const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
   const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   const other = against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly, moved);
