@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -237,13 +238,13 @@ def decision_text(frame: pd.DataFrame) -> str:
     return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
 
 
-def as_measured(advice: Advice, points: pd.DataFrame | None) -> Advice:
-    """The answer with the K of `own_schedule` in its engine's schedule.
+def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
+    """The answer with the K of an `own_schedule` in its engine's schedule.
 
     Beyond its end the model's K, no higher than its last, and before its start than any that pays. No drafter where
     nothing is drafted at the answer's batch.
     """
-    own, batch, end = own_schedule(points), advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
+    batch, end = advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
     if not own:
         return advice
     drafts = k_running_at(advice.k_by_batch, np.arange(1, end + 1))

@@ -231,17 +231,18 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
 @pytest.mark.parametrize("batch", [8, 64])
 def test_an_engine_is_given_the_k_that_was_measured_to_gain_most_at_every_batch(batch: int) -> None:
     answer = advise(SCENARIO.model_copy(update={"batch_size": batch}))
-    served = as_measured(answer, two_k()).to_serve
+    served = as_measured(answer, own_schedule(two_k())).to_serve
     assert k_running_at(served, [1, 24, 25, 82, 83, 128, 256]).tolist() == [3, 3, 1, 1, 0, 0, 0]
-    held = as_measured(answer, two_k()[two_k()["batch_size"].lt(64) & two_k()["draft_tokens_k"].eq(1)]).to_serve
+    to_64 = two_k()["batch_size"].lt(64) & two_k()["draft_tokens_k"].eq(1)
+    held = as_measured(answer, own_schedule(two_k()[to_64])).to_serve
     beyond = np.minimum(k_running_at(answer.k_by_batch, [65, 256]), 1)
     assert k_running_at(held, [64, 65, 256]).tolist() == [1, *beyond.tolist()], "the model's, no higher than the last"
-    late = as_measured(answer, two_k().query("batch_size > 8 and draft_tokens_k == 1")).to_serve
+    late = as_measured(answer, own_schedule(two_k().query("batch_size > 8 and draft_tokens_k == 1"))).to_serve
     assert k_running_at(late, [1, 15, 16, 32]).tolist() == [1, 1, 1, 1], (
         "smaller batches draft no longer than what pays"
     )
-    alone = as_measured(answer, two_k()[two_k()["draft_tokens_k"] == 3]).to_serve
+    alone = as_measured(answer, own_schedule(two_k()[two_k()["draft_tokens_k"] == 3])).to_serve
     assert k_running_at(alone, [8, 44, 45, 512]).tolist() == ([3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0])
-    assert as_measured(answer, None) is answer
-    small = as_measured(advise(SCENARIO.model_copy(update={"batch_size": 2})), two_k()).to_serve
+    assert as_measured(answer, ()) is answer
+    small = as_measured(advise(SCENARIO.model_copy(update={"batch_size": 2})), own_schedule(two_k())).to_serve
     assert k_running_at(small, [24, 25]).tolist() == [3, 1], "own runs count where another batch is asked"

@@ -118,8 +118,10 @@ def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
     assert "again" not in said, "not before the length is settled"
 
 
-def test_share_says_that_own_speedups_decide_k_on_serve_and_so_does_the_file() -> None:
+def test_own_speedups_decide_k_on_share_and_in_its_files_as_on_serve() -> None:
     test = go_to(two_k(), "share").run()
-    assert re.search(r"speedups decide K on Serve: keep K = 3 up to batch 8[^$]* In the link and", texts(test))
-    assert "Own measured speedups decide K on Serve: keep K = 3" in " ".join(item.value for item in test.markdown)
-    assert "Own measured speedups" not in texts(go_to(two_k(max_tpot_ms="30"), "share").run())
+    assert re.search(r"Your own runs decide: Keep K = 3 up to batch 8[^$]* Files say so; the link", texts(test))
+    shown = " ".join(item.value for item in test.markdown)
+    assert re.search(r"# Keep K = 3 up to batch 8", shown)
+    assert "The figures are the model's: at batch" in shown
+    assert "Your own runs decide" not in texts(go_to(two_k(max_tpot_ms="30"), "share").run())

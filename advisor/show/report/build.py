@@ -156,6 +156,8 @@ class Report:
     swept: SweepView | None = None
     address: str = APP_ADDRESS
     """Where the app that opens the answer is served."""
+    decided: str = ""
+    """What the user's own measured speedups say of K, which `advice.to_serve` follows; empty: the model says it."""
 
     @property
     def scenario(self) -> Scenario:

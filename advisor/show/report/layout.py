@@ -88,8 +88,9 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     if usd and plain:
         beside = f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
         last = "Cost", f"{digits(usd.value)} USD", beside
+    first = "Draft length, modelled" if report.decided else "Draft length"
     return (
-        ("Draft length", f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
+        (first, f"K = {answer.n_draft}", f"fastest in {answer.p_best:.0%} of cases"),
         (ratio.name, ratio.text(speedup.value), f"{said}; {likely}" if said else likely),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         last,
@@ -344,7 +345,7 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    said = headline(report.advice, report.advice.recommendation.n_draft)
+    said = report.decided.split(". ")[0].rstrip(".") or headline(report.advice, report.advice.recommendation.n_draft)
     return (
         f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: {said[:1].lower()}{said[1:]}"
     )
@@ -371,6 +372,10 @@ def _in_short(report: Report) -> str:
     advice, answer = report.advice, report.advice.recommendation
     no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
     place = f"{' '.join(place_text(advice))}, {_weights(advice)}, {engine_of(report.scenario.engine)[0]}.{no_room}"
+    if report.decided:
+        modelled = f"The model alone says: {headline(advice, answer.n_draft)}"
+        likely = f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here are the model's"
+        return f"Your own measured runs decide, and the command below follows them. {place} {modelled}, {likely}."
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
     command, best = bool(_command(report)), advice.drafts[answer.n_draft]

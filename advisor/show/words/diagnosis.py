@@ -211,7 +211,7 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         scenario = (remedy or worst).scenario
         wider = {"k_max": max([scenario.k_max, *own["draft_tokens_k"]])}
         wider |= {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
-        answer = as_measured(advise(scenario.model_copy(update=wider)), None if own.empty else own)
+        answer = as_measured(advise(scenario.model_copy(update=wider)), own_schedule(None if own.empty else own))
         made = launch(answer, follows_own=not own.empty)
     except AdvisorError:
         made = {"engine": "", "text": "", "note": ""}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.own_gap import as_measured
+from advisor.answers.own_gap import as_measured, own_schedule
 from advisor.ui.own_data import own_points
 from advisor.ui.serve.panels import draw_check, draw_evidence, draw_explore, draw_live, draw_why
 from advisor.ui.server import in_turn
@@ -13,7 +13,7 @@ from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop
 
 with in_turn():
     answer = advice_or_stop(scenario_or_stop())
-    advice = as_measured(answer, own_points(answer.scenario))
+    advice = as_measured(answer, own_schedule(own_points(answer.scenario)))
     draw_live(advice)
 DRAWN = (draw_why, draw_explore, draw_evidence, draw_check)
 for tab, draw in zip(st.tabs(SERVE_TABS, key="serve_tab", on_change="rerun"), DRAWN, strict=True):

@@ -20,7 +20,7 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
 from advisor.answers.explore.questions import SweepView
-from advisor.answers.own_gap import decision_text
+from advisor.answers.own_gap import as_measured, decision_text, own_schedule
 from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
@@ -73,7 +73,9 @@ class Extras(Frozen):
     swept: str = ""
     """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
     own: str = ""
-    """Sentence on K by speedups of the user's own, which no link or report carries; empty where none decide."""
+    """What speedups of the user's own say of K; empty where none decide."""
+    yours: tuple[tuple[int, int, int], ...] = ()
+    """Their `own_schedule`."""
 
     @property
     def is_private(self) -> bool:
@@ -96,7 +98,7 @@ class Chosen:
 
 def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
-    advice, models = advice_for(scenario), extras.models
+    advice, models = as_measured(advice_for(scenario), extras.yours), extras.models
     report = build_report(
         advice,
         date,
@@ -109,7 +111,10 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         swept=_sweep() if extras.swept else None,
         address=extras.address,
     )
-    return replace(report, warnings=(*filter(None, [extras.own]), *report.warnings))
+    if not extras.own:
+        return report
+    alone = f"The figures are the model's: {report.verdict[:1].lower()}{report.verdict[1:]}"
+    return replace(report, decided=extras.own, verdict=extras.own, warnings=(alone, *report.warnings))
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
@@ -140,10 +145,8 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
     """Sections of every report that is made here, and further ones."""
     own, parts = own_points(scenario), urlsplit(st.context.url or APP_ADDRESS)
     said = "" if own is None else decision_text(own[own["decides"]])
-    if said:
-        said = f"Own measured speedups decide K on Serve: {said[:1].lower()}{said[1:]} Here K is the model's."
     root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
-    return Extras(usd_per_hour=values()["load_price"], address=root, own=said, **further)
+    return Extras(usd_per_hour=values()["load_price"], address=root, own=said, yours=own_schedule(own), **further)
 
 
 def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
