@@ -477,7 +477,7 @@ def _unit_problem(
 ) -> str:
     selected, _ = attempt(lambda: select_points(_with(rows, values, override).frame, acceptance=acceptance))
     # Why none could be selected is said at the button that asks for it.
-    return "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
+    return "" if selected is None else read.in_own_lines(attempt(check_units, selected[0], read.header_of)[1])
 
 
 def acceptances(read: Measured) -> dict[str, str]:
@@ -486,7 +486,7 @@ def acceptances(read: Measured) -> dict[str, str]:
         return {}
     column = read.frame["acceptance_by_position"].dropna()
     return {
-        f"line {line}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
+        f"line {read.own_line(line)}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
         for line, text in column.drop_duplicates().items()
     }
 
@@ -515,7 +515,7 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
         points, refused = select_points(frame, acceptance=acceptance)
         found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
-        complain(place, error)
+        complain(place, str(error) if (read := upload()) is None else read.in_own_lines(str(error)))
         return
     REFIT.put((points, found))
     _MADE.put((*_MADE.result, text_of(found)))
