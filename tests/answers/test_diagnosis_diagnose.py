@@ -511,7 +511,7 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_no_c
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
     assert view_of(found).title == found.headline
-    assert found.headline == "Switch speculation off at batch 64: measured 0.67x"
+    assert found.headline == "Switch speculation off at batch 64: measured 0.67x at K = 3"
     off = "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and batch."
     assert said.startswith(f"{off} K = 3 at batch 64 loses 33%")
     assert "published runs of this set-up, on any engine: 0.97x to 1.15x at batch 32 to 64." in said

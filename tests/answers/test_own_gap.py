@@ -204,7 +204,7 @@ def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> 
     )
     lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))
     assert decision_text(lost).endswith(
-        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x)."
+        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x at best, K = 1)."
     )
     assert decision_text(two_k().head(0)) == ""
 

@@ -205,7 +205,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
     assert guesses == meant | {"box": "hardware_id"}, "by its cells"
     test.selectbox(key="map_gap (ms)").set_value("speedup")
     press(test, COLUMNS)
-    assert "both give" in test.error[0].value
+    assert "both to be read as" in test.error[0].value
     test.selectbox(key="map_gap (ms)").set_value("itl_ms")
     press(test, COLUMNS)
     assert not test.error

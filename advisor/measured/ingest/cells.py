@@ -468,6 +468,7 @@ def map_header(table: FileTable, kind: TableKind, name: str, shown: Mapping[str,
     """
     own = [(shown or {}).get(header, header) for header in table.header]
     pair = side_by_side(table.header, own) if kind == "points" else None
+    placed = [repr(name) if shown else f"{at} ({name!r})" for at, name in enumerate(own, 1)]
     columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
     paired = () if pair is None else (pair.plain, pair.spec)
     unknown: list[str] = []
@@ -488,10 +489,10 @@ def map_header(table: FileTable, kind: TableKind, name: str, shown: Mapping[str,
         same = columns[target][1] == factor and table.columns[first].equals(table.columns[index])
         if not same:
             raise AdvisorError(
-                f"{name}: columns {own[first]!r} and {own[index]!r} both give the "
+                f"{name}: columns {placed[first]} and {placed[index]} both give the "
                 f"{COLUMNS[kind][target].in_text} and differ; keep one of them"
             )
-        warnings.append(f"column {own[index]!r} repeats column {own[first]!r} and was ignored")
+        warnings.append(f"column {placed[index]} repeats column {placed[first]} and was ignored")
     remark = names_of_today(map(header_key, table.header))[1]
     return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
 

@@ -117,7 +117,7 @@ def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:
 
 
 def with_k(columns: Mapping[str, str]) -> dict[str, str]:
-    """{theirs: ours} with the K that a header says behind ours, where several are to be read as one."""
+    """Headers {theirs: ours} with the K of theirs behind ours, where several are to be read as one."""
     several = {ours for ours in columns.values() if [*columns.values()].count(ours) > 1}
     found = {theirs: _K.search(header_key(theirs)) for theirs, ours in columns.items() if ours in several}
     return {theirs: f"{ours} k{k[2]}" if (k := found.get(theirs)) else ours for theirs, ours in columns.items()}

@@ -228,7 +228,7 @@ def said_by(header: str) -> str:
 
 
 def meaning_of(header: str) -> object:
-    """What two headers have in common that are of one quantity; rates of all requests are one however they say it."""
+    """The quantity of a header, however it is called: headers of one quantity have the same."""
     if found := match_header(header, "points"):
         return found
     one = _taken_apart(0, header)
