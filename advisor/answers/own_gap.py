@@ -14,6 +14,7 @@ from advisor.answers.best_k import k_running_at
 from advisor.answers.by_batch import given_ranges, schedule_values
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
+from advisor.measured.points import measured_times
 from advisor.predict.curve import Curve
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import Array
@@ -126,6 +127,9 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
     if quantity == "speedup":
         own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
+        if np.isnan(own_plain):  # of a rate, which prompts and queues lower too, a plain step is told from far off
+            by_rate = _mean(np.array([measured_times(row)[0] for row in some.to_dict("records")]) / plain_s)
+            own_plain = by_rate if is_far(by_rate) else np.nan
     else:
         own_plain = np.nan if k else gap
     stated, plain_step = None if np.isnan(length) else length, 1.0 if np.isnan(own_plain) else own_plain
@@ -238,8 +242,8 @@ def verdict_text(found: OwnVerdict) -> str:
     elif found.kind in ("agree", "mixed"):
         each = (found.points["measured"] / found.points["predicted"]).groupby(found.points["batch_size"]).median()
         ends = [f"{change_text(each[at])} at batch {at:,.4g}" for at in dict.fromkeys((each.idxmin(), each.idxmax()))]
-        mean = f"{change_text(found.gap)} on average, " * (found.kind == "agree")
-        said = f"{of}: {mean}{' to '.join(ends)} of what is predicted."
+        mean = f": {change_text(found.gap)} on average" * (found.kind == "agree")
+        said = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
         said = far + f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."

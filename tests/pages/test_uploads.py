@@ -147,6 +147,7 @@ def test_why_rows_are_refused_stands_open() -> None:
         test = upload(page(**H100), "mine.csv", data.encode())
         (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
         assert details.proto.expanded == refused
+        assert any("1 row refused" in one.value for one in test.caption) == refused
         assert len(frame(test)) == (2 if refused else 3)
 
 

@@ -409,12 +409,12 @@ _compared(
 )
 _compared(
     "prefill_share",
-    "share of the time per token that other prompts take, as predicted",
+    "share of the time per token predicted for prompts",
     lambda compared: compared.prefill_share,
 )
 _compared(
     "stated_prefill_share",
-    "share of the time per token that other prompts take, as predicted",
+    "share of the time per token predicted for prompts",
     lambda compared: None if compared.first_token_s is None else compared.prefill_share,
     "input_tokens output_tokens",
 )

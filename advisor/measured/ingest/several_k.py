@@ -198,7 +198,7 @@ def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -
 
     They rise with the batch as no time per token does, and as those of one request never do.
     """
-    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate")]
+    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate", _RATE)]
     columns = [match_header(name, "points") for name in headers]
     if not open_ or (_BATCHES, 1.0) not in columns:
         return []
