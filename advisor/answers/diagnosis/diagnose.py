@@ -528,13 +528,16 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
+_FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")
+
+
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
     k = run.comparison.recommended.n_draft if run.comparison else None
-    told = [run.number(name) for name in ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")]
-    fix = first.rule.fix_for(run.text("engine"), k, told[0], told[1], told[2] or told[3])
+    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
+    fix = first.rule.fix_for(run.text("engine"), k, batch, n_draft, max(limits))
     lines = tuple(one.run.place for one in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
 

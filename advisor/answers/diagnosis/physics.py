@@ -135,12 +135,7 @@ class Rule(Frozen):
         return self
 
     def fix_for(
-        self,
-        engine: str,
-        recommended_k: int | None = None,
-        batch: float | None = None,
-        n_draft: float | None = None,
-        admitted: float | None = None,
+        self, engine: str, recommended_k: int | None = None, batch: float = 0, n_draft: float = 0, admitted: float = 0
     ) -> str:
         """Advice on what to do on an engine, for the K that is recommended and the batch and K that were run.
 
@@ -148,8 +143,7 @@ class Rule(Frozen):
         """
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        requests, verified = math.ceil(batch or 0), int(n_draft or 0) + 1
-        captured = max(requests, math.ceil(admitted or 0))
+        requests, captured, verified = math.ceil(batch), math.ceil(max(batch, admitted)), int(n_draft) + 1
         values = {
             "recommended_k": recommended_k,
             "recommended_tokens": (recommended_k or 0) + 1,

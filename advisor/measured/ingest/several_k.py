@@ -179,10 +179,8 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     of_k = {k: {shown[name]: own[at[k]] for name, at in wide.held.items() if k in at} for k in wide.drafts}
     long: list[tuple[_Place, Sequence[Any]]] = []
     for line, row in numbered:
-        if len(row) != len(headers):
-            long.append(((line, {}), row))
-            continue
-        long += [((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in wide.rows(row)]
+        each = wide.rows(row) if len(row) == len(headers) else ()
+        long += [((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in each] or [((line, {}), row)]
     return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
 
 
@@ -321,10 +319,7 @@ def _cells(sample: Sample, of_each: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def _written(
-    sample: Sample,
-    header: list[str],
-    rows: Sequence[tuple[_Place, Sequence[Any]]],
-    shown: Mapping[str, str],
+    sample: Sample, header: list[str], rows: Sequence[tuple[_Place, Sequence[Any]]], shown: Mapping[str, str]
 ) -> Sample:
     """The sample with another table, each row of which has its line in the file and its columns there."""
     out = io.StringIO()

@@ -432,11 +432,8 @@ def draw_more_fields(read: Measured, scenario: Scenario) -> None:
 def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     """One field, by its meaning or by the column that suggests it; of a few rows that lack it, which."""
     empty = read.frame.index[read.frame[item.name].isna()]
-    lines = (
-        f" (line {', '.join(str(read.own_line(line)) for line in empty)})"
-        if item.rows == len(empty) <= _FEW < len(read.frame)
-        else ""
-    )
+    own = ", ".join(map(str, dict.fromkeys(map(read.own_line, empty))))
+    lines = f" (line {own})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     some = f", missing in {counted(item.rows, 'row')}{lines}" if item.rows < read.rows_kept else ""
     label = f"{_title(item.name)}{some}"
     meaning = item.meaning
