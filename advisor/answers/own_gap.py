@@ -15,12 +15,13 @@ from advisor.answers.best_k import k_running_at
 from advisor.answers.by_batch import given_ranges, schedule_values
 from advisor.catalog.adjustment import change_text
 from advisor.measured.own_points import rows_of
+from advisor.measured.points import measured_times
 from advisor.predict.curve import Curve
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.prediction import Array
 from advisor.text import counted, listed
 
-VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
+VerdictKind = Literal["agree", "mixed", "accepted_length", "plain_step", "faster", "slower"]
 Quantity = Literal["speedup", "plain_s", "round_s"]
 AGREES = 0.06
 """Choice of this project: mean gaps up to this are none. [-]"""
@@ -28,6 +29,8 @@ HALVED = 0.5
 """Choice of this project: an accepted length explains a gap whose logarithm it at least halves, to PLAIN_OFF. [-]"""
 PLAIN_OFF = 0.15
 """Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
+APART = 0.15
+"""Choice of this project: rows that are off by more than this in the mean, up or down, do not agree. [-]"""
 PLAIN_FAR = 1.5
 """Choice of this project: a plain step further off than this is another server than the predicted one. [-]"""
 SAME_LENGTH = 0.01
@@ -56,6 +59,14 @@ class OwnVerdict:
     """Geometric mean of what the rows state; None where they do not. [tokens]"""
     own_context: int | None
     """Median context of the rows where it is another than the scenario's. [tokens]"""
+
+    @property
+    def unforeseen(self) -> pd.DataFrame:
+        """Points with a loss where the model predicts a gain, as both are shown."""
+        speedups = self.quantity == "speedup"
+        return self.points[
+            speedups & (self.points["measured"].round(2) < 1.0) & (self.points["predicted"].round(2) > 1.0)
+        ]
 
     @property
     def gap_with_own_length(self) -> float:
@@ -117,12 +128,15 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
     if quantity == "speedup":
         own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
+        if np.isnan(own_plain):  # of a rate, which prompts and queues lower too, a plain step is told from far off
+            by_rate = _mean(np.array([measured_times(row)[0] for row in some.to_dict("records")]) / plain_s)
+            own_plain = by_rate if is_far(by_rate) else np.nan
     else:
         own_plain = np.nan if k else gap
     stated, plain_step = None if np.isnan(length) else length, 1.0 if np.isnan(own_plain) else own_plain
     contexts, context_tokens = some["context_tokens"].dropna().to_numpy(float), float(advice.scenario.context_tokens)
     context = float(np.median(contexts)) if len(contexts) else context_tokens
-    return OwnVerdict(
+    found = OwnVerdict(
         kind=_kind(gap, plain_step, stated, model_length, quantity),
         n_draft=k,
         quantity=quantity,
@@ -133,9 +147,13 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
         own_length=stated,
         own_context=None if abs(context / context_tokens - 1.0) <= _SAME_CONTEXT else max(round(context), 1),
     )
+    apart = float(np.mean(np.abs(np.log(measured / predicted)))) > np.log1p(APART)
+    return replace(found, kind="mixed") if found.kind == "agree" and (apart or len(found.unforeseen)) else found
 
 
 def _kind(gap: float, plain_step: float, stated: float | None, model_length: float, quantity: Quantity) -> VerdictKind:
+    if quantity == "speedup" and is_far(plain_step):
+        return "plain_step"
     if abs(gap - 1.0) <= AGREES:
         return "agree"
     if quantity == "plain_s":
@@ -184,6 +202,11 @@ def plain_title(off: float) -> str:
     return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
 
 
+def _named(points: pd.DataFrame) -> str:
+    """Batches of some points, `8 and 32`."""
+    return listed([f"{batch:,.4g}" for batch in sorted(points["batch_size"].unique())])
+
+
 KEEP = "Keep"
 CHECK_SERVER, SWITCH_OFF = "Check model, GPUs, weight format and batch.", "Switch speculation off"
 
@@ -195,8 +218,11 @@ def verdict_title(found: OwnVerdict) -> str:
         if is_far(plain):
             return plain_title(plain)
         return f"Your step without drafts takes {_beside(plain, _LONGER)}"
+    if found.kind == "mixed" and len(lost := found.unforeseen):
+        return f"Your runs lose at batch {_named(lost)} where a gain is predicted"
     return {
         "agree": "Your runs agree with the model",
+        "mixed": "The model errs one way at some batches, the other way at others",
         "accepted_length": "Your accepted length explains it",
         "slower": "Your runs gain less than predicted",
         "faster": "Your runs gain more than predicted",
@@ -214,9 +240,11 @@ def verdict_text(found: OwnVerdict) -> str:
             f"{found.own_length:.2f} tokens, not {found.model_length:.2f}: the gap shrinks from "
             f"{change_text(found.gap)} to {change_text(found.gap_with_own_length)}."
         )
-    elif found.kind == "agree":
-        each = found.points["measured"] / found.points["predicted"]
-        said = f"{of}: {change_text(found.gap)} on average, {change_text(each.min())} to {change_text(each.max())}."
+    elif found.kind in ("agree", "mixed"):
+        each = (found.points["measured"] / found.points["predicted"]).groupby(found.points["batch_size"]).median()
+        ends = [f"{change_text(each[at])} at batch {at:,.4g}" for at in dict.fromkeys((each.idxmin(), each.idxmax()))]
+        mean = f": {change_text(found.gap)} on average" * (found.kind == "agree")
+        said = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
         said = far + f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
@@ -235,7 +263,11 @@ def decision_text(frame: pd.DataFrame) -> str:
     keep = [f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one]
     none_loses = ": so switched, no batch of yours loses" * (len(at.columns) > 1 and bool((k > 0).all()))
     said = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
-    return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best)}." if (k == 0).any() else said.strip()
+    if not (k == 0).any():
+        return said.strip()
+    least = sorted(set(at.idxmax(axis=1)[k == 0]))
+    of = f" at best, K = {' or '.join(map(str, least))}" * (len(at.columns) > 1)
+    return f"{said}{SWITCH_OFF} {_batches(best[k == 0], best, of)}."
 
 
 def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
@@ -300,11 +332,11 @@ def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(["batch_size", "draft_tokens_k"])["speedup"].median().unstack()
 
 
-def _batches(some: pd.Series, at: pd.Series) -> str:
-    """Batches among those measured, with their speedups: `up to batch 64 (measured 1.09x to 1.46x)`."""
+def _batches(some: pd.Series, at: pd.Series, of: str = "") -> str:
+    """Batches among those measured, with their speedups: `up to batch 64 (measured 1.09x to 1.46x)`, and whose."""
     first, last = some.index[0], some.index[-1]
     named = f"at batch {', '.join(f'{one:,.4g}' for one in some.index)}"
     if len(some) > 1 and len(some) == len(at.loc[first:last]):
         from_first = first == at.index[0] and some.iloc[0] >= 1.0
         named = f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
-    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in (some.min(), some.max())))})"
+    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in (some.min(), some.max())))}{of})"

@@ -372,7 +372,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
             out.print_labelled(f"  {label}", texts)
     for title, table in found.comparisons[:_SHOWN_RUNS]:
-        click.echo(f"\n{title}, measured beside predicted")
+        out.say(f"\n{title}, measured beside predicted")
         out.print_table(table)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")

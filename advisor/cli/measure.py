@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -60,7 +60,8 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
         out.write_file(rejects, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
     kinds = [[rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")]
     together = [combine(alike).result for alike in kinds if alike]
-    usable = [refit_points(one.frame, stated) for one in together if one.kind == "points" and one.rows_kept]
+    points = [one for one in together if one.kind == "points" and one.rows_kept]
+    usable = [refit_points(one.frame, stated) for one in points]
     if output is not None:
         if len(together) != 1:
             found = " and ".join(one.kind for one in together) or "nothing that can be used"
@@ -78,10 +79,10 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
     if len(results) > len(together):
         for one in together:
             out.say(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
-    for used, refused in usable:
+    for one, (used, refused) in zip(points, usable, strict=True):
         click.echo(f"`fit` can use {counted(len(used), 'row')}")
         _say_borrowed(used)
-        _print_reasons("not used in the fit", ((each.reason, each.line, each.rows) for each in refused))
+        _print_reasons("not used in the fit", ((each.reason, one.own_line(each.line), each.rows) for each in refused))
     if output is not None:
         out.say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
     for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
@@ -189,7 +190,7 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         out.print_json({**said, "rows": answer.rows.to_dict("records"), "moesd": small})
     else:
         _print_failed(failed)
-        _print_fit(answer, points, small)
+        _print_fit(answer, points, small, rows.own_line)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
         words = _advise_words(points, paths, given, own) if text is None or output is not None else []
@@ -207,8 +208,8 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
 
 
-def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None) -> None:
-    """What a refit found, and what speaks against it."""
+def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None, own: Callable[[int], int]) -> None:
+    """What a refit found, and what speaks against it. `own` gives the file's own line of a row's."""
     from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
 
     held = answer.length_factor is not None
@@ -223,7 +224,7 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
         out.say(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
-    _print_reasons("not used in the fit", ((each.reason, each.line, each.rows) for each in answer.refused))
+    _print_reasons("not used in the fit", ((each.reason, own(each.line), each.rows) for each in answer.refused))
 
 
 def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object) -> list[str]:
@@ -385,9 +386,9 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
     found = []
     for line, text in result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items():
         try:
-            found.append((int(line), rates_from_list(text).text))
+            found.append((result.own_line(int(line)), rates_from_list(text).text))
         except AdvisorError as error:
-            found.append((int(line), f"not possible: {error}"))
+            found.append((result.own_line(int(line)), f"not possible: {error}"))
     return found
 
 

@@ -7,6 +7,7 @@ A faulty run for each rule beside its honest twin: the doctor names that fault, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -507,7 +508,7 @@ def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_no_c
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
     assert view_of(found).title == found.headline
-    assert found.headline == "Switch speculation off at batch 64: measured 0.67x"
+    assert found.headline == "Switch speculation off at batch 64: measured 0.67x at K = 3"
     off = "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and batch."
     assert said.startswith(f"{off} K = 3 at batch 64 loses 33%")
     assert "published runs of this set-up, on any engine: 0.97x to 1.15x at batch 32 to 64." in said
@@ -619,3 +620,19 @@ def test_arguments_that_a_log_prints_are_the_line_to_mend() -> None:
     Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs"""
     found = diagnose([UserFile("server.log", log.encode())])
     assert found.launch_line == """vllm serve m --enforce-eager --speculative-config '{"method": "ngram"}'"""
+
+
+def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k_and_a_computed_round_are_said() -> None:
+    line = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm EAGLE "
+    line += "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4 "
+    line += "--cuda-graph-max-bs 32 --max-running-requests 128"
+    runs = UserFile("l.csv", b"concurrency,draft_tokens_k,tpot_ms\n96,0,60\n96,3,74\n")
+    found = diagnose([UserFile("launch.txt", line.encode()), runs], {"hardware_id": "h200-sxm"})
+    shown = view_of(found)
+    assert "--cuda-graph-max-bs 128" in shown.command["text"]
+    told = re.search(r"Once mended, K = (\d) is faster at batch 96: predicted (.{4})x, K = 3 (.{4})x", found.sentence)
+    by_k = {row.n_draft: row.speedup for row in found.comparisons[-1][1].by_k}
+    assert [f"{by_k[int(told[1])]:.2f}", f"{by_k[3]:.2f}"] == [told[2], told[3]]
+    (title, table) = shown.comparisons[-1]
+    assert "round: 74 ms x 2.82 tokens, published" in title
+    assert [row[0] for row in table.cells][1] == "Round, computed"

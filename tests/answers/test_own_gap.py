@@ -31,6 +31,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
 ADVICE = advise(SCENARIO)
 BATCHES = [1, 8, 32, 128]
+GAIN = float(ADVICE.curve.speedup[ADVICE.curve.batches == BATCHES[-1], ADVICE.curve.column(3)][0])
 
 
 def rows(plain: float = 1.0, length: float = 1.0, whole: float = 1.0, k: int = 3, **cells: object) -> pd.DataFrame:
@@ -101,6 +102,27 @@ def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_sh
 )
 def test_the_verdict_takes_the_first_reason_in_order(plain: float, length: float, whole: float, kind: str) -> None:
     assert verdict(rows(plain, length, whole)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "title", "text"),
+    [
+        ({"whole": np.array([0.74, 0.9, 1.1, 1.26])}, "mixed", "errs one way", "-26% at batch 1 to +26% at batch 128"),
+        ({"whole": np.array([1.05, 0.97, 1.02, 0.96])}, "agree", "agree with", "on average, -4% at batch 128 to +5%"),
+        ({"plain": 4.9}, "plain_step", "takes 4.9 times as long as predicted", "Check model, GPUs"),
+        (
+            {"whole": np.array([(GAIN / 0.97) ** (1 / 3)] * 3 + [0.97 / GAIN])},
+            "mixed",
+            "lose at batch 128 where a gain is predicted",
+            "4 rows at K = 3",
+        ),
+    ],
+)
+def test_agreement_is_not_claimed_of_opposite_errors_losses_or_another_server(
+    cells: dict[str, object], kind: str, title: str, text: str
+) -> None:
+    found = verdict(rows(**cells))
+    assert (found.kind, title in verdict_title(found), text in verdict_text(found)) == (kind, True, True)
 
 
 def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised() -> None:
@@ -204,7 +226,7 @@ def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> 
     )
     lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))
     assert decision_text(lost).endswith(
-        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x)."
+        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x at best, K = 1)."
     )
     assert decision_text(two_k().head(0)) == ""
 

@@ -57,7 +57,7 @@ def test_a_table_is_predicted_plain_or_packed(call, pack):
         (b"\x1f\x8b\x08\x00" + b"rubbish" * 9, "damaged gzip"),
         (zipped(table(GOOD))[:60], "damaged zip"),
         (table(GOOD, head=HEAD.replace("speedup", "engine")), "several columns named 'engine'"),
-        (table(GOOD.replace("1.6", "4"), head=HEAD.replace("speedup", "k")), "both give draft_tokens_k and differ"),
+        (table(GOOD.replace("1.6", "4"), head=HEAD.replace("speedup", "k")), "both give the draft length K and differ"),
         (",".join(f"c{i}" for i in range(300_000)).encode() + b"\n1,2\n", "more than the 1,024 allowed"),
         (json.dumps({"a": 1}).encode(), "is not a CSV file"),
         (b"", "empty"),

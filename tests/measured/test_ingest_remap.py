@@ -36,8 +36,12 @@ def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() 
         (OWN, {"users": "=1+1"}, "no column that is understood"),
         (b"PAR1" + bytes(8) + b"PAR1", {"a": "batch_size"}, "in a CSV or JSON only"),
         (b'{"a": 1}', {"b": "batch_size"}, "is not in the header"),
-        (b'{"a": 1, "b": 2}', {"a": "batch_size", "b": "batch_size"}, "two fields"),
-        (OWN, {"users": "batch_size", "drafted": "batch_size", "gain": "speedup", "gap, mean": "k"}, "both give"),
+        (b'{"a": 1, "b": 2}', {"a": "batch_size", "b": "batch_size"}, "both to be read as"),
+        (
+            OWN,
+            {"users": "batch_size", "drafted": "batch_size", "gain": "speedup", "gap, mean": "k"},
+            "both to be read as",
+        ),
     ],
 )
 def test_a_mapping_that_does_not_fit_is_refused(data: bytes, mapping: dict[str, str], message: str) -> None:

@@ -363,3 +363,62 @@ def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
     )
     assert k is None or [None if pd.isna(one) else int(one) for one in named.frame["draft_tokens_k"]] == k
     assert header == "k" or k is None or read.sources[0].headers["draft_tokens_k"][0] == header
+
+
+UNTIDY = "Concurrent reqs, out tok/s (no spec) ,out tok/s spec k=1,out_tok_s K3, TPS_k5,mean accept len k1,AL K=3,"
+UNTIDY += "acc len (K=5)\n"
+OWN_WORDS = "load,speed base,speed a K1,pace K=3,velocity k5,foo K1,bar K=3,baz (k5)\n"
+MEANT = dict.fromkeys(("speed a K1", "pace K=3", "velocity k5"), "sd_output_tok_per_s")
+MEANT |= dict.fromkeys(("foo K1", "bar K=3", "baz (k5)"), "accepted_length")
+MEANT |= {"load": "batch_size", "speed base": "baseline_output_tok_per_s"}
+CELLS = "1,92.4,138.1,171.5,176.9,1.78,2.58,2.97\n128,4710,4482,3871,3205,1.76,2.54,2.91\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (UNTIDY, {}),
+        (UNTIDY.replace("out tok/s spec k=1,out_tok_s K3, TPS_k5", "spec k=1,spec k=3,spec k=5"), {}),
+        (OWN_WORDS, MEANT),
+    ],
+)
+def test_the_k_of_each_header_counts_whatever_else_it_says(header: str, columns: dict[str, str]) -> None:
+    result = read_upload("wide.csv", (header + CELLS).encode(), columns).result
+    found = result.frame
+    assert found["draft_tokens_k"].tolist() == [1, 3, 5] * 2
+    assert found["accepted_length"].tolist() == [1.78, 2.58, 2.97, 1.76, 2.54, 2.91]
+    assert found["speedup"].round(2).tolist() == [1.49, 1.86, 1.91, 0.95, 0.82, 0.68]
+    assert not {"metric", "draft_tokens_k", "batch_size"} & {item.name for item in result.missing if item.needed}
+    assert result.header_of("sd_value", 2)[0].endswith(("TPS_k5", "k=5", "velocity k5")), "the file's own headers"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("# bench\nbatch,plain tok/s,k1 tok/s,k3 tok/s\n1,90,130,170\n\n8,600,x,970\n", [(5, "k1 tok/s")]),
+        ("batch,plain tok/s,k1 tok/s,k3 tok/s\n1,90,130,170\n8,x,840,970\n", [(3, "plain tok/s")]),
+        ("setup,TPOT ms bs=1,TPOT ms bs=8\noff,9,14\n\nk=3,7,x\n", [(4, "k=3")]),
+        (
+            '[{"batch":1,"plain_tpot_ms":9,"k1_tpot_ms":7,"k3_tpot_ms":6},'
+            '{"batch":8,"plain_tpot_ms":9,"k1_tpot_ms":"x","k3_tpot_ms":6}]',
+            [(2, "with_drafts_tpot_ms")],
+        ),
+        (
+            "batch,plain tok/s,k1 tok/s,k3 tok/s,AL k1,AL k3\n1,90,130,170,1.7,2.5\n8,600,800,970,2.9,2.5\n",
+            [(3, "accepted_length / draft_tokens_k")],
+        ),
+    ],
+)
+def test_a_refusal_names_the_line_and_the_column_of_the_file(text: str, places: list[tuple[int, str]]) -> None:
+    rejects = read_upload("wide.csv", text.encode()).result.rejects
+    assert list(zip(rejects["line"], rejects["column"], strict=True)) == places
+
+
+def test_two_columns_of_one_meaning_are_named_as_the_file_calls_them() -> None:
+    columns = {"load": "batch_size", "base": "baseline_tpot_ms", "fast": "sd_tpot_ms", "quick": "sd_tpot_ms"}
+    with pytest.raises(AdvisorError, match="'fast' and 'quick' are both to be read as 'Time per output token, ms"):
+        read_upload("own.csv", b"load,base,fast,quick\n1,9,7,6\n8,14,11,10\n", columns)
+    with pytest.raises(AdvisorError, match=r"columns 'AL K1 and AL K3' and 'mean acc len k1' both give the accepted"):
+        read_upload(
+            "own.csv", b"batch,plain tpot ms,k1 tpot ms,k3 tpot ms,AL K1,AL K3,mean acc len k1\n1,9,8,7,1.7,2.5,1.8\n"
+        )

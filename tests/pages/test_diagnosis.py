@@ -247,7 +247,7 @@ def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(checkpoint: st
 def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
     text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
     test = diagnosed(page(engine="vllm"), text)
-    assert "Measured 0.85×." in texts(test)
+    assert "Measured 0.85× with K = 3." in texts(test)
     test.number_input(key="unsaid_batch_size").set_value(128)
     press(test, "predict_unsaid")
     assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", texts(test))

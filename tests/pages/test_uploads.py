@@ -144,6 +144,7 @@ def test_why_rows_are_refused_stands_open() -> None:
         test = upload(page(**H100), "mine.csv", data.encode())
         (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
         assert details.proto.expanded == refused
+        assert any("1 row refused" in one.value for one in test.caption) == refused
         assert len(frame(test)) == (2 if refused else 3)
 
 
@@ -202,7 +203,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
     assert guesses == meant | {"box": "hardware_id"}, "by its cells"
     test.selectbox(key="map_gap (ms)").set_value("speedup")
     press(test, COLUMNS)
-    assert "both give" in test.error[0].value
+    assert "both to be read as" in test.error[0].value
     test.selectbox(key="map_gap (ms)").set_value("itl_ms")
     press(test, COLUMNS)
     assert not test.error

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
+from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, diagnose
+from advisor.answers.diagnosis.physics import all_rules
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.show.words.diagnosis import view_of
+from advisor.show.words.diagnosis import _finding_row, view_of
 from tests.answers.console_runs import PLACE, block, launch
 
 BAR = {
@@ -108,3 +109,11 @@ def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_p
     told = view_of(diagnose(files, {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}))
     assert told.unfit is None
     assert told.title == "Switch speculation off at batch 96; look up the accepted length in the log"
+
+
+def test_no_source_on_a_card_is_a_file_of_this_project() -> None:
+    for kind, rule in all_rules():
+        tests = [Evidence("time", 6.0, "1", "above", 5.0, test.limit.source) for test in rule.tests]
+        card = _finding_row(Finding(rule, kind, ("runs.csv, line 2",), tuple(tests), "do"))
+        shown = " ".join([*card.evidence, card.source])
+        assert not re.search(r"\b(?:advisor|profiles|tests|docs/[a-z]+[.]md)/?", shown), shown

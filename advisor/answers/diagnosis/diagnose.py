@@ -200,7 +200,7 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
         return ""
     at, row, do = f"at batch {one.batch_size:,.4g}", one.row("speedup"), _remedy(compared)[0]
     if (off := plain_off(compared)) is not None:
-        return f"{do}: measured {one.gain:.2f}x" if do else plain_title(off)
+        return f"{do}: measured {one.gain:.2f}x at K = {one.n_draft}" if do else plain_title(off)
     now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
@@ -245,7 +245,8 @@ def _cell(one: Comparison) -> str:
 
 def _both(row: Compared) -> str:
     """`measured 1.08x, predicted 1.60x (1.11x to 2.03x)`, of a measured row."""
-    return f"measured {amount(row.measured or 0.0, row.unit)}, predicted {_band(row)}"
+    made = "computed" if row.computed else "measured"
+    return f"{made} {amount(row.measured or 0.0, row.unit)}, predicted {_band(row)}"
 
 
 def _band(row: Compared) -> str:
@@ -292,7 +293,18 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
     row = shown_row(compared)
     measured = f"Speedup {_both(row)}." if row is not None and row.name == "speedup" else predicted_text(compared)
-    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured]))
+    faster = _faster_text(compared) if opening == _OPENING["configuration"] and not losing else ""
+    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured, faster]))
+
+
+def _faster_text(compared: Sequence[Comparison]) -> str:
+    """Sentence on a K that gains more than the line's once its fault is mended. Empty where none does."""
+    for one in compared:
+        own = next(row for row in one.by_k if row.n_draft == one.n_draft)
+        if one.recommended.n_draft and one.recommended.speedup > own.speedup:
+            both = f"predicted {one.recommended.speedup:.2f}x, K = {one.n_draft} {own.speedup:.2f}x"
+            return f"Once mended, K = {one.recommended.n_draft} is faster at batch {one.batch_size:,.4g}: {both}."
+    return ""
 
 
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
@@ -504,7 +516,8 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells of no server."""
     named = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
     speedup, batch = run.number("speedup"), run.number("batch_size")
-    at = "" if batch is None else f" at batch {batch:,.4g}"
+    k = run.number("draft_tokens_k")
+    at = ("" if batch is None else f" at batch {batch:,.4g}") + ("" if k is None else f" with K = {k:.0f}")
     if speedup is not None and named:
         return f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: {named}."
     if named:
@@ -515,12 +528,16 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
 
+_FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")
+
+
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
     k = run.comparison.recommended.n_draft if run.comparison else None
-    fix = first.rule.fix_for(run.text("engine"), k, run.number("batch_size"), run.number("draft_tokens_k"))
+    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
+    fix = first.rule.fix_for(run.text("engine"), k, batch, n_draft, max(limits))
     lines = tuple(one.run.place for one in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
 

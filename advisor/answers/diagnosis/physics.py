@@ -6,8 +6,9 @@ And the rules of profiles/diagnosis as checked data: what is tested, against wha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import load_profile, profile_ids
-from advisor.text import number_of
+from advisor.text import number_of, with_prefix
 
 TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 """above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same text or flag;
@@ -130,19 +131,23 @@ class Rule(Frozen):
         return self
 
     def fix_for(
-        self, engine: str, recommended_k: int | None = None, batch: float | None = None, n_draft: float | None = None
+        self, engine: str, recommended_k: int | None = None, batch: float = 0, n_draft: float = 0, admitted: float = 0
     ) -> str:
-        """Advice on what to do on an engine, for the K that is recommended and the batch and K that were run."""
+        """Advice on what to do on an engine, for the K that is recommended and the batch and K that were run.
+
+        admitted : requests that the launch line lets run at a time, which graphs have to hold too.
+        """
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        requests, verified = math.ceil(batch or 0), int(n_draft or 0) + 1
+        requests, captured, verified = math.ceil(batch), math.ceil(max(batch, admitted)), int(n_draft) + 1
         values = {
             "recommended_k": recommended_k,
             "recommended_tokens": (recommended_k or 0) + 1,
             "batch_size": requests or "(requests at a time)",
             "verified_tokens": verified,
             "step_tokens": max(requests * verified, _STEP_TOKENS),
-            "captured_tokens": sorted({count * verified for count in {*grid_sizes(LEAST_COUNTS, requests), requests}}),
+            "captured_requests": captured or "(requests at a time)",
+            "captured_tokens": sorted({count * verified for count in {*grid_sizes(LEAST_COUNTS, captured), captured}}),
         }
         return reduce(lambda said, item: said.replace(f"{{{item[0]}}}", str(item[1])), values.items(), text)
 
@@ -197,6 +202,8 @@ class Compared:
     low: float
     high: float
     unit: str
+    computed: str = ""
+    """What the measured value was computed from. Empty where it was measured."""
 
     @property
     def ratio(self) -> float | None:
@@ -318,19 +325,22 @@ def compare(
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
     by_k = draft_rows(setup, every, 0)
+    length_from = _whose_length(facts, unsaid, question.acceptance_source)
+    whose = re.split("[,;]", length_from)[0].removeprefix("as ")
+    length_of = "" if length_from == OF_THE_RUN else f", {whose}"
     return Comparison(
         n_draft=n_draft,
         scenario=setup.scenario.model_copy(update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}),
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
         largest_batch=setup.memory.largest_batch,
-        rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
+        rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch, length_of)),
         tier=str(curve.tier[0, -1]),
         engine_class=question.engine_class,
         known_class=question.engine_class in _known_classes(),
         same_run_length=not question.borrowed and n_draft > 0,
         accepted_length=float(curve.accepted_length[-1]),
-        length_from=_whose_length(facts, unsaid, question.acceptance_source),
+        length_from=length_from,
         assumed=question.assumed,
         by_k=by_k,
         carried=any(row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft] for row in by_k),
@@ -431,8 +441,10 @@ def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Se
     return question.built(load_setup(scenario, borrowed))
 
 
-def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float) -> list[Compared]:
-    """All that is predicted for the run, with what was measured of it."""
+def _rows(
+    setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float, length_of: str
+) -> list[Compared]:
+    """All that is predicted for the run, with what was measured of it. `length_of`: whose its accepted length is."""
     draws = make_draws(setup.costs)
     gpus, own_plain = setup.placement.gpus, plain if k else facts
     printed_s = measured_times(facts)[0]  # the plain time that the row itself prints beside the other
@@ -450,10 +462,12 @@ def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch:
     after_s = parts.pop("round_host")
     verify_draws, draft_draws = (draw_total(some, draws, None, None) for some in (parts, drafting))
     round_draws = verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
-    step = _number(facts, "step_time_s")
-    counted = _number(facts, "accepted_length") or length
-    measured = step if step is not None else token_s * counted if token_s is not None else None
-    out.append(_compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"))
+    measured, counted, computed = _number(facts, "step_time_s"), _number(facts, "accepted_length") or length, ""
+    if measured is None and token_s is not None:
+        measured = token_s * counted
+        computed = f"{with_prefix(token_s, 's')} x {counted:.2f} tokens{length_of}"
+    of_round = _compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s")
+    out.append(replace(of_round, computed=computed))
     verify, draft = float(curve.verify_step_s[0, -1]), float(sum(drafting.values()))
     out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, verify_draws, "s"))
     if draft > 0:

@@ -390,7 +390,7 @@ def _round_over_todays(run: Run) -> Value:
 
 _compared(
     "plain_over_predicted",
-    "plain step, measured over predicted",
+    "time without drafts, measured over predicted",
     _ratio("plain"),
     "plain:tpot_s|plain:output_tok_per_s|tpot_s",
 )
@@ -403,12 +403,12 @@ _compared(
 )
 _compared(
     "prefill_share",
-    "predicted share of the time per token that goes to prompts, 0 where none are stated",
+    "share of the time per token predicted for prompts",
     lambda compared: compared.prefill_share,
 )
 _compared(
     "stated_prefill_share",
-    "predicted share of the time per token that goes to prompts",
+    "share of the time per token predicted for prompts",
     lambda compared: None if compared.first_token_s is None else compared.prefill_share,
     "input_tokens output_tokens",
 )

@@ -378,7 +378,8 @@ def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection
         where = f"{item['column']} {item['value']!r}: " if item["column"] else ""
         refused.setdefault(int(item["line"]), f"{where}{item['reason']}")
     out.refused += [(file.name, line, reason) for line, reason in refused.items()]
-    written = table.frame[table.frame.index.isin(list(refused))]
+    left = table.frame.drop(usable.index)
+    written = left[[table.own_line(line) in refused for line in left.index]]
     server_rows = []
     for frame in (usable, written):
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
@@ -389,7 +390,7 @@ def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
             facts = {**client.get(int(line), {}), **own}
-            server_rows.append(Run(facts, file.name, int(line), form=table.format_name))
+            server_rows.append(Run(facts, file.name, table.own_line(int(line)), form=table.format_name))
     return sorted(server_rows, key=lambda one: one.line)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from advisor.measured.ingest.columns import (
+    COLUMNS,
     FREE_TEXT,
     UNIT_FACTORS,
     CanonicalColumn,
@@ -452,9 +453,16 @@ class Mapped:
     pair: SideBySide | None = None
 
 
-def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
-    """Match headers to canonical columns. Raises AdvisorError for two of one column, unless their cells are alike."""
-    pair = side_by_side(table.header) if kind == "points" else None
+def map_header(table: FileTable, kind: TableKind, name: str, shown: Mapping[str, str] | None = None) -> Mapped:
+    """Match headers to canonical columns.
+
+    Raises AdvisorError for two headers of one column, unless they hold the same cells.
+
+    shown : what the user's file calls headers of a table made long.
+    """
+    own = [(shown or {}).get(header, header) for header in table.header]
+    pair = side_by_side(table.header, own) if kind == "points" else None
+    placed = [repr(name) if shown else f"{at} ({name!r})" for at, name in enumerate(own, 1)]
     columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
     paired = () if pair is None else (pair.plain, pair.spec)
     unknown: list[str] = []
@@ -475,10 +483,10 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
         same = columns[target][1] == factor and table.columns[first].equals(table.columns[index])
         if not same:
             raise AdvisorError(
-                f"{name}: columns {first + 1} ({table.header[first]!r}) and {index + 1} ({header!r}) both give "
-                f"{target} and differ; keep one of them"
+                f"{name}: columns {placed[first]} and {placed[index]} both give the "
+                f"{COLUMNS[kind][target].in_text} and differ; keep one of them"
             )
-        warnings.append(f"column {index + 1} ({header!r}) repeats column {first + 1} and was ignored")
+        warnings.append(f"column {placed[index]} repeats column {placed[first]} and was ignored")
     remark = names_of_today(map(header_key, table.header))[1]
     return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
 

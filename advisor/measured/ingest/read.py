@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, 
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
-from advisor.measured.ingest.several_k import one_row_a_k
+from advisor.measured.ingest.several_k import one_row_a_k, with_k
 from advisor.measured.ingest.side_by_side import SIDES, drafts_said, own_header
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -61,9 +61,6 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         sample = rename_headers(sample, {header: f"{header_key(header)}_{unit}" for header in bare})
     reader = detect(sample)
     raw = reader.read(sample)
-    for cells in raw.cells.values():
-        if isinstance(cells.source, str):
-            cells.source = sample.shown.get(cells.source, cells.source)
     for header, column in bare.items():
         if TIMES not in answers and column in raw.cells:
             raw.cells[column] = replace(raw.cells[column], source=header, scale=float("nan"))
@@ -73,15 +70,35 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         for header, ours in columns.items():
             raw.prefill |= drafts_said(header) if own_header(ours) == SIDES["sd"] else {}
     raw.warnings = [*sample.warnings, *raw.warnings]
-    return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
+    return _as_in_file(typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest()), sample)
+
+
+def _as_in_file(rows: Measured, sample: Sample) -> Measured:
+    """Rows whose headers, and whose refusals' lines and columns, are those of the file itself."""
+    if not sample.shown and not sample.origin:
+        return rows
+    rejects, (source,) = rows.rejects, rows.sources
+    if len(rejects):
+        columns = [sample.shown.get(column, column) for column in rejects["column"]]
+        places = [sample.origin.get(line, (line, {})) for line in rejects["line"].tolist()]
+        at = [of_k.get(column, column) for (_, of_k), column in zip(places, columns, strict=True)]
+        rejects = rejects.assign(line=[line for line, _ in places], column=at)
+    headers = {name: (sample.shown.get(header, header), scale) for name, (header, scale) in source.headers.items()}
+    lines = {line: own for line, (own, _) in sample.origin.items()}
+    source = replace(source, headers=headers, lines=lines)
+    return replace(rows, rejects=rejects.drop_duplicates(ignore_index=True), sources=(source,))
 
 
 def _as_named(sample: Sample, columns: Mapping[str, str]) -> Sample:
     """A sample with its own headers as they are named, made long, and those named that it then has."""
     own = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
-    first = {theirs: ours for theirs, ours in columns.items() if theirs.strip() in own}
+    first = with_k({theirs: ours for theirs, ours in columns.items() if theirs.strip() in own})
     rest = {theirs: ours for theirs, ours in columns.items() if theirs not in first}
-    sample = one_row_a_k(rename_headers(sample, first) if first else sample)
+    sample = one_row_a_k(rename_headers(sample, first) if first else sample, rest)
+    there = {rest[cell.strip()] for cell in sample.header if cell.strip() in rest}  # the others' K went into those
+    rest = {
+        theirs: ours for theirs, ours in rest.items() if theirs in map(str.strip, sample.header) or ours not in there
+    }
     return rename_headers(sample, rest) if rest else sample
 
 

@@ -252,13 +252,15 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
             there = "twice or more" if theirs.strip() in header else "not"
             shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
             raise AdvisorError(f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})")
-        if ours.strip() != IGNORE and not (own_header(ours) or any(match_header(ours, kind) for kind in COLUMNS)):
+        bare = re.sub(r" k\d+$", "", ours.strip())  # of `with_k`
+        if bare != IGNORE and not (own_header(bare) or any(match_header(bare, kind) for kind in COLUMNS)):
             raise AdvisorError(
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
                 "as in tpot_ms"
             )
-        _check_unit(sample.name, theirs, ours)
+        _check_unit(sample.name, theirs, bare)
     stripped = {theirs.strip(): ours.strip() for theirs, ours in columns.items()}
+    _check_twice(sample.name, stripped)
     if sample.kind != "text":
         return _rename_fields(sample, stripped)
     wanted = {theirs: f"{IGNORED}{theirs}" if ours == IGNORE else ours for theirs, ours in stripped.items()}
@@ -267,7 +269,20 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
         [wanted.get(cell, cell) for cell in header]
     )
     old, new = sample.first_line.encode(), line.getvalue().encode()
-    return replace(sample, data=sample.data.replace(old, new, 1))
+    stood = {**sample.shown, **{ours: sample.shown.get(theirs, theirs) for theirs, ours in wanted.items()}}
+    return replace(sample, data=sample.data.replace(old, new, 1), shown=stood)
+
+
+def _check_twice(name: str, columns: Mapping[str, str]) -> None:
+    """Raise AdvisorError where two columns are to be read as one and their headers do not tell their K."""
+    for ours in {*columns.values()} - {IGNORE}:
+        first, *others = [shorten(theirs)[:40] for theirs, meant in columns.items() if meant == ours]
+        if others:
+            label = target_label(re.sub(r" k\d+$", "", ours)).rpartition(" (")[0]
+            raise AdvisorError(
+                f"{name}: {first!r} and {others[0]!r} are both to be read as {label!r}; keep one of them, or write "
+                "into each header the K that it is of, as in K=3"
+            )
 
 
 _UNIT_SAID = re.compile(
@@ -293,9 +308,6 @@ def _check_unit(name: str, theirs: str, ours: str) -> None:
 def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
     """The sample with each field's value under our name at the top of its record. Its own field goes where it stands
     at the top too."""
-    twice = [ours for ours in columns.values() if ours != IGNORE and list(columns.values()).count(ours) > 1]
-    if twice:
-        raise AdvisorError(f"{sample.name}: two fields are to be read as {twice[0]}; keep one of them")
     records = []
     for record in sample.records:
         if isinstance(record, dict):

@@ -83,7 +83,8 @@ def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
         if not len(open_):
             continue
         column, cell, line = (open_.iloc[0][name] for name in ("column", "value", "line"))
-        waiting = f"(line {line}; {counted(int(open_['line'].nunique()), 'row')} wait for it)"
+        n_open = int(open_["line"].nunique())
+        waiting = f"(line {line}; {counted(n_open, 'row')} wait{'s' * (n_open == 1)} for it)"
         if key == COMMA:
             meanings = f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})"
             out.append(OpenQuestion(key, f"what does the comma mark in {column} {cell!r} {waiting}: {meanings}?"))

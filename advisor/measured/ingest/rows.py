@@ -67,6 +67,8 @@ class RowSource:
     """The file's own header of each column that it has, and the factor from its unit to ours."""
     before: int = 0
     """Lines of the files before it in the table."""
+    lines: Mapping[int, int] = field(default_factory=dict)
+    """The file's own line of each row's, where it was read as another table."""
 
     def holds(self, lines: np.ndarray) -> np.ndarray:
         """Mask of the table's lines that are this file's."""
@@ -95,7 +97,7 @@ class UnknownName:
         inside = self.lines[source.holds(self.lines)]
         if not len(inside):
             return None
-        lines = inside[np.isin(inside, usable)] - source.before
+        lines = [source.lines.get(line, line) for line in (inside[np.isin(inside, usable)] - source.before).tolist()]
         shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
         where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
         return (
@@ -172,6 +174,19 @@ class Measured:
         held = next((one.headers for one in self.sources if one.holds(np.array(line)).any()), {})
         # A time that stands beside another one is read from its value with drafts.
         return held.get(column) or (held.get("sd_value") if column == "tpot_s" else None)
+
+    def own_line(self, line: int) -> int:
+        """Line of a row in the file itself, counted on through the files."""
+        held = next((one for one in self.sources if one.lines and one.holds(np.array(line)).any()), None)
+        return line if held is None else held.lines.get(line - held.before, line - held.before) + held.before
+
+    def in_own_lines(self, text: str) -> str:
+        """A sentence that names lines of rows, with those of the file itself."""
+
+        def own(found: re.Match[str]) -> str:
+            return ", ".join(dict.fromkeys(str(self.own_line(int(line))) for line in found[0].split(", ")))
+
+        return re.sub(r"(?<=\bline )\d+(?:, \d+)*", own, text)
 
     @cached_property
     def result(self) -> Measured:
@@ -378,16 +393,16 @@ def evaluate(rows: Measured) -> Measured:
     unique, repeated = without_repeats(told_apart(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
-    keep, broken = checked.keep, checked.rejects
+    keep, broken = checked.keep, [replace(one, line=rows.own_line(one.line)) for one in checked.rejects]
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
     swaps = [*_swaps_of_readers(rows), *checked.swaps]
-    warnings += [*(swap.reason for swap in swaps), *checked.warnings]
+    warnings += [*(swap.reason for swap in swaps), *map(rows.in_own_lines, checked.warnings)]
     if repeated:
         warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
-        notes += computed.notes(keep)
+        notes += map(rows.in_own_lines, computed.notes(keep))
         several = copies_sharing(frame)
         if (several > 1.0).any():
             rows_of_several = counted(int((several > 1.0).sum()), "row")
@@ -395,7 +410,7 @@ def evaluate(rows: Measured) -> Measured:
             notes.append(f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes its part")
         if len(frame):
             frame, matching = match_baselines(frame)
-            notes.append(matching)
+            notes.append(rows.in_own_lines(matching))
     rejects = pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True) if broken else rows.rejects
     if len(rejects) > 1:
         rejects = rejects.sort_values("line", kind="stable", ignore_index=True)

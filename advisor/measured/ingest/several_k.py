@@ -11,12 +11,12 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS, SAID, header_key, match_header
-from advisor.measured.ingest.side_by_side import drafts_said, said_by, side_of
+from advisor.measured.ingest.side_by_side import drafts_said, meaning_of, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
 from advisor.text import listed, number_of
@@ -30,6 +30,8 @@ _BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrenc
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
 _LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
+_Place = tuple[int, Mapping[str, str]]
+"""Line of a row in the file, and where of several columns its K stood."""
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
 """Words of a column that is called by drafts, as those that say it by themselves."""
 IGNORED = "ignored: "
@@ -67,10 +69,12 @@ class _Wide:
             yield [*shared, *values, k]
 
 
-def _wide(headers: Sequence[str], least: int) -> _Wide | None:
+def _wide(headers: Sequence[str], least: int, meant: Mapping[str, str]) -> _Wide | None:
     """How headers hold at least so many K side by side, or None.
 
     A table with a column of its own for K is none: it may say for which K its other columns stand.
+
+    meant : what a user says of columns of the long table, {header: ours}.
     """
     if any((match_header(header, "points") or ("",))[0] == _LONG for header in headers):
         return None
@@ -86,11 +90,16 @@ def _wide(headers: Sequence[str], least: int) -> _Wide | None:
             at[int(found[2])] = place
     bare = {header_key(header) for header in headers}
     plain = any(side_of(header) == "plain" for header in headers) or any(stem in bare for stem, _ in stems)
-    held = {
-        _long_name(stem, drafter, plain): places
-        for (stem, drafter), places in stems.items()
-        if plain or ((match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context)
-    }
+    said_plain = {said_by(header) for header in headers if side_of(header) == "plain"}
+    held: dict[str, dict[int, int]] = {}
+    first: dict[object, str] = {}
+    for (stem, drafter), places in sorted(stems.items(), key=lambda one: said_by(one[0][0]) not in said_plain):
+        if plain or ((match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context):
+            name = _long_name(stem, drafter, plain)
+            ours = meant.get(name, meant.get(f"{name} {_RATE}", "ignore"))
+            named = first.setdefault((drafter, meaning_of(stem)) if ours == "ignore" else ours, name)
+            at = held.setdefault(name if places.keys() & held.get(named, {}).keys() else named, {})
+            at |= places
     if max((len(places) for places in held.values()), default=0) < least:
         return None
     taken = {place for places in held.values() for place in places.values()}
@@ -107,8 +116,18 @@ def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:
     return stem if alone or not beside_plain else f"with_drafts_{drafter}{stem}".rstrip("_")
 
 
-def one_row_a_k(sample: Sample) -> Sample:
-    """A table or records with several K side by side as one with a row for each K, which is said. Else the sample."""
+def with_k(columns: Mapping[str, str]) -> dict[str, str]:
+    """Headers {theirs: ours} with the K of theirs behind ours, where several are to be read as one."""
+    several = {ours for ours in columns.values() if [*columns.values()].count(ours) > 1}
+    found = {theirs: _K.search(header_key(theirs)) for theirs, ours in columns.items() if ours in several}
+    return {theirs: f"{ours} k{k[2]}" if (k := found.get(theirs)) else ours for theirs, ours in columns.items()}
+
+
+def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sample:
+    """A table or records with several K side by side as one with a row for each K, which is said. Else the sample.
+
+    meant : what a user says of columns of the long table, {header: ours}.
+    """
     if sample.kind == "text":
         headers: Sequence[str] = [cell.strip() for cell in sample.header]
     elif sample.is_json and all(isinstance(record, dict) for record in sample.records):
@@ -119,40 +138,49 @@ def one_row_a_k(sample: Sample) -> Sample:
         long = _turned(sample, headers)
         sample = k_of_words(sample) if long is sample else long
         headers = [cell.strip() for cell in sample.header]
-    wide = _wide(headers, 1 if sample.shown else 2)
+    wide = _wide(headers, 1 if sample.origin else 2, meant or {})
     if wide is None:
         return sample
     if sample.kind == "text":
         made = _long_table(sample, headers, wide)
     else:
         names = wide.header(headers)
-        records = [
-            {name: value for name, value in zip(names, row, strict=True) if value not in ("", None)}
-            for record in sample.records
+        rows = [
+            (line, row)
+            for line, record in zip(sample.lines, sample.records, strict=True)
             for row in wide.rows([record.get(header, "") for header in headers])
         ]
-        lines = tuple(range(1, len(records) + 1))
+        records = [
+            {name: value for name, value in zip(names, row, strict=True) if value not in ("", None)} for _, row in rows
+        ]
+        origin: dict[int, _Place] = {at: (line, {}) for at, (line, _) in enumerate(rows, 1)}
         document = records if isinstance(sample.document, list) or len(records) > 1 else records[0]
-        made = replace(sample, document=document, records=tuple(records), lines=lines)
-    turned = f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}" if sample.shown else ""
+        made = replace(sample, document=document, records=tuple(records), lines=tuple(origin), origin=origin)
+    turned = f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}" if sample.origin else ""
     said = (
         f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): each row is read as one "
-        "row for each K, and lines count those"
+        "row for each K"
     )
     return replace(made, warnings=(*sample.warnings, said))
 
 
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
-    rows = list(_cells(sample, len(wide.drafts)))
+    numbered = list(_cells(sample, len(wide.drafts)))
+    rows = [row for _, row in numbered]
     lengths = [name for name, at in wide.held.items() if name == _LENGTH or _are_lengths(name, at, rows)]
     if len(lengths) == 1:
         wide = replace(wide, held={_LENGTH if name in lengths else name: at for name, at in wide.held.items()})
     names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
-    long = (one for row in rows for one in ([row] if len(row) != len(headers) else wide.rows(row)))
-    stood = {name: listed([headers[place] for place in at.values()]) for name, at in wide.held.items()}
+    own = [sample.shown.get(name, name) for name in headers]
+    stood = {name: listed([own[place] for place in at.values()]) for name, at in wide.held.items()}
     stood |= {} if _LONG in sample.shown else {_LONG: listed(list(stood.values()))}
     stood |= sample.shown
-    shown = stood | {new: f"{stood.get(old, old)}: {_RATE}" for old, new in names.items()}
+    shown = stood | {new: stood.get(old, old) for old, new in names.items()}
+    of_k = {k: {shown[name]: own[at[k]] for name, at in wide.held.items() if k in at} for k in wide.drafts}
+    long: list[tuple[_Place, Sequence[Any]]] = []
+    for line, row in numbered:
+        each = wide.rows(row) if len(row) == len(headers) else ()
+        long += [((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in each] or [((line, {}), row)]
     return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
 
 
@@ -168,7 +196,7 @@ def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -
 
     They rise with the batch as no time per token does, and as those of one request never do.
     """
-    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate")]
+    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate", _RATE)]
     columns = [match_header(name, "points") for name in headers]
     if not open_ or (_BATCHES, 1.0) not in columns:
         return []
@@ -192,7 +220,8 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     told = any(match_header(headers[at], "points") == (_BATCHES, 1.0) for at in rest)
     if told or len({*batches.values()}) < max(len(found), 2):
         return sample
-    rows = [[*map(str.strip, row), *[""] * len(headers)] for row in _cells(sample, len(found))]
+    cells = list(_cells(sample, len(found)))
+    rows = [[*map(str.strip, row), *[""] * len(headers)] for _, row in cells]
     differ = [at for at in rest if len({row[at] for row in rows}) > 1]
     words = [" ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ) for row in rows]
     drafts, rest_of = [_k_said(text) for text in words], [_ROW_K.sub("", header_key(text)) for text in words]
@@ -205,10 +234,15 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     said = next((text for text in (*stems, *(headers[at] for at in rest)) if said_by(text)), "")
     names = [f"{max(map(str, drafters)) if k else ''} k{k} {said}".strip() for k in drafts]
     kept = [at for at in rest if at not in differ]
-    turned = ([*(rows[0][at] for at in kept), batch, *(row[at] for row in rows)] for at, batch in batches.items())
+    turned: list[tuple[_Place, list[Any]]] = [
+        ((cells[0][0], {}), [*(rows[0][at] for at in kept), batch, *(row[at] for row in rows)])
+        for at, batch in batches.items()
+    ]
     at_batch = ", ".join(headers[at] for at in found)
     shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
-    return _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
+    made = _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
+    of_k: dict[int, _Place] = {-k: (line, {}) for k, (line, _) in zip(drafts, cells, strict=True) if k}
+    return replace(made, origin={**made.origin, **of_k})  # whose K have lines of their own
 
 
 def k_of_words(sample: Sample) -> Sample:
@@ -222,7 +256,8 @@ def k_of_words(sample: Sample) -> Sample:
     named = [at for at, found in enumerate(columns) if found == (_LONG, 1.0)]
     if named and not _has_words(sample, named):
         return sample
-    rows = [row for row in _cells(sample, 1) if len(row) == len(headers)]
+    cells = list(_cells(sample, 1))
+    rows = [row for _, row in cells if len(row) == len(headers)]
     open_ = named or [at for at, found in enumerate(columns) if found is None]
     flags = {
         at for at in open_ if at in named or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
@@ -236,9 +271,10 @@ def k_of_words(sample: Sample) -> Sample:
     if len(told) != 1:
         return sample
     at, drafts = told[0], iter(said[told[0]])
-    numbered = (
-        [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row for row in _cells(sample, 1)
-    )
+    numbered: list[tuple[_Place, list[Any]]] = [
+        ((line, {}), [*row[:at], next(drafts), *row[at + 1 :]] if len(row) == len(headers) else row)
+        for line, row in cells
+    ]
     header = [_LONG if place == at else name for place, name in enumerate(headers)]
     told_as = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
     read = ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in told_as.items())
@@ -249,7 +285,7 @@ def k_of_words(sample: Sample) -> Sample:
 def _has_words(sample: Sample, columns: Sequence[int]) -> bool:
     """Whether a column called K has words that say it, in one of the first rows."""
     try:
-        rows = list(itertools.islice(_cells(sample, 1), _LOOKED_AT))
+        rows = [row for _, row in itertools.islice(_cells(sample, 1), _LOOKED_AT)]
     except AdvisorError:  # the reader says what is wrong with it
         return False
     cells = (row[at] for row in rows for at in columns if at < len(row))
@@ -264,20 +300,29 @@ def _k_said(words: str, of_k: bool = False) -> int | None:
     return int(next(filter(str.isdigit, found.groups("")))) if found else 0 if side_of(words) == "plain" else None
 
 
-def _cells(sample: Sample, of_each: int) -> Iterator[list[str]]:
-    """Rows below the header, each of which becomes so many."""
-    lines = (line for line in io.StringIO(sample.text) if not line.startswith("#"))
+def _cells(sample: Sample, of_each: int) -> Iterator[tuple[int, list[str]]]:
+    """Rows below the header, each with its line in the file. Each becomes so many."""
+    lines = ("\n" if line.startswith("#") else line for line in io.StringIO(sample.text))
+    reader = csv.reader(lines, delimiter=sample.delimiter)
     try:
-        filled = (row for row in csv.reader(lines, delimiter=sample.delimiter) if any(map(_SAYS.search, row)))
-        for number, row in enumerate(itertools.islice(filled, 1, None)):
+        filled = (
+            (reader.line_num - sum(cell.count("\n") for cell in row), row)
+            for row in reader
+            if any(map(_SAYS.search, row))
+        )
+        for number, (line, row) in enumerate(itertools.islice(filled, 1, None)):
             if number * of_each > MAX_ROWS:
                 raise AdvisorError(f"{sample.name} has more than {MAX_ROWS:,} rows, one for each K; split it")
-            yield row
+            yield sample.origin.get(line, (line,))[0], row
     except csv.Error as error:
         raise AdvisorError(f"{sample.name} is not a readable table: {str(error)[:120]}") from error
 
 
-def _written(sample: Sample, header: list[str], rows: Iterable[Sequence[Any]], shown: Mapping[str, str]) -> Sample:
+def _written(
+    sample: Sample, header: list[str], rows: Sequence[tuple[_Place, Sequence[Any]]], shown: Mapping[str, str]
+) -> Sample:
+    """The sample with another table, each row of which has its line in the file and its columns there."""
     out = io.StringIO()
-    csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerows([header, *rows])
-    return replace(sample, data=out.getvalue().encode(), shown=shown)
+    csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerows([header, *(row for _, row in rows)])
+    origin = {at: place for at, (place, _) in enumerate(rows, 2)}
+    return replace(sample, data=out.getvalue().encode(), shown=shown, origin=origin)

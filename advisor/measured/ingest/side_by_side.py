@@ -135,8 +135,8 @@ class SideBySide:
         return f"{plain!r} is read as the value without drafts, {spec!r} as the one with them ({counts})"
 
 
-def side_by_side(headers: Sequence[str]) -> SideBySide | None:
-    """The pair of columns without and with drafts among the headers of a table, or None.
+def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySide | None:
+    """The pair of columns without and with drafts among the headers of a table, or None. A message says those shown.
 
     One of the two may be called by its quantity alone, where the other says its side. Raises AdvisorError where several
     columns may be one side of the pair, since a row has one K and one value with drafts.
@@ -145,7 +145,8 @@ def side_by_side(headers: Sequence[str]) -> SideBySide | None:
     if any(found and found[0] in SIDES.values() for found in native):
         return None
     read = [_taken_apart(place, header) for place, header in enumerate(headers) if _may_be_one(native[place])]
-    pairs = _pairs(read, headers) or _pairs([one for each in read for one in _per_token(each)], headers)
+    own = shown or headers
+    pairs = _pairs(read, own) or _pairs([one for each in read for one in _per_token(each)], own)
     rank = {kind: place for place, kind in enumerate(_ORDER)}
     first = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
     return None if first is None else _side_by_side(*first, drafts_said(headers[first[1].place]))
@@ -223,6 +224,15 @@ def said_by(header: str) -> str:
     return "rate" if one.unit == "/s" and one.kind in ("", ANY_RATE) else one.kind or one.unit
 
 
+def meaning_of(header: str) -> object:
+    """The quantity of a header, however it is called: headers of one quantity have the same."""
+    if found := match_header(header, "points"):
+        return found
+    one = _taken_apart(0, header)
+    rate = one.unit == "/s" and one.kind in ("", ANY_RATE, "output_tok_per_s")
+    return ("rate", one.rest) if rate else (one.kind, one.rest, one.unit) if one.kind else header_key(header)
+
+
 def _may_be_one(native: tuple[str, float] | None) -> bool:
     """Whether a column may be part of a pair: none of ours, or one that measures."""
     return native is None or (COLUMNS["points"][native[0]].positive and not COLUMNS["points"][native[0]].context)
@@ -253,7 +263,7 @@ def _taken_apart(place: int, header: str) -> _Header:
     kind = named or ("tpot" if unit and left & _TOKENS else "")
     if rate:
         per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
-        of_all = left & {"output", "system", "all", "generated"}  # `throughput` alone is said of both
+        of_all = left & {"out", "output", "system", "all", "generated"}  # `throughput` alone is said of both
         kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
         kind = kind or (ANY_RATE if left & {"throughput", "tput", "any"} else "")
     rest = left - _FILLERS - set(SAID.header_quantities) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}

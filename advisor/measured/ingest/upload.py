@@ -74,6 +74,8 @@ class Sample:
     rejects: tuple[Reject, ...] = ()
     warnings: tuple[str, ...] = ()
     shown: Mapping[str, str] = field(default_factory=dict)  # where columns of a table made long stood, by new header
+    origin: Mapping[int, tuple[int, Mapping[str, str]]] = field(default_factory=dict)
+    """Of a table made long: the file's own line of each of its lines, and where of several columns its K stood."""
 
     @property
     def is_json(self) -> bool:

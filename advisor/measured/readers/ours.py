@@ -67,7 +67,7 @@ def _understood(headers: Sequence[str]) -> set[str]:
 def read_template(sample: Sample) -> RawRows:
     """Every row of the table. Unknown columns are named in a warning and ignored."""
     table = load_table(sample, "points")
-    mapped = map_header(table, "points", sample.name)
+    mapped = map_header(table, "points", sample.name, sample.shown)
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown)]
     remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
     unknown = [name for name in mapped.unknown if name not in remarks]

@@ -92,7 +92,7 @@ def _draft(row: DraftRow) -> dict[str, Any]:
 _ALL_K = 4
 """Up to which every K has its column; of more, those that matter. [-]"""
 _COMPARED: tuple[Column[Compared], ...] = (
-    Column("quantity", attrgetter("label"), words=True),
+    Column("quantity", lambda row: "Round, computed" if row.computed else row.label, words=True),
     Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
     Column("likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
@@ -181,7 +181,11 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         findings=tuple(map(_finding_row, found.findings)),
         remedy=remedy,
         comparisons=tuple(
-            (f"{printable(at)} (K = {x.n_draft}, batch {x.batch_size:,.4g}, {x.tier})", Table(_COMPARED, x.rows))
+            (
+                f"{printable(at)} (K = {x.n_draft}, batch {x.batch_size:,.4g}, {x.tier}"
+                f"{''.join(f'; round: {row.computed}' for row in x.rows if row.computed)})",
+                Table(_COMPARED, x.rows),
+            )
             for at, x in found.comparisons
             if x.largest_batch and any(row.measured for row in x.rows)
         ),
@@ -262,6 +266,10 @@ def _title(found: Diagnosis) -> str:
     return "As predicted" if found.verdict == "as_predicted" else "Diagnosis"
 
 
+_PATH = re.compile(r" ?\((?:advisor|docs|profiles|measurements|tests)/[^()]*\)|(?:advisor|docs)/[\w./]+: ")
+"""Where in this project a source is written down, which tells a user nothing."""
+
+
 def _finding_row(one: Finding) -> DiagnosisFinding:
     named = one.rule.published.source
     others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
@@ -271,13 +279,15 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
         where=printable(one.lines[0]) + others,
         evidence=tuple(
             # The source of a test's limit is left out where it is the finding's own, named beside it.
-            printable(f"{item.text} ({item.source})" if item.source not in ("", named) else item.text).replace("`", "")
+            printable(
+                f"{item.text} ({_PATH.sub('', item.source)})" if item.source not in ("", named) else item.text
+            ).replace("`", "")
             for item in one.evidence
         ),
         differs=tuple(map(printable, one.details)),
         because=one.rule.because,
         fix=one.fix.replace("`", ""),
-        source=named.replace("`", ""),
+        source=_PATH.sub("", named).replace("`", ""),
     )
 
 

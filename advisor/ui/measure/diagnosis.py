@@ -203,7 +203,7 @@ def draw(
     cause = found.sentence.removeprefix(f"{found.title}: ")
     said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
     first = [said[0], decision or found.until]
-    if found.unfit is None:
+    if found.unfit is None and (found.remedy is None or not found.remedy.is_far):  # another server is asked first
         is_said = found.title.startswith(SWITCH_OFF) and first[1].startswith(SWITCH_OFF)
         first = [*first[1 + is_said :], said[0]]
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))

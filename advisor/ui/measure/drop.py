@@ -426,13 +426,16 @@ def draw_more_fields(read: Measured, scenario: Scenario) -> None:
 def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     """One field, by its meaning or by the column that suggests it; of a few rows that lack it, which."""
     empty = read.frame.index[read.frame[item.name].isna()]
-    lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
+    own = ", ".join(map(str, dict.fromkeys(map(read.own_line, empty))))
+    lines = f" (line {own})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     some = f", missing in {counted(item.rows, 'row')}{lines}" if item.rows < read.rows_kept else ""
     label = f"{_title(item.name)}{some}"
     meaning = item.meaning
     column, words = _FROM_NAME.get(item.name, ("", ""))
     if item.needed and (item.prefill is not None or item.name == "metric") and (header := header_in(read, column)):
-        cells = next((one.cells for file in FILES.result for one in file.headers if one.theirs == header), ())
+        cells = next(
+            (one.cells for file in FILES.result for one in file.headers if header in (one.theirs, one.stands)), ()
+        )
         label = words.format(header) + (f" ({', '.join(cells)})" if cells else "")
     if files := one_a_file(item.name):
         label += "; one for all files, or one for each"

@@ -460,7 +460,7 @@ def unit_problem(acceptance: str) -> str:
         some = replace(rows, frame=read.frame.iloc[:: -(-len(read.frame) // _JUDGED_ROWS)])
         selected, _ = attempt(lambda: select_points(_with(some, values, override).frame, acceptance=acceptance))
         # Why none could be selected is said at the button that asks for it.
-        said = "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
+        said = "" if selected is None else read.in_own_lines(attempt(check_units, selected[0], read.header_of)[1])
         judged = (read, judged_with, said)
         _UNITS.put(judged)
     return judged[2]
@@ -472,7 +472,7 @@ def acceptances(read: Measured) -> dict[str, str]:
         return {}
     column = read.frame["acceptance_by_position"].dropna()
     return {
-        f"line {line}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
+        f"line {read.own_line(line)}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
         for line, text in column.drop_duplicates().items()
     }
 
@@ -501,7 +501,7 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
         points, refused = select_points(frame, acceptance=acceptance)
         found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
-        complain(place, error)
+        complain(place, str(error) if (read := upload()) is None else read.in_own_lines(str(error)))
         return
     REFIT.put((points, found))
     _MADE.put((*_MADE.result, text_of(found)))

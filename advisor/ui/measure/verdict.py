@@ -173,6 +173,8 @@ _SHOWN_ROWS = 200
 
 def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) -> None:
     """The whole panel. Without rows, the form that says which column is which."""
+    if read is not None and read.rows_refused:
+        heading = functools.partial(_refusing, heading, read.rows_refused)
     if read is None:
         heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
         draw_mapping_panel(scenario)
@@ -201,6 +203,12 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     _details(read, scenario)
 
 
+def _refusing(heading: Heading, n_refused: int, title: str) -> None:
+    """A title, and below it how many rows it does not rest on."""
+    heading(title)
+    st.caption(f"{counted(n_refused, 'row')} refused: why stands at the end.")
+
+
 def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
     """Whether runs are slower with drafts than without, or than modelled, or their server is known."""
     loses = bool((read.frame["speedup"] < 1.0).fillna(False).any())
@@ -221,8 +229,9 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         _of_another_scenario(read, scenario, why, heading)
         return
     asked = drafts_of(rows)
-    k = int(st.session_state.get("measure_k") or asked[0])
-    found = own_verdict(advice, rows, k if k in asked else asked[0])
+    verdicts = [own_verdict(advice, rows, k) for k in asked]
+    first = next((one for one in verdicts if one.kind != "agree"), verdicts[0])
+    found = next((one for one in verdicts if one.n_draft == st.session_state.get("measure_k")), first)
     asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
     doctor = diagnosis.diagnosed(scenario) if asks else None
     unfit = doctor is not None and doctor.unfit is not None
@@ -248,7 +257,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     _steps_that_follow(found, read, scenario, leads)
     draw_refit(scenario)
     if len(asked) > 1:
-        st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
+        st.segmented_control("K", asked, key="measure_k", default=first.n_draft, required=True)
     chart, side = st.columns([17, 10], gap="large")
     with chart:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)

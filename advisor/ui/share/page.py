@@ -39,9 +39,7 @@ with st.container(key="share_link"):
         st.caption("This scenario is too long for a link: hand on the JSON report instead.")
 chosen = chosen_for(scenario)
 if chosen.extras.own:
-    st.info(
-        plain(f"Your own runs decide: {chosen.extras.own} Files say so; the link carries the model alone.")
-    )
+    st.info(plain(f"Your own runs decide: {chosen.extras.own} Files say so; the link carries the model alone."))
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
     st.number_input(
