@@ -324,7 +324,7 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
     """
     found = []
     for row in frame.to_dict("records"):
-        predicted = _predicted(row)
+        predicted = _of_rate(row)
         if predicted is None:
             continue
         found.append(
@@ -356,7 +356,7 @@ def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
     rows = [
         (*(row[name] for name in names), *predicted)
         for row in long.to_dict("records")
-        if (predicted := _predicted(row)) is not None
+        if (predicted := _of_rate(row)) is not None
     ]
     found = pd.DataFrame(rows, columns=["row_id", "source", "requests", "rate", "predicted_s", "served"])
     found["predicted_s"] *= found["requests"] / found.pop("served")
@@ -364,7 +364,7 @@ def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
     return found
 
 
-def _predicted(row: Mapping[str, Any]) -> tuple[float, float] | None:
+def _of_rate(row: Mapping[str, Any]) -> tuple[float, float] | None:
     """Time per output token of the row's scenario, and the requests that fit: [s], [-]. None where it has none."""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):
         return None

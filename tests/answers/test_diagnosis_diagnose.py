@@ -636,3 +636,13 @@ def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k_and_a_computed
     (title, table) = shown.comparisons[-1]
     assert "round: 74 ms x 2.82 tokens, published" in title
     assert [row[0] for row in table.cells][1] == "Round, computed"
+
+
+@pytest.mark.parametrize(("tpot", "speedup"), [("", 3080 / 2900), ("20.0", 21.4 / 20.0)])
+def test_a_speedup_is_of_one_quantity_of_both_runs(tpot: str, speedup: float) -> None:
+    header = "hardware_id,gpu_count,engine,model_id,drafter,draft_tokens_k,batch_size,output_tok_per_s,tpot_ms"
+    of = "h100-sxm,1,vllm,qwen3-30b-a3b,eagle3"
+    rows = f"{header}\n{of},0,64,2900,21.4\n{of},2,64,3080,{tpot}\n"
+    compared = [one for _, one in diagnose([UserFile("x.csv", rows.encode())]).comparisons]
+    (measured,) = (row.measured for one in compared if (row := one.row("speedup")) is not None)
+    assert measured == pytest.approx(speedup)

@@ -200,6 +200,15 @@ def test_rates_that_rise_with_the_batch_are_guessed_to_be_of_all_requests_togeth
     assert next(item.prefill for item in read.missing if item.name == "metric") == "output_tok_per_s"
 
 
+@pytest.mark.parametrize(("plain", "drafted", "guess"), [("", "2.04", 0), ("2.0", "2.04", None), ("", "", None)])
+def test_runs_that_count_no_drafts_beside_some_that_do_are_guessed_to_be_without(
+    plain: str, drafted: str, guess: int | None
+) -> None:
+    rows = f"concurrency,K,output tok/s,accepted length\n1,,162,{plain}\n1,2,211,{drafted}\n"
+    read = read_upload("mine.csv", rows.encode()).result
+    assert {item.name: item.prefill for item in read.missing}["draft_tokens_k"] == guess
+
+
 def test_k_in_a_name_that_was_mapped_by_hand_stays_a_guess() -> None:
     columns = {"mine": "baseline_tpot_ms", "run mtp3": "sd_tpot_ms"}
     read = read_upload("mine.csv", b"batch,mine,run mtp3\n64,28.5,33.1\n", columns).result

@@ -472,7 +472,12 @@ def _rows(
     out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, verify_draws, "s"))
     if draft > 0:
         out.append(_compared("draft", "Drafting of a round", _number(facts, "draft_time_s"), draft, draft_draws, "s"))
-    speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
+    rate, plain_rate = (_number(run, "output_tok_per_s") for run in (facts, own_plain))
+    mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
+    if mixed and rate and plain_rate:  # a time of one run over the rate of the other is no ratio of either
+        speedup: float | None = rate / plain_rate
+    else:
+        speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
     out.append(_speedup(curve, float(each[0] / each[-1]), speedup))
     return [*out, *_length(setup, facts, k)]
 

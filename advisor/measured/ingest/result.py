@@ -162,9 +162,18 @@ def missing_fields(
             guess = _one_value(copies_at_most(frame)[empty])
         if name == "metric" and "_per_s" in str(guess):
             guess = rate_counted(frame[empty])
+        if name == "draft_tokens_k" and guess is None and _count_no_drafts(frame, empty):
+            guess = 0
         required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
         out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
     return tuple(out)
+
+
+def _count_no_drafts(frame: pd.DataFrame, rows: np.ndarray) -> bool:
+    """Whether some rows count no drafts beside others, of the same benchmark, that count theirs."""
+    counted = frame["accepted_length"].notna() | frame["acceptance_by_position"].notna()
+    others = frame["draft_tokens_k"].gt(0)
+    return bool(others.any() and counted[others].all() and not counted[rows].any())
 
 
 def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
