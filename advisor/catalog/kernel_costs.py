@@ -206,7 +206,7 @@ def _beside_experts(
         "residual_log_sd": RESIDUAL_LOG_SD,
         "drift_log_sd": DRIFT_LOG_SD,
         "query_key_norm_s": 0.0 if norm is None else norm.value_s,
-        "stream_mixing": STREAM_MIXING if hardware.vendor == "AMD" else None,
+        "stream_mixing": _stream_mixing(hardware),
         **class_costs(class_today(engine, hardware.vendor, hardware.generation)),
         "shared_launches": 0.0 if hardware.generation else SHARED_LAUNCHES,
         "heads_apart": heads_apart,
@@ -214,6 +214,13 @@ def _beside_experts(
         "kernels_of": notes.kernels_of,
     }
     return costs, notes
+
+
+def _stream_mixing(hardware: Hardware) -> StreamCost | None:
+    """Cost of hyper-connections: as timed on one chip of AMD, assumed on its others, and of no other vendor."""
+    timed = "gfx950" in hardware.generation.split()
+    assumed = replace(STREAM_MIXING, tier=Tier.ROOFLINE)
+    return (STREAM_MIXING if timed else assumed) if hardware.vendor == "AMD" else None
 
 
 _PART: dict[str, str] = {

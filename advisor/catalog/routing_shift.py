@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
-from advisor.physics.architecture import Architecture, Moe
+from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
+from advisor.physics.architecture import Moe
 from advisor.physics.touched_experts import RoutingPreset
 from advisor.prediction import AdvisorError, Array
 
@@ -165,19 +165,21 @@ def is_moved(text: str) -> bool:
     return "," in text and text.split(",")[0] in routing_preset_ids()
 
 
-def moved_routing(text: str, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
-    """Routing that `write_moved` wrote, and where it is from.
+def moved_routing(text: str, moe: Moe) -> tuple[RoutingPreset | None, str] | None:
+    """Routing that `write_moved` wrote, and where it is from. None for routed layers of other counts.
 
-    A model of other counts has its own. Raises AdvisorError for a text that is none.
+    Raises AdvisorError for a text that is none.
     """
     try:
         preset_id, *counts = text.split(",")
         (n0, k0, s0), (n, k, s) = ([float(one) for one in group.split("/")] for group in counts)
+        if not (1.0 <= k0 <= n0 < math.inf and 0.0 <= s0 < math.inf):
+            raise ValueError("no counts of experts")
     except ValueError as error:
         expected = "a preset, then N/k/s of its model and of the design, e.g. class-fine-no-shared,128/8/0,64/4/1"
         raise AdvisorError(f"routing={text[:60]!r} is no moved routing; expected {expected}") from error
-    if not np.allclose(counts_of(architecture.routed), (n, k, s), rtol=1e-4):
-        return preset_for(architecture)
+    if not np.allclose(counts_of(moe), (n, k, s), rtol=1e-4):
+        return None
     preset = load_routing_preset(preset_id)
     because = f"Moved from {preset.name} with the design, from {k0:g} of {n0:g} experts"
     return shifted_preset(preset, (n0, k0, s0), int(n), int(k), s), because

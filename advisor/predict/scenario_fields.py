@@ -232,17 +232,16 @@ class ScenarioFields(Frozen):
             short="release {}",
             widget=Widget(
                 3,
-                help="E.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and padding are charged.",
+                help="E.g. 0.33.0: says which steps run in CUDA graphs, and the host time of a round.",
                 section=FieldSection.ADVANCED,
             ),
             told=Told("Engine", ", release {}", ""),
             flag="--engine-version",
-            help="Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and "
-            "padding are charged.",
+            help="Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs, and a round's host time.",
             is_younger=True,
         ),
     ] = None
-    """Release that serves; None: not known, so neither padding nor steps without a graph are charged."""
+    """Release that serves; None: today's host times, and neither padding nor steps without a graph are charged."""
     graph_sizes: Annotated[
         str | None,
         Field(max_length=2000),
@@ -336,7 +335,7 @@ class ScenarioFields(Frozen):
             ),
             told=Told("Routing", ""),
             flag="--routing",
-            help="Routing preset id, `uniform`, or `auto`.",
+            help="Routing preset id, `uniform`, `auto`, or what `design` prints.",
             catalogue="routing presets",
             free_text=True,
         ),

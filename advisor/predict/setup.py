@@ -457,8 +457,8 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
             said = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
             return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {said}"
         return preset, because
-    if is_moved(scenario.routing):
-        return moved_routing(scenario.routing, architecture)
+    if is_moved(scenario.routing):  # a design's; another model has its own
+        return moved_routing(scenario.routing, architecture.routed) or _own_preset(architecture)
     if "," in scenario.routing:
         preset, because = _own_preset(architecture)  # whose are the parameters that the trace leaves open
         text = "Your own routing trace."

@@ -338,8 +338,9 @@ def test_a_design_opened_in_serve_has_the_routing_and_the_time_that_it_was_compa
     assert opened.routing_because.startswith("Moved from")
     other = load_setup(scenario().model_copy(update={"routing": text}))
     assert other.routing == load_setup(scenario()).routing, "a model of other counts has its own"
-    with pytest.raises(AdvisorError, match="no moved routing; expected a preset"):
-        load_setup(scenario().model_copy(update={"routing": "qwen3-30b-a3b,128/8"}))
+    for wrong in ("128/8", "0/0/0,128/8/0", "nan/8/0,128/8/0", "inf/8/0,128/8/0", "128/8/-1,128/8/0"):
+        with pytest.raises(AdvisorError, match="no moved routing; expected a preset"):
+            load_setup(scenario().model_copy(update={"routing": f"qwen3-30b-a3b,{wrong}"}))
     assert write_moved(text, (1, 1, 1), (32, 2, 0)).split(",") == [*text.split(",")[:2], "32/2/0"]
 
 

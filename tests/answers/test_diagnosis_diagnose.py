@@ -634,7 +634,7 @@ def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k_and_a_computed
     by_k = {row.n_draft: row.speedup for row in found.comparisons[-1][1].by_k}
     assert [f"{by_k[int(told[1])]:.2f}", f"{by_k[3]:.2f}"] == [told[2], told[3]]
     (title, table) = shown.comparisons[-1]
-    assert "round: 74 ms x 2.82 tokens, published" in title
+    assert "round: 74 ms x 2.82 tokens (as published; the run states none)" in title
     assert [row[0] for row in table.cells][1] == "Round, computed"
 
 

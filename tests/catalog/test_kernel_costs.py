@@ -251,3 +251,13 @@ def test_experts_beyond_those_of_two_tables_cost_no_more_to_hold():
 
     assert held(256.0) == pytest.approx(held(128.0))
     assert held(64.0) == pytest.approx(held(128.0) / 2)
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "tier"), [("mi355x", "interpolated"), ("mi300x", "roofline"), ("h200-sxm", "")]
+)
+def test_hyper_connections_are_charged_where_they_were_timed_and_assumed_on_that_vendor_s_other_chips(
+    hardware_id, tier
+):
+    cost = kernel_costs(load_hardware(hardware_id), "vllm", uniform("bf16")).stream_mixing
+    assert ("" if cost is None else cost.tier) == tier

@@ -6,7 +6,6 @@ And the rules of profiles/diagnosis as checked data: what is tested, against wha
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
@@ -326,8 +325,7 @@ def compare(
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
     by_k = draft_rows(setup, every, 0)
     length_from = _whose_length(facts, unsaid, question.acceptance_source)
-    whose = re.split("[,;]", length_from)[0].removeprefix("as ")
-    length_of = "" if length_from == OF_THE_RUN else f", {whose}"
+    length_of = "" if length_from == OF_THE_RUN else f" ({length_from})"
     return Comparison(
         n_draft=n_draft,
         scenario=setup.scenario.model_copy(update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}),

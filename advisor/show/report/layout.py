@@ -345,7 +345,9 @@ _LONGEST_LINE = 300
 
 def brief_title(report: Report) -> str:
     """The answer and the engine it holds for."""
-    said = report.decided.split(". ")[0].rstrip(".") or headline(report.advice, report.advice.recommendation.n_draft)
+    said = headline(report.advice, report.advice.recommendation.n_draft)
+    if report.decided:
+        said = "your own measured runs decide K"
     return (
         f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: {said[:1].lower()}{said[1:]}"
     )
@@ -375,7 +377,7 @@ def _in_short(report: Report) -> str:
     if report.decided:
         modelled = f"The model alone says: {headline(advice, answer.n_draft)}"
         likely = f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here are the model's"
-        return f"Your own measured runs decide, and the command below follows them. {place} {modelled}, {likely}."
+        return f"{report.decided} The command below follows these runs of yours. {place} {modelled}, {likely}."
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
     command, best = bool(_command(report)), advice.drafts[answer.n_draft]
