@@ -87,6 +87,7 @@ def live_answer(
         "counting": advice.counting,
         "own": _points(own, ""),
         "yours": own_schedule(own),
+        "varies": len({one.n_draft for one in advice.to_serve}) > 1,
         "command": launch(advice, follows_own=bool(own_schedule(own))),
         "fit": _fit(advice),
         "warnings": [printable(one) for one in advice.warnings],

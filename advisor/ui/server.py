@@ -204,13 +204,13 @@ def settle(page: str) -> None:
 
 
 @functools.cache
-def _css(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8")
+def _beside(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def element() -> str:
-    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps later."""
-    return f"<style>{_css('page')}</style>"
+    """Style and script as HTML. `server.EarlyStyle` puts them into the page, so that nothing jumps later."""
+    return f"<style>{_beside('page.css')}</style><script>{_beside('page.js')}</script>"
 
 
 def shell(asked: Mapping[str, str]) -> str:
@@ -225,7 +225,7 @@ def shell(asked: Mapping[str, str]) -> str:
     name = "<p><b>MoE speculation advisor</b></p>"
     blocks = '<div style="height:60px"></div>', '<div style="height:38px;width:min(420px,80%)"></div>'
     return (
-        f'<style>{_css("shell")}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
+        f'<style>{_beside("shell.css")}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
         "<section><div></div><div></div></section></div>"
     )
 

@@ -47,6 +47,21 @@ def test_a_sglang_launch_line_without_speculation_is_a_plain_server() -> None:
     assert "max_running_requests" not in facts
 
 
+def test_short_options_stand_for_themselves() -> None:
+    # `-tp 2` was taken for a value of the option before it, and both were lost.
+    facts = read_settings("vllm serve Qwen/Qwen3-30B-A3B --max-num-seqs 64 -tp 2 -q fp8 --kv-cache-dtype fp8_e4m3")
+    assert (facts["max_num_seqs"], facts["tensor_parallel"]) == (64, 2)
+    assert (facts["weight_dtype"], facts["kv_dtype"]) == ("fp8", "fp8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["openai/gpt-oss-120b --quantization mxfp4", "Qwen/Qwen3-30B-A3B-FP8 --quantization fp8", "m --quantization fp8"],
+)
+def test_a_checkpoint_with_a_format_of_its_own_keeps_it(line: str) -> None:
+    assert "weight_dtype" not in read_settings(f"vllm serve {line} --kv-cache-dtype auto")
+
+
 def test_text_that_tells_of_no_server_gives_no_facts() -> None:
     assert read_settings("the run was slow, why?") == {}
     assert read_settings("") == {}

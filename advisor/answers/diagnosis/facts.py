@@ -15,7 +15,8 @@ from typing import Any
 from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
 from advisor.answers.engines.config import option_groups
 from advisor.catalog.engines import engine_called
-from advisor.measured.ingest.columns import COLUMNS, drafter_name
+from advisor.catalog.models import load_model, resolve_model_name, stored_format
+from advisor.measured.ingest.columns import COLUMNS, cache_dtype, drafter_name, weight_dtype
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
@@ -223,6 +224,7 @@ _FLAGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "speculative_eagle_topk": ("draft_topk", _whole),
     "speculative_num_steps": ("draft_tokens_k", _whole),
     "num_speculative_tokens": ("draft_tokens_k", _whole),
+    "kv_cache_dtype": ("kv_dtype", lambda value: cache_dtype(str(value))),
     "temperature": ("temperature", number_of),
     "model": ("model_id", str),
     "model_path": ("model_id", str),
@@ -297,7 +299,7 @@ def _from_launch(text: str) -> dict[str, Any]:
     if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
         out["model"] = words[words.index("serve") + 1]
     for word, *following in option_groups(words)[1:]:
-        name, equals, value = word[2:].partition("=")
+        name, equals, value = word.lstrip("-").partition("=")
         values = [value] if equals else following
         out[name.replace("-", "_").replace(".", "_")] = " ".join(values)
     return out
@@ -374,9 +376,19 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
+    if (asked := arguments.get("quantization", arguments.get("q"))) and facts.get("model_id"):
+        facts["weight_dtype"] = _quantized(str(facts["model_id"]), str(asked))
     engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
     facts["engine"] = engine.id if engine else None
     return facts
+
+
+def _quantized(model: str, asked: str) -> str | None:
+    """Format that `--quantization` makes of 16-bit weights. None where the checkpoint has a format of its own."""
+    named = resolve_model_name(model)
+    if named is None or (named.weight_format or stored_format(load_model(named.model_id))) != "bf16":
+        return None
+    return weight_dtype(asked)
 
 
 def _table(value: Any) -> str | None:

@@ -117,7 +117,8 @@ def option_texts(command: str) -> list[str]:
 
 def option_groups(words: Sequence[str]) -> list[list[str]]:
     """Words of a command, the program's first, then each option with its values."""
-    starts = [0, *(place for place, word in enumerate(words) if word.startswith("--")), len(words)]
+    is_option = [word != "-m" and re.match(r"--|-[a-zA-Z]", word) for word in words]  # `python -m` has none
+    starts = [0, *(place for place, found in enumerate(is_option) if found), len(words)]
     return [list(words[start:end]) for start, end in pairwise(starts)]
 
 

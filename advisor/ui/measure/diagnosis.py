@@ -64,8 +64,9 @@ def launched(files: Sequence[bytes]) -> dict[str, str]:
                 stated = {name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None}
                 named = resolve_model_name(stated["model_id"])
                 stated["model_id"] = model_meant(stated["model_id"]) or ""
-                weights = {} if named is None else {"weight_dtype": named.weight_format or ""}  # "": as stored
-                told.append({name: value for name, value in stated.items() if value} | weights)
+                stated |= {name: str(facts[name]) for name in ("kv_dtype", "engine_version") if facts.get(name)}
+                weights = {"weight_dtype": facts.get("weight_dtype") or (named and named.weight_format) or ""}
+                told.append({name: value for name, value in stated.items() if value} | weights)  # "": as stored
     servers = {one.get("model_id", "") for one in told}
     return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
 
@@ -237,7 +238,7 @@ def draw(
 
 _OF_THE_RUN = (
     *("model_id", "model_config_json", "hardware_id", "hardware_json", "n_gpus", "tensor_parallel", "expert_parallel"),
-    *("engine", "drafter_id", "acceptance", "batch_size"),
+    *("weight_dtype", "expert_dtype", "kv_dtype", "engine", "engine_version", "drafter_id", "acceptance", "batch_size"),
 )
 
 
@@ -249,7 +250,8 @@ def _predicted(found: Remedy) -> None:
 
 def _remedy_button(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
-    own |= {} if own["engine"] == scenario.engine else {"engine_version": None}
+    if own["engine"] == scenario.engine:
+        own["engine_version"] = own["engine_version"] or scenario.engine_version
     if found.n_draft is None:
         return
     own["k_max"] = max(scenario.k_max, found.n_draft)

@@ -564,6 +564,7 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
         stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
     if "weight_dtype" in told:
         stated |= {"weight_dtype": told["weight_dtype"] or None, "expert_dtype": None}
+    stated |= {name: told[name] for name in ("kv_dtype", "engine_version") if name in told}
     if "batch_size" in told:
         stated["batch_size"] = int(told["batch_size"])
     if stated.get("model_id", scenario.model_id) != scenario.model_id:

@@ -70,9 +70,6 @@ function build(root) {
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
-  if (!window.moeApplied) for (const kind of ["input", "keydown"]) // a field whose Enter was taken asks for none (ui/page.css)
-    document.addEventListener(kind, ({ target, key }) => { if (!key || key === "Enter") target.toggleAttribute("data-applied", Boolean(key)); }, true);
-  window.moeApplied = true;
   v.width = 0;
   v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
   v.seen.observe(v.plot);
@@ -237,7 +234,7 @@ function table(v) {
     one.bar.style.width = one.share.textContent = percent(own.pBest);
     ms.textContent = own.tpot.toPrecision(3);
   });
-  v.why.textContent = besides(v.now, scheduled(v.ranges, v.batch));
+  v.why.textContent = besides(v.now);
 }
 
 function launch(v) {

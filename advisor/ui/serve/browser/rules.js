@@ -197,15 +197,18 @@ function percent(share) {
   return `${whole - (whole - 100 * share === 0.5 && whole % 2)}%`;
 }
 
-/** Why the K that is drafted is neither the fastest row nor the schedule's, in words; empty where it is. */
-function besides(now, k) {
+/** Why the K that is drafted is not the fastest row, in words; empty where it is. */
+function besides(now) {
   const own = now.rows[now.chosen], kept = now.rows.filter((one) => one.kept === own.kept);
   const fast = kept.reduce((best, one) => (one.speedup > best.speedup + 0.005 ? one : best), own), lost = (one) => `${(100 * one.loss).toFixed(1)}%`;
   const said = fast.loss > own.loss ? `faster centrally, but loses more on average (${lost(fast)}, not ${lost(own)}).` : "tied; the smaller stands.";
-  const lead = fast === own ? "" : `K = ${fast.k}: ${said} `;
-  const other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
-  const costs = slower >= 0.05 ? `, ${slower.toFixed(1)}% slower` : "";
-  return now.yours ? "Modelled; yours decide." : lead + (k === own.k ? "" : `By batch: K = ${k}${costs}, fewer switches.`);
+  return now.yours ? "Modelled; yours decide." : fast === own ? "" : `K = ${fast.k}: ${said}`;
+}
+
+/** That K by batch runs another K here than the headline's, and what it costs; empty where it does not, or one K is served. */
+function keeps(m, now, k) {
+  const own = now.rows[now.chosen], other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
+  return k === own.k || !m.varies ? "" : `K by batch keeps ${k} here (${slower >= 0.05 ? `${slower.toFixed(1)}% slower, ` : ""}fewer switches) · `;
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -389,5 +392,5 @@ function verdict(m, batch, length, now, ranges) {
   const [row, share] = between(m, batch), tier = m.tiers[share < 0.5 ? row : row + 1][now.chosen];
   const times = other.length || borrowed.length ? [] : [["", " · "], [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`]];
   const range = [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, ` likely (${tier}) · `];
-  return { title, parts: [range, chance, ...borrowed, ["", pays], ...times, ...other] };
+  return { title, parts: [range, chance, ...borrowed, ["", keeps(m, now, scheduled(ranges, batch)) + pays], ...times, ...other] };
 }

@@ -1,0 +1,10 @@
+// What holds on every page; it stands in the page itself.
+
+// A field whose Enter was taken asks for none (page.css).
+for (const kind of ["input", "keydown"])
+  document.addEventListener(kind, ({ target, key }) => { if (!key || key === "Enter") target.toggleAttribute("data-applied", Boolean(key)); }, true);
+
+// The list of pages, which covers a narrow window, closes once one is chosen.
+document.addEventListener("click", ({ target }) => {
+  if (innerWidth < 641 && target.closest("[data-testid=stSidebarNavLink]")) setTimeout(() => document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click());
+});
