@@ -28,6 +28,16 @@ def test_a_page_is_accessible_in_both_themes_and_fits_a_telephone(page: Any, app
     page.set_viewport_size({"width": 1280, "height": 1000})
 
 
+def test_the_list_of_pages_closes_once_one_is_chosen(page: Any, app_url: str) -> None:
+    """It covers a telephone's page; Streamlit leaves it open."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(page, app_url, "measure")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_role("link", name="Trust").click()
+    page.locator("[data-testid=stSidebar][data-collapsed=true]").wait_for(state="attached")
+    page.set_viewport_size({"width": 1280, "height": 1000})
+
+
 MOST_SHIFT = 0.1  # of a first load: what web.dev/articles/cls calls good
 
 

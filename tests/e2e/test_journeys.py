@@ -207,7 +207,7 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
     assert title(page) == design_answer(design_space(scenario)).headline
-    page.locator(".st-key-design_dial_width input[type=range]").focus()
+    page.locator("[class*=st-key-design_dial_width] input[type=range]").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**design_mine=N128+k8+s0+w800**")
     wait_until_drawn(page)

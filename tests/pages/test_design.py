@@ -51,7 +51,7 @@ def beside(test: AppTest) -> Any:
 
 
 def dial(test: AppTest, name: str) -> Any:
-    return test.select_slider(key=f"design_dial_{name}")
+    return next(one for one in test.select_slider if one.key.startswith(f"design_dial_{name}_"))
 
 
 def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_has_a_finding() -> None:

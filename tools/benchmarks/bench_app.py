@@ -181,7 +181,7 @@ class Bench:
     def designed(self, page: Any, count: int) -> None:
         """The dial of experts, a step a time."""
         go_to(page, "Design")
-        dial = page.locator(".st-key-design_dial_ratio input[type=range]")
+        dial = page.locator("[class*=st-key-design_dial_ratio] input[type=range]")
         dial.wait_for()
         wait_until_drawn(page)
         with self.row("design dial", 1.0) as found:

@@ -260,6 +260,13 @@ class Comparison:
         """The K recommended at the run's batch, up to the run's own."""
         return next(row for row in self.by_k if row.recommended)
 
+    @property
+    def faster_k(self) -> int | None:
+        """The recommended K where it is predicted to gain more than the run's own."""
+        own = next(row for row in self.by_k if row.n_draft == self.n_draft)
+        best = self.recommended
+        return best.n_draft if best.n_draft and best.speedup > own.speedup else None
+
     def row(self, name: str) -> Compared | None:
         """One compared quantity. None where it is not predicted."""
         return next((one for one in self.rows if one.name == name), None)

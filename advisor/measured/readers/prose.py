@@ -268,7 +268,11 @@ def _unit(text: str) -> str:
 
 
 def _only(name: str, text: str) -> str | None:
-    """The one value that a text states of a setting. None where it states none, or several."""
+    """The one value that a text states of a setting. None where it states none, or several.
+
+    A command's options are not of the text: `--cuda-graph-max-bs 16` is no batch.
+    """
+    text = re.sub(r"(?<!\S)--[a-z][\w-]*(?:[ =]\S+)?", " ", text)
     found = {value.lower() for pattern in _COUNTS[name] for value in re.findall(pattern, text, re.IGNORECASE)}
     found = {_WORDS.get(value, value) for value in found}
     return found.pop() if len(found) == 1 else None

@@ -197,7 +197,7 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
     level = 100 * floor
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
     at = {"x": 0, "xref": "paper", "xanchor": "left", "y": level, "yanchor": "top"}
-    figure.add_annotation(text="equal quality", showarrow=False, font_size=12, **at)
+    figure.add_annotation(text=f"equal quality ({level:g}%)", showarrow=False, font_size=12, **at)
     for mark in marks:
         _add_mark(figure, mark, high)
     figure.update_layout(showlegend=True, legend=_LEGEND)

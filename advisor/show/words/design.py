@@ -106,7 +106,7 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
 
 def for_start(said: str) -> str:
     """A headline for who came without a design, and so has none to keep."""
-    return said.replace("Keep ", "Build ", 1).replace("today's design", "the start")
+    return said.replace("Keep ", "Build the start, ", 1).replace("today's design", "the start")
 
 
 def best_name(answer: DesignAnswer) -> str:

@@ -140,6 +140,8 @@ class DiagnosisView:
     verdict: str
     title: str
     sentence: str
+    cause: str
+    """The likeliest cause, as `sentence` has it. Empty where it has none."""
     until: str
     """What to do until the cause is known, where a batch loses."""
     command: Mapping[str, str] | None
@@ -175,6 +177,7 @@ def view_of(found: Diagnosis) -> DiagnosisView:
         verdict=found.verdict,
         title=_title(found),
         sentence=printable(found.sentence, 2 * MAX_TEXT),
+        cause=found.cause if found.cause in found.sentence else "",
         until=found.until,
         command=_command(found, remedy),
         unfit=found.unfit,
@@ -234,8 +237,11 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         upto = [(n, "above" if last == MAX_BATCH else f"to batch {last:,}") for _, last, n in own_schedule(own)]
         ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
-    instead = f"with K = {k}" if k else "without drafts"
-    for fixes, said, note in ((found.fixes, "mended", ""), ((fix,) * loses, instead, " ".join(notes))):
+    instead, mended = f"with K = {k}" if k else "without drafts", "mended"
+    fixes, better = found.fixes, worst.faster_k if found.verdict == "misconfigured" else None
+    if better is not None and fixes:
+        fixes, mended = (*fixes, by_k.fix_for(worst.scenario.engine, better)), f"mended, with K = {better}"
+    for fixes, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
         if text := mended_line(found.launch_line, fixes):
             return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
     return None

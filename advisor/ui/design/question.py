@@ -94,6 +94,7 @@ def asked() -> DesignQuestion:
 def _draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
+        st.caption("Target batch: `64`, a list `1,16,64`, a range `1-512`, or shares of the tokens `1:0.2,64:0.8`.")
         key = folded_key("design_quality")
         st.number_input(
             "Quality loss (%)",
@@ -143,8 +144,6 @@ def draw_question(scenario: Scenario) -> None:
             key="design_batches",
             width=125,
             placeholder=str(scenario.batch_size),
-            help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at "
-            "each batch. Empty: the scenario's.",
         )
         _draw_shape(scenario, how)
         _draw_limits()

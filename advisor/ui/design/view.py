@@ -231,11 +231,15 @@ def _turn(key: str, turned: dict[str, str]) -> None:
     st.session_state["design_mine"] = turned[st.session_state[key]]
 
 
-def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
-    """Three dials with their strips; a dial stands where the typed design says, which loses `lost` of the time."""
+def _draw_dials(found: tuple[Dial, ...], lost: float, stamp: str) -> None:
+    """Three dials with their strips; a dial stands where the typed design says, which loses `lost` of the time.
+
+    stamp : of the question. A browser that has not seen its answer yet sends the place of the dial before, which was
+    taken for a turn where the key stayed.
+    """
     for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
         names = [dial_value(dial, at) for at in range(len(dial.designs))]
-        key = f"design_dial_{dial.name}"
+        key = f"design_dial_{dial.name}_{stamp}"
         st.session_state[key] = names[dial.own]
         with column, st.container(gap="xxsmall"):
             turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
@@ -377,7 +381,7 @@ def view(scenario: Scenario) -> None:
         _head(scenario, answer, problem, mine_text(space, today, typed))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
-        _draw_dials(found, time_lost(typed, best))
+        _draw_dials(found, time_lost(typed, best), f"{scenario.hash}_{hash(asked()):x}")
     pareto = _compare(answer, today, typed, best)
     _rule(answer)
     draw_targets(scenario, asked())

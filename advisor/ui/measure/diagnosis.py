@@ -201,12 +201,12 @@ def draw(
     """
     if found is None:
         return
-    cause = found.sentence.removeprefix(f"{found.title}: ")
-    said = re.split(r"(?<=[.:]) (?=[A-Z])", f"{cause[:1].upper()}{cause[1:]}")
-    first = [said[0], decision or found.until]
-    if found.unfit is None and (found.remedy is None or not found.remedy.is_far):  # another server is asked first
-        is_said = found.title.startswith(SWITCH_OFF) and first[1].startswith(SWITCH_OFF)
-        first = [*first[1 + is_said :], said[0]]
+    rest = found.sentence.removeprefix(f"{found.title}: ").replace(found.cause or "\n", "")
+    said = re.split(r"(?<=[.:]) +(?=[A-Z])", f"{rest[:1].upper()}{rest[1:]}".strip())
+    do = decision or found.until
+    do = "" if found.title.startswith(SWITCH_OFF) and do.startswith(SWITCH_OFF) else do
+    is_far = found.unfit is not None or (found.remedy is not None and found.remedy.is_far)  # that is asked first
+    first = (said[0], found.cause, do) if is_far else (do, found.cause, said[0])
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
     if found.unfit is not None and found.unfit.formats:
