@@ -36,7 +36,7 @@ def test_an_answer_and_its_files_say_the_same(run: Run, tmp_path: Path) -> None:
 def test_the_config_is_of_the_headline_s_design(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "d.json"
     asked = ("design", "--gpus", "1xB200", "--batch", "64", "--target-total", "40B", "--config", file)
-    kept = re.search(r"Build top-(\d+) of (\d+)", flat(run(*asked)[1]))
+    kept = re.search(r"Build the start, top-(\d+) of (\d+)", flat(run(*asked)[1]))
     moe = architecture_from_config(file.read_text()).moe
     assert [moe.n_active, moe.n_experts] == [int(kept[1]), int(kept[2])]
 

@@ -88,7 +88,7 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
         data | {"borrowed": "another"},
     )
     assert "acceptance borrowed from another" in parts
-    assert re.search(r"likely \(fitted\) · (49|50|51)% chance of a gain, counting 2 published runs, 2 slower · ", parts)
+    assert re.search(r"likely \(fitted\) · (49|50|51)% chance of a gain \(9\d% modelled\), counting 2 published runs, 2 slower · ", parts)
 
 
 def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(rules: Any, advice: Advice) -> None:
@@ -339,7 +339,7 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
     data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True}))
     found = rules.evaluate("d => against(unpack(d), d.accepted.now, 32, 3)", data)
-    assert [part for part in found if part[0]] == ([[said, ", on random tokens, which accept less"]] if said else [])
+    assert [part for part in found if part[0]] == ([[said, " at batch 16, random tokens"]] if said else [])
     assert all("runs below the range: " in before for _, before in found[:1])
     here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
     title, parts = rules.evaluate(
@@ -349,12 +349,12 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
         data,
     )
     assert title.endswith(f"× modelled, {said} published" if said else "× faster")
-    assert ("published runs below the range, on random tokens, which accept less" in parts) == bool(said)
+    assert ("published runs below the range, random tokens" in parts) == bool(said)
     assert ("published here" in parts) == (not said), "what the title says is not said twice"
     below = f"; {len(speedup)} below the range" if said else ""
     assert here == [
         ["", " · ◆ published here: "],
-        [said or "1.70× and 1.70×", f", on random tokens, which accept less{below}"],
+        [said or "1.70× and 1.70×", f", random tokens{below}"],
     ]
 
 
@@ -393,7 +393,7 @@ def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rul
     assert text[0] == " · ● you measured 1.53× here"
     assert text[1] == " · ● you measured 1.53× here, K = 3"
     assert text[2] == " · ● you measured 0.80× here"
-    assert text[3] == " · ● 1 of 2 runs of yours below the range: 0.80×"
+    assert text[3] == " · ● 1 of 2 runs of yours below the range: 0.80× at batch 64"
 
 
 def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_length(rules: Any) -> None:

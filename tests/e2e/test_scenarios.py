@@ -154,7 +154,7 @@ def test_quick_typing_loses_nothing(page: Any, app_url: str) -> None:
         box.fill(str(size))
         box.press("Enter")
     wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=60))
-    assert "batch_size=60" in page.url
+    page.wait_for_url("**batch_size=60**")
 
 
 def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str, context: Any, tmp_path: Path) -> None:

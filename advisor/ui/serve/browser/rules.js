@@ -309,7 +309,7 @@ function against(m, length, batch, n, brief = false, counted = false) {
     const i = k === null ? best : m.drafts.indexOf(k);
     return i < 0 ? 0 : value > at(m.high, i) ? 1 : value < at(m.low, i) ? -1 : 0;
   };
-  const random = (runs) => (runs.every((run) => run[5]) ? ", on random tokens, which accept less" : "");
+  const random = (runs) => (runs.every((run) => run[5]) ? ", random tokens" : "");
   const told = (runs, mark, one, many, near = []) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
@@ -317,7 +317,9 @@ function against(m, length, batch, n, brief = false, counted = false) {
     if (brief && near.length) return odd.length ? [["", ` · ${mark} ${counted ? `${odd.length} of them` : `${of} ${many}`} ${where} the range${random(odd)}`]] : [];
     if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range${rest}` : "")]];
     if (!odd.length) return [];
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), random(odd) + rest]];
+    const at = [...new Set(odd.map((run) => run[0]))].sort((a, b) => a - b), ends = at.length > 2 ? [at[0], at[at.length - 1]] : at;
+    const places = ` at batch ${ends.map((one) => one.toLocaleString("en")).join(at.length > 2 ? " to " : " and ")}`;
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), places + random(odd) + rest]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
@@ -365,7 +367,8 @@ function verdict(m, batch, length, now, ranges) {
   }
   const yours = now.yours && yourVerdict(m, batch, length, now);
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
-  const chance = [tried.pGain < 0.995 ? percent(tried.pGain) : ">99%", ` chance of a gain${moved ? `, ${m.counting}` : ""} · `];
+  const sure = (one) => (one < 0.995 ? percent(one) : ">99%");
+  const chance = [sure(tried.pGain), ` chance of a gain${moved ? ` (${sure(tried.pDrawn)} modelled), ${m.counting}` : ""} · `];
   const borrowed = m.borrowed && (!m.accepted || length === m.accepted.now) ? [["", "acceptance borrowed from "], [m.borrowed, " · "]] : [];
   if (yours) return yours;
   const end = ranges[ranges.length - 1], stops = (end.first - 1).toLocaleString("en");
