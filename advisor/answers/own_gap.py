@@ -314,14 +314,17 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
 
 
 def border_texts(points: pd.DataFrame) -> dict[int, str]:
-    """Measured batches on both sides of the last batch of an `own_schedule` range, by that batch."""
+    """Where a range of an `own_schedule` ends between measured batches, and the model's before it, by last batch."""
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"
     found = {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
-    return found | {
+    if (start := own_schedule(points)[0][0]) > 1:
+        found[start - 1] = "up to here the model's"
+    found |= {
         last: f"where your speedup, falling on beyond {at.max():,.4g}, reaches 1x" for last in ends if last > at.max()
     }
+    return dict(sorted(found.items()))
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
@@ -339,4 +342,5 @@ def _batches(some: pd.Series, at: pd.Series, of: str = "") -> str:
     if len(some) > 1 and len(some) == len(at.loc[first:last]):
         from_first = first == at.index[0] and some.iloc[0] >= 1.0
         named = f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
-    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in (some.min(), some.max())))}{of})"
+    ends = (some.iloc[0], some.iloc[-1]) if some.is_monotonic_decreasing else (some.min(), some.max())  # as the batches
+    return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in ends))}{of})"

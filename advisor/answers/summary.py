@@ -178,7 +178,7 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     alone : one K, which is then asked about in place of the schedule.
     """
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
-    if advice.break_even_batch is not None:
+    if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
     batches = advice.curve.batches[advice.curve.batches <= (full or shown)]
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)

@@ -202,12 +202,12 @@ def test_the_decision_is_that_of_the_measured_speedups() -> None:
     def said(*speedups: float) -> str:
         return decision_text(rows().assign(speedup=speedups, tpot_s=None))
 
-    assert said(1.46, 1.4, 1.3, 1.09) == "Keep K = 3 up to batch 128 (measured 1.09x to 1.46x)."
+    assert said(1.46, 1.4, 1.3, 1.09) == "Keep K = 3 up to batch 128 (measured 1.46x to 1.09x)."
     mixed = said(1.4, 1.2, 1.1, 0.86)
     assert mixed.startswith(
-        "Keep K = 3 up to batch 32 (measured 1.10x to 1.40x). Switch speculation off at batch 128 ("
+        "Keep K = 3 up to batch 32 (measured 1.40x to 1.10x). Switch speculation off at batch 128 ("
     )
-    assert "at batch 1, 32 (measured 1.10x to 1.40x)" in said(1.4, 0.9, 1.1, 0.86)
+    assert "at batch 1, 32 (measured 1.40x to 1.10x)" in said(1.4, 0.9, 1.1, 0.86)
     lost = said(0.7, 0.8, 0.8, 0.86)
     assert lost == "Switch speculation off at batch 1 to 128 (measured 0.70x to 0.86x)."
 
@@ -221,7 +221,7 @@ def two_k() -> pd.DataFrame:
 
 def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> None:
     assert decision_text(two_k()) == (
-        "Keep K = 3 up to batch 8 (measured 1.45x to 1.72x) and K = 1 at batch 32 to 64 (measured 1.04x to 1.14x): "
+        "Keep K = 3 up to batch 8 (measured 1.72x to 1.45x) and K = 1 at batch 32 to 64 (measured 1.14x to 1.04x): "
         "so switched, no batch of yours loses."
     )
     lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))

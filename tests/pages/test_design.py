@@ -150,7 +150,9 @@ def test_experts_are_read_in_any_order_and_what_is_left_out_is_the_own() -> None
 
 def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
     test = page()
+    before = dial(test, "width").key
     test.text_input(key="design_batches").set_value("3").run()
+    assert dial(test, "width").key != before, "a browser still sends the dials of the question before: no turn of these"
     assert test.title[0].value == design_answer(design_space(SCENARIO, batches=[3])).headline != ANSWER.headline
     test.text_input(key="design_batches").set_value("1:0.25,64:0.75").run()
     assert test.title[0].value == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline

@@ -131,7 +131,7 @@ def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
 def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_where_nothing_does() -> None:
     table = "concurrency,TPOT ms without,TPOT ms with\n1,9,6.2\n64,20,16\n128,26,33\n"
     test = with_k(diagnosed(page(**BAR), table))
-    keeps = "Keep K = 3 up to batch 64 (measured 1.25× to 1.45×)"
+    keeps = "Keep K = 3 up to batch 64 (measured 1.45× to 1.25×)"
     assert test.title[0].value == f"{keeps}; switch speculation off at batch 128 (measured 0.79×)"
     assert any("look at --max-running-requests" in one.label for one in test.expander), "folded: what pays comes first"
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"

@@ -526,7 +526,7 @@ def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by() -> None:
     said = texts(test)
     assert "another scenario" not in said
     assert "which the file states" not in said
-    assert "measured 1.23× to 1.53×" in said
+    assert "measured 1.53× to 1.23×" in said
 
 
 def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:

@@ -10,7 +10,7 @@ import pypdf
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.best_k import k_running_at
+from advisor.answers.best_k import k_at, k_running_at
 from advisor.answers.summary import headline
 from advisor.catalog.engines import load_engine
 from advisor.measured.published import published_ids
@@ -91,7 +91,8 @@ def test_its_words_stand_alone(engine: str) -> None:
     assert "context 2,048" in text
     launch = re.sub(r"\s", "", text.split("launch line")[1])
     assert ("lists shortened" in text) == (engine == "vllm"), "SGLang's line is whole"
-    assert "With K by batch the speedup is highest at batch" in " ".join(text.split()), "as the page Serve marks it"
+    by_batch = "With K by batch it is highest at batch" in " ".join(text.split())
+    assert by_batch == (engine == "vllm"), "as the page Serve marks it, where the command has more than one K"
     assert f"{APP_ADDRESS}?" in text.split("Opens in the app")[1]
     assert "gpt-oss-120b" in text.split("Draft length")[0]
     assert "DRAFT-MODEL" in launch
@@ -112,9 +113,10 @@ def test_it_says_which_k_its_command_runs_the_weights_and_where_the_whole_comman
     assert "weights in fp8 (128 x 128 blocks), vLLM" in said
     assert "DRAFT-MODEL: your EAGLE-3 checkpoint; lists shortened (...): copy the whole from the app" in said
     assert re.search(r"inside the likely range in \d+%\.", said), "no sentence is cut off"
-    loses = int(re.search(r"That K alone: [^;]*; a loss is possible from about (\d+)", said)[1])
-    low = advice.curve.low[:, advice.curve.column(best)]
-    assert (low >= 1.0).tolist() == (advice.curve.batches < loses).tolist()
+    loses = int(re.search(r"Speculation pays [^;]*; a loss is possible from about (\d+)", said)[1])
+    at = k_at(advice.k_by_batch, advice.curve.batches)
+    low = [float(row[advice.curve.column(int(k))]) for row, k in zip(advice.curve.low, at, strict=True)]
+    assert [one >= 1.0 for one in low] == (advice.curve.batches < loses).tolist(), "of K by batch, as Serve says it"
 
 
 def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_headline() -> None:

@@ -90,7 +90,8 @@ def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -
 def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(scale: float, ending: str) -> None:
     curve = hand_curve(scale=scale)
     one_k = (KRange(1, 4096, 2, 1.0),)
-    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve, k_by_batch=one_k)
+    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve)
+    at.k_by_batch = at.to_serve = one_k
     at.break_even_batch = break_even_batch(curve.batches, curve.speedup[:, 2])
     at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
     text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))

@@ -5,6 +5,7 @@ And its one page for whoever decides: what to do, what it gains, what it costs, 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +18,7 @@ import numpy as np
 from advisor.answers.advice import HARDLY, Advice, component_times, gain_text
 from advisor.answers.best_k import k_running_at
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_slot_a_line, option_texts
+from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, option_texts
 from advisor.answers.schedule import k_at, plain_text, schedule_rule
 from advisor.answers.summary import (
     accepted_text,
@@ -148,34 +149,29 @@ def curve_finding(report: Report) -> str:
     curve, row = report.drawn_curve, advice.batch_index
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
-    by_batch = len({item.n_draft for item in advice.k_by_batch}) > 1
-    ending = gain_end_text(advice, advice.curve_k if by_batch else None)
-    if slow.size == batches.size:
+    by_batch = len({item.n_draft for item in advice.to_serve}) > 1
+    ending = gain_end_text(advice, None if by_batch else advice.curve_k)
+    if by_batch:
+        ending = f"{_by_batch_peak(advice)} {ending}".rstrip()
+    elif slow.size == batches.size:
         ending = "It is a slowdown at every batch."
     elif slow.size and advice.break_even_batch is None:
         ending = f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
     return (
         f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is {speedup[row]:.2f}x "
         f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
-        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {_by_batch_finding(advice, ending)}"
+        f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
     )
 
 
-def _by_batch_finding(advice: Advice, ending: str) -> str:
-    """`ending` as that of one K, and the peak and end of the schedule, which the page Serve marks."""
+def _by_batch_peak(advice: Advice) -> str:
+    """The peak of the schedule, which the page Serve marks."""
     ranges, curve = advice.k_by_batch, advice.curve
-    if len({item.n_draft for item in ranges}) < 2:
-        return ending
     fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
     at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
     of = [float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))]) for row in at]
     best = int(np.argmax(of))
-    last = f"pays up to batch {max((item.batch_end for item in ranges if item.n_draft), default=0):,}"
-    alone = f"That K alone: {ending[:1].lower()}{ending[1:]} " if ending else ""
-    return (
-        f"{alone}With K by batch the speedup is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x, and "
-        f"drafting {last}."
-    )
+    return f"With K by batch it is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x."
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
@@ -335,6 +331,8 @@ def _band(low: float, high: float) -> str:
 
 _LONGEST_COMMAND = 900
 """Characters of a launch line that fit the page, its lists folded; a longer one is in the full report. [-]"""
+_LONGEST_FILE = 250
+"""Characters of an engine's file that stand beside its launch line; a longer one is in the full report. [-]"""
 _LONGEST_LINK = 400
 """Characters of a link that fits it; a longer one is in the full report. [-]"""
 _LIST = re.compile(r"(\d+, ?\d+, ?)(?:\d+, ?){8,}")
@@ -434,11 +432,10 @@ def _command(report: Report) -> tuple[Block, ...]:
     draft = f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
     notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
     named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
-    file = one_slot_a_line(own.config_json) if own.file_name else ""
-    is_long = len(lines) + len(file) > _LONGEST_COMMAND // 2  # a file has short lines
-    beside = f"; {own.file_name} is in the full report" if is_long else ""
-    line = Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}")
-    return (line, *((Code(file, own.file_name),) if file and not is_long else ()))
+    whose = own.file_name and f"; {own.file_name}: "
+    held = json.dumps(json.loads(own.config_json)) if own.file_name else ""
+    beside = whose and whose + (held if len(held) <= _LONGEST_FILE else "in the full report")
+    return (Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),)
 
 
 def _packed(command: str) -> str:

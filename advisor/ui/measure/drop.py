@@ -141,7 +141,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
         ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
     )
     if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
-        notices.append(f"Read as {' on '.join(named)}, from the bar.")
+        notices.append(f"Read as {' on '.join(named)}, from the bar: set your server there.")
     for said in notices:
         st.info(plain(said))
 
