@@ -224,7 +224,7 @@ def beside_schedule(advice: Advice, command: str) -> str:
         return f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set for all."
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return f"K = {k} throughout: {f'{slower:.1%} slower' if slower >= 5e-4 else 'as fast'}."
+    return f"K = {k} throughout: {f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:

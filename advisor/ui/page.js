@@ -9,7 +9,8 @@ document.addEventListener("click", ({ target }) => {
   if (innerWidth < 641 && target.closest("[data-testid=stSidebarNavLink]")) setTimeout(() => document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click());
 });
 
-// A click into a number takes all of it, so that what is typed replaces it: a 4 typed behind a 1 asked for 14 GPUs.
-document.addEventListener("focusin", ({ target }) => {
-  if (target.matches("input[type=number], .stNumberInput input")) target.addEventListener("pointerup", () => target.select(), { once: true });
+// A first click into a number takes all of it, so that what is typed replaces it: a 4 typed behind a 1 asked for 14 GPUs.
+document.addEventListener("focusin", (event) => {
+  const [field] = event.composedPath(); // the sliders' own stand in a component
+  if (field.matches("input[type=number], input[type=text]") && /^[\d.,]+$/.test(field.value)) field.addEventListener("click", () => field.select(), { once: true });
 });

@@ -135,7 +135,8 @@ def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
     start, body = held[0], b"".join(message.get("body", b"") for message in held[1:])
     if _HEAD_ENDS not in body:
         return held
-    body = body.replace(_HEAD_ENDS, element().encode() + _HEAD_ENDS, 1)
+    head = f"{element()}<script>{_beside('page.js')}</script>".encode()
+    body = body.replace(_HEAD_ENDS, head + _HEAD_ENDS, 1)
     before, end, after = body.rpartition(_BODY_ENDS)
     body = before + drawn_first.encode() + end + after if end else body
     headers = MutableHeaders(scope=start)
@@ -209,8 +210,8 @@ def _beside(name: str) -> str:
 
 
 def element() -> str:
-    """Style and script as HTML. `server.EarlyStyle` puts them into the page, so that nothing jumps later."""
-    return f"<style>{_beside('page.css')}</style><script>{_beside('page.js')}</script>"
+    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps later."""
+    return f"<style>{_beside('page.css')}</style>"
 
 
 def shell(asked: Mapping[str, str]) -> str:

@@ -38,6 +38,16 @@ def test_the_list_of_pages_closes_once_one_is_chosen(page: Any, app_url: str) ->
     page.set_viewport_size({"width": 1280, "height": 1000})
 
 
+@pytest.mark.parametrize("label", ["GPUs", "Batch, exact value"])
+def test_a_first_click_into_a_number_takes_all_of_it(page: Any, app_url: str, label: str) -> None:
+    """A 4 typed behind a 1 asked for 14 GPUs."""
+    open_page(page, app_url, "serve")
+    field = page.get_by_label(label, exact=True)
+    field.click()
+    page.keyboard.type("4")
+    assert field.input_value() == "4"
+
+
 MOST_SHIFT = 0.1  # of a first load: what web.dev/articles/cls calls good
 
 
