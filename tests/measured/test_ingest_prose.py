@@ -90,6 +90,8 @@ def test_settings_are_read_where_the_text_states_one_value() -> None:
     read = read_upload("note", WENT.replace("64", "64, and at concurrency 8 as well").encode()).result
     assert read.frame["batch_size"].isna().all()
     assert {"batch_size", "draft_tokens_k", "model_id"} <= {item.name for item in read.missing if item.needed}
+    launched = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --cuda-graph-max-bs 16\n" + WENT
+    assert read_upload("note", launched.encode()).result.frame["batch_size"].tolist() == [64], "no option's value"
 
 
 def test_several_pairs_need_their_own_concurrency() -> None:

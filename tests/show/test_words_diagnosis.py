@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -117,3 +118,20 @@ def test_no_source_on_a_card_is_a_file_of_this_project() -> None:
         card = _finding_row(Finding(rule, kind, ("runs.csv, line 2",), tuple(tests), "do"))
         shown = " ".join([*card.evidence, card.source])
         assert not re.search(r"\b(?:advisor|profiles|tests|docs/[a-z]+[.]md)/?", shown), shown
+
+
+def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_rounds() -> None:
+    """`or try K = 2` stood beside a line to paste that kept K = 3."""
+    graphs = """--compilation-config '{"cudagraph_capture_sizes":[1,2,4,8,16,32,64]}'"""
+    drafts = """--speculative-config '{"method":"eagle3","model":"head","num_speculative_tokens":5}'"""
+    line = f"vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 4 --max-num-seqs 128 {graphs} {drafts}"
+    said = "Four H200. At 48 concurrent requests we get 31 ms per token with EAGLE-3 and 25 ms without it."
+    found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
+    k, command = found.mended_k, view_of(found).command
+    assert k is not None and 0 < k < 5
+    assert f"Once mended, K = {k} is faster at batch 48" in found.sentence
+    assert command["title"] == f"Your launch line, mended, with K = {k}"
+    assert f'"num_speculative_tokens": {k}' in command["text"]
+    sizes = json.loads(re.search(r"cudagraph_capture_sizes\": (\[[^]]*\])", command["text"])[1])
+    assert sizes[-1] == 128 * (k + 1)
+    assert all(size % (k + 1) == 0 for size in sizes)

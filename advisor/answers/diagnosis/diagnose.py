@@ -436,7 +436,9 @@ class Diagnosis:
     launch_line: str
     """Of the run that the first finding is of, else of the first one that drafts. Empty where it is not known."""
     fixes: tuple[str, ...]
-    """What was found in that run, as its findings word the remedy."""
+    """What was found in that run, as its findings word the remedy; of a misconfigured one with `mended_k`."""
+    mended_k: int | None
+    """The K that is faster once it is mended. None where the run's own is."""
 
 
 def diagnose(
@@ -475,9 +477,13 @@ def diagnose(
     clean, not_judged = _by_rule(outcomes)
     places = [*(one.lines[0] for one in findings), *(run.place for run in result.runs if run.drafts), ""]
     lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
+    of_run = [one for rule in found for one in rule if one.run.place == places[0]]
+    beside = of_run[0].run.comparison if of_run and verdict == "misconfigured" else None
+    mended_k = None if beside is None else beside.faster_k
     return Diagnosis(
         launch_line=next((line for line in lines if isinstance(line, str)), ""),
-        fixes=tuple(one.fix for one in findings if places[0] in one.lines),
+        fixes=tuple(_fix(one, mended_k) for one in of_run),
+        mended_k=mended_k,
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
         cause=_cause(predicted, suspect),
@@ -563,11 +569,17 @@ def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
-    k = run.comparison.recommended.n_draft if run.comparison else None
-    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
-    fix = first.rule.fix_for(run.text("engine"), k, batch, n_draft, max(limits))
+    fix = _fix(first)
     lines = tuple(one.run.place for one in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
+
+
+def _fix(outcome: RuleOutcome, drafts: int | None = None) -> str:
+    """What mends what was found, in words. drafts : the K to go on with. None: the run's own."""
+    run = outcome.run
+    k = run.comparison.recommended.n_draft if run.comparison else None
+    batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
+    return outcome.rule.fix_for(run.text("engine"), k, batch, n_draft if drafts is None else drafts, max(limits))
 
 
 def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[RuleOutcome, ...]]:

@@ -238,9 +238,10 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
     instead, mended = f"with K = {k}" if k else "without drafts", "mended"
-    fixes, better = found.fixes, worst.faster_k if found.verdict == "misconfigured" else None
-    if better is not None and fixes:
-        fixes, mended = (*fixes, by_k.fix_for(worst.scenario.engine, better)), f"mended, with K = {better}"
+    fixes = found.fixes
+    if found.mended_k is not None:
+        fixes = *fixes, by_k.fix_for(worst.scenario.engine, found.mended_k)
+        mended = f"mended, with K = {found.mended_k}"
     for fixes, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
         if text := mended_line(found.launch_line, fixes):
             return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
