@@ -314,7 +314,7 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
 
 
 def border_texts(points: pd.DataFrame) -> dict[int, str]:
-    """Where a range of an `own_schedule` ends between measured batches, and the model's before it, by last batch."""
+    """Reason for each last batch of `own_schedule` that is not measured, and of the model's before it."""
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"

@@ -88,7 +88,10 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
         data | {"borrowed": "another"},
     )
     assert "acceptance borrowed from another" in parts
-    assert re.search(r"likely \(fitted\) · (49|50|51)% chance of a gain \(9\d% modelled\), counting 2 published runs, 2 slower · ", parts)
+    assert re.search(
+        r"likely \(fitted\) · (49|50|51)% chance of a gain \(9\d% modelled\), counting 2 published runs, 2 slower · ",
+        parts,
+    )
 
 
 def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(rules: Any, advice: Advice) -> None:

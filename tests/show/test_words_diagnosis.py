@@ -128,7 +128,8 @@ def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_
     said = "Four H200. At 48 concurrent requests we get 31 ms per token with EAGLE-3 and 25 ms without it."
     found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
     k, command = found.mended_k, view_of(found).command
-    assert k is not None and 0 < k < 5
+    assert k is not None
+    assert 0 < k < 5
     assert f"Once mended, K = {k} is faster at batch 48" in found.sentence
     assert command["title"] == f"Your launch line, mended, with K = {k}"
     assert f'"num_speculative_tokens": {k}' in command["text"]
