@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.answers.advice import HARDLY, Advice, gain_text, published_here, side_of_range
-from advisor.answers.best_k import DraftRow, k_at, recommended_draft
+from advisor.answers.best_k import DraftRow, interpolate_batches, k_at, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
@@ -180,19 +180,21 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    batches = advice.curve.batches[advice.curve.batches <= (full or shown)]
+    curve, batches = advice.curve, np.arange(1, min(full or shown, shown) + 1)  # each, as the page has it (rules.js)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
-    served = np.arange(len(batches)), np.searchsorted(advice.curve.drafts, drafted)
-    speedup, low = advice.curve.speedup[served], np.where(drafted, advice.curve.low[served], 1.0)
+    served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
+    speedup, low = (interpolate_batches(curve.batches, one, batches)[served] for one in (curve.speedup, curve.low))
     if full < 1 or speedup.max() <= 1.0:
         return ""
     if alone is None and not advice.k_by_batch[-1].n_draft:
         end = max((one.batch_end for one in advice.k_by_batch if one.n_draft), default=0)
         return f"Speculation stops paying at batch {end + 1:,}."
     there, which = f"{speedup[-1]:.1f}x there", "that fits" if full <= shown else "looked at"
-    if low[-1] < 1.0:
-        there = f"a loss is possible from about {int(batches[-int((low[::-1] < 1.0).cumprod().sum())]):,}"
-    return f"Speculation pays at every batch {which} (up to {min(full, shown):,}; {there})."
+    loses = low[drafted > 0] < 1.0
+    if loses.size and loses[-1]:
+        first = batches[drafted > 0][loses.size - int(loses[::-1].cumprod().sum())]
+        there = f"a loss is possible from about {first:,}"
+    return f"Speculation pays at every batch {which} (up to {batches[-1]:,}; {there})."
 
 
 def unlaunched_text(advice: Advice) -> str:

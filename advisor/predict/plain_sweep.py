@@ -135,7 +135,7 @@ class HeldSweep:
     @property
     def text(self) -> str:
         """Use that is made of the sweep, in words."""
-        first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.median(self.ratio)) - 1.0
+        first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.exp(np.log(self.ratio).mean())) - 1.0
         subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
             return (

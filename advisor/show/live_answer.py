@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.answers.advice import HARDLY, PUBLISHED_COUNTED, Advice
-from advisor.answers.best_k import kernel_cliffs, last_batch
+from advisor.answers.best_k import k_running_at, kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import format_remark
@@ -84,7 +84,7 @@ def live_answer(
         "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED, "hardly": HARDLY},
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
-        "counting": advice.counting,
+        "counting": advice.counting.removeprefix("counting "),
         "own": _points(own, ""),
         "yours": own_schedule(own),
         "varies": len({one.n_draft for one in advice.to_serve}) > 1,
@@ -207,7 +207,11 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         end = "all that fit in memory at this context" if is_full else "where the schedule of K ends"
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
-    return {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
+    made = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
+    if len({one.n_draft for one in advice.to_serve}) > 1 and not follows_own:
+        k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
+        made["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'}"
+    return made
 
 
 def beside_schedule(advice: Advice, command: str) -> str:

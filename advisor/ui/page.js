@@ -9,8 +9,12 @@ document.addEventListener("click", ({ target }) => {
   if (innerWidth < 641 && target.closest("[data-testid=stSidebarNavLink]")) setTimeout(() => document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click());
 });
 
-// A first click into a number takes all of it, so that what is typed replaces it: a 4 typed behind a 1 asked for 14 GPUs.
-document.addEventListener("focusin", (event) => {
-  const [field] = event.composedPath(); // the sliders' own stand in a component
-  if (field.matches("input[type=number], input[type=text]") && /^[\d.,]+$/.test(field.value)) field.addEventListener("click", () => field.select(), { once: true });
-});
+// A click into a number that waits for none takes all of it, so that what is typed replaces it: a 4 typed behind a 1 asked for 14 GPUs.
+let untouched = null;
+for (const kind of ["focusin", "keydown", "click"])
+  document.addEventListener(kind, (event) => {
+    const [field] = event.composedPath(); // the sliders' own stand in a component
+    if (!field.matches("input[type=number], input[type=text]") || !/^[\d.,]+$/.test(field.value)) return;
+    if (kind === "click" && untouched === field) field.select();
+    untouched = kind === "focusin" || event.key === "Enter" ? field : null;
+  });

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise, gain_chance
-from advisor.answers.best_k import k_at
+from advisor.answers.best_k import interpolate_batches, k_at
 from advisor.answers.summary import _FINE, accepted_length_flips
 from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.scenario import Scenario
@@ -89,7 +89,7 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
     )
     assert "acceptance borrowed from another" in parts
     assert re.search(
-        r"likely \(fitted\) · (49|50|51)% chance of a gain \(9\d% modelled\), counting 2 published runs, 2 slower · ",
+        r"likely \(fitted\) · (49|50|51)% chance of gain \(9\d% modelled; 2 published runs, 2 slower\) · ",
         parts,
     )
 
@@ -98,9 +98,11 @@ def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(ru
     """The likely range of the schedule's K, from there to the last batch that drafts; none where it stays above."""
     found = asked(rules, advice, "[mayLose(m, al, schedule(m, al)), schedule(m, al)]")
     curve, lose = advice.curve, 0
-    for row, batch in reversed(list(enumerate(curve.batches.tolist()))):
-        k = next((one["k"] for one in found[1] if one["first"] - 0.5 <= batch <= one["last"] + 0.5), 0)
-        if k and curve.low[row, curve.column(k)] >= 1.0:
+    batches = np.arange(1, found[1][-1]["last"] + 1)
+    low = interpolate_batches(curve.batches, curve.low, batches)
+    for batch in batches[::-1].tolist():
+        k = next(one["k"] for one in found[1] if one["first"] <= batch <= one["last"])
+        if k and low[batch - 1, curve.column(k)] >= 1.0:
             break
         lose = batch if k else lose
     assert found[0] == lose

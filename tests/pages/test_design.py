@@ -118,7 +118,7 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
     time = f"{abs(lost):.1%} {'slower' if lost > 0 else 'faster'} per token than 8 of 128 (likely "
     assert f"4 of 96, 0 shared, width 768: {time}" in texts(test)
     active = f"{mine.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    assert f"), {mine.tpot_s * 1e3:.2f} ms; {active}; worse by all three scaling laws (" in texts(test)
+    assert f"), {mine.tpot_s * 1e3:.2f} ms; {active}; quality worse by all three scaling laws (" in texts(test)
     assert "than 8 of 128" not in texts(page()), "nothing of the baseline itself"
     test = page(design_mine="N100 k5")
     assert dial(test, "ratio").value == "5 of 100"

@@ -133,7 +133,7 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     test = with_k(diagnosed(page(**BAR), table))
     keeps = "Keep K = 3 up to batch 64 (measured 1.45× to 1.25×)"
     assert test.title[0].value == f"{keeps}; switch speculation off at batch 128 (measured 0.79×)"
-    assert any("look at --max-running-requests" in one.label for one in test.expander), "folded: what pays comes first"
+    assert any("Switch speculation off at batch 128" in one.label for one in test.expander), "folded: what pays comes first"
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
     before = test.session_state["_scenario"].k_max
     press(test, "open_mended")
@@ -196,7 +196,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
     said = texts(test)
-    assert test.title[0].value == "Switch speculation off at batch 64; look at --max-running-requests"
+    assert test.title[0].value == "Switch speculation off at batch 64; look up the accepted length in the log"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
     assert "accepted length 2.17 of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]

@@ -130,7 +130,7 @@ def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_
     k, command = found.mended_k, view_of(found).command
     assert k is not None
     assert 0 < k < 5
-    assert f"Once mended, K = {k} is faster at batch 48" in found.sentence
+    assert f"until that is mended; then draft K = {k}, predicted " in found.until
     assert command["title"] == f"Your launch line, mended, with K = {k}"
     assert f'"num_speculative_tokens": {k}' in command["text"]
     sizes = json.loads(re.search(r"cudagraph_capture_sizes\": (\[[^]]*\])", command["text"])[1])

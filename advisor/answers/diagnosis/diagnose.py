@@ -223,8 +223,10 @@ def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     """Sentence on what to do at the batch that loses most until its cause is mended. Empty where none loses."""
     do, rest = _remedy(compared)
     if verdict == "misconfigured":
-        rest = rest if rest.startswith(_MEASURED) else ""
-        return f"{do} until that is mended{rest}." if do else ""
+        faster = next((one for one in compared if one.faster_k is not None), None)
+        then = "" if faster is None else f"draft {_chosen(faster)}"
+        rest = rest if rest.startswith(_MEASURED) else f"; then {then}" * bool(then)
+        return f"{do} until that is mended{rest}." if do else f"Once mended, {then}." * bool(then)
     return f"{do} until the cause is found{rest}." if do else ""
 
 
@@ -315,18 +317,8 @@ def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losin
     besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
     row = shown_row(compared)
     measured = f"Speedup {_both(row)}." if row is not None and row.name == "speedup" else predicted_text(compared)
-    faster = _faster_text(compared) if opening == _OPENING["configuration"] and not losing else ""
     near = "" if worst is None else published_near(worst)
-    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured, faster, near]))
-
-
-def _faster_text(compared: Sequence[Comparison]) -> str:
-    """Sentence on a K that gains more than the line's once its fault is mended. Empty where none does."""
-    if (one := next((one for one in compared if one.faster_k is not None), None)) is not None:
-        own = next(row for row in one.by_k if row.n_draft == one.n_draft)
-        both = f"predicted {one.recommended.speedup:.2f}x, K = {one.n_draft} {own.speedup:.2f}x"
-        return f"Once mended, K = {one.faster_k} is faster at batch {one.batch_size:,.4g}: {both}."
-    return ""
+    return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured, near]))
 
 
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
@@ -486,7 +478,7 @@ def diagnose(
         mended_k=mended_k,
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
-        cause=_cause(predicted, suspect),
+        cause=suspect or _cause(predicted, suspect),
         headline=_headline(predicted, suspect),
         unfit=unfit,
         until=_until_text(predicted, verdict),

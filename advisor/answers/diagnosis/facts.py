@@ -221,6 +221,9 @@ _FLAGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "tensor_parallel_size": ("tensor_parallel", _whole),
     "tp_size": ("tensor_parallel", _whole),
     "tp": ("tensor_parallel", _whole),
+    "ep_size": ("expert_parallel", _whole),
+    "expert_parallel_size": ("expert_parallel", _whole),
+    "ep": ("expert_parallel", _whole),
     "speculative_eagle_topk": ("draft_topk", _whole),
     "speculative_num_steps": ("draft_tokens_k", _whole),
     "num_speculative_tokens": ("draft_tokens_k", _whole),
@@ -373,6 +376,8 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
             block = _whole(arguments.get("speculative_dspark_block_size"))
             verified = _whole(arguments.get("speculative_num_draft_tokens"))
             facts["draft_tokens_k"] = block if block is not None or verified is None else verified - 1
+    if any(_true(arguments[name]) for name in ("enable_expert_parallel", "enable_ep_moe") if name in arguments):
+        facts["expert_parallel"] = facts.get("tensor_parallel", 1) * facts.get("data_parallel", 1)
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))

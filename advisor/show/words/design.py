@@ -214,10 +214,10 @@ def time_lost(own: Costed, best: Costed | None) -> float:
 
 
 _LOSING = (
-    "as good or better by all three scaling laws",
-    "quality open: worse by one of three scaling laws",
-    "quality open: worse by two of three scaling laws",
-    "worse by all three scaling laws",
+    "quality as good or better by all three scaling laws",
+    "quality open, one of three scaling laws finds it worse",
+    "quality open, two of three scaling laws find it worse",
+    "quality worse by all three scaling laws",
 )
 """Words on quality by the number of laws that find a design worse."""
 

@@ -242,8 +242,8 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
     if found.mended_k is not None:
         fixes = *fixes, by_k.fix_for(worst.scenario.engine, found.mended_k)
         mended = f"mended, with K = {found.mended_k}"
-    for fixes, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
-        if text := mended_line(found.launch_line, fixes):
+    for given, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
+        if text := mended_line(found.launch_line, given):
             return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
     return None
 

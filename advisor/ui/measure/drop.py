@@ -72,7 +72,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.measure.traces import PASTED
-from advisor.ui.own_data import stop_length
+from advisor.ui.own_data import START, stop_length
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import add_own_model, choose_model, own_hardware, own_models, plain, show_other
 from advisor.ui.widgets import download, show_problem, upload_limit
@@ -141,7 +141,8 @@ def draw_drop_zone(scenario: Scenario) -> None:
         ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
     )
     if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
-        notices.append(f"Read as {' on '.join(named)}, from the bar: set your server there.")
+        is_start = (scenario.model_id, scenario.hardware_id) == (START["model_id"], START["hardware_id"])
+        notices.append(f"Read as {' on '.join(named)}{': set or paste your server' if is_start else ', from the bar'}.")
     for said in notices:
         st.info(plain(said))
 
@@ -171,12 +172,15 @@ def _take_text(scenario: Scenario) -> None:
     for kept in (_SAID, _UNSAID, NOTES):
         kept.forget()
     if text.strip() and is_prose(text):
-        diagnosis.forget()
-        KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
-        session.complain("file", "" if (told := complaint_of(text)) is not None else _PASTE)
-        diagnosis.COMPLAINT.put(told)
+        told = complaint_of(text)
+        named = said_in(text) if told is None else told
+        if told is not None or not named:  # a server's name alone is that of what stands
+            diagnosis.forget()
+            KINDS.put(tuple(one for one in KINDS.result if one[1] != "server"))
+            session.complain("file", "" if told is not None else _PASTE)
+            diagnosis.COMPLAINT.put(told)
         _PASTED.put(_PASTED.result + 1)  # closes it: what is wrong stands below
-        said += _set_bar(told or {}, scenario)[1]
+        said += _set_bar(named, scenario)[1]
     elif text.strip():
         _PASTED.put(_PASTED.result + 1)
         data = text.encode("utf-8", errors="replace")

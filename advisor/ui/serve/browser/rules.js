@@ -313,13 +313,12 @@ function against(m, length, batch, n, brief = false, counted = false) {
   const told = (runs, mark, one, many, near = []) => {
     const [low, high] = [runs.filter((run) => side(run) < 0), runs.filter((run) => side(run) > 0)], odd = low.length < high.length ? high : low;
     const where = odd === low ? "below" : "above", of = odd.length === runs.length ? odd.length : `${odd.length} of ${runs.length}`;
-    const rest = low.length && high.length ? `, ${odd === low ? `${high.length} above` : `${low.length} below`}` : "";
-    if (brief && near.length) return odd.length ? [["", ` · ${mark} ${counted ? `${odd.length} of them` : `${of} ${many}`} ${where} the range${random(odd)}`]] : [];
-    if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range${rest}` : "")]];
+if (brief && near.length) return odd.length ? [["", ` · ${mark} ${counted ? `${odd.length} of them` : `${of} ${many}`} ${where} the range${random(odd)}`]] : [];
+    if (near.length) return [["", ` · ${mark} published here: `], [spread(near), random(near) + (odd.length ? `; ${of} ${where} the range` : "")]];
     if (!odd.length) return [];
     const at = [...new Set(odd.map((run) => run[0]))].sort((a, b) => a - b), ends = at.length > 2 ? [at[0], at[at.length - 1]] : at;
     const places = ` at batch ${ends.map((one) => one.toLocaleString("en")).join(at.length > 2 ? " to " : " and ")}`;
-    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), places + random(odd) + rest]];
+    return [["", ` · ${mark} ${of} ${runs.length > 1 ? many : one} ${where} the range: `], [spread(odd), places + random(odd)]];
   };
   const times = (runs) => `${runs.map((one) => one[2]).sort((a, b) => a - b)[runs.length >> 1].toFixed(2)}×`;
   const here = m.own.filter((one) => one[0] === batch), alike = here.filter((one) => one[1] === n), drafts = [...new Set(here.map((one) => one[1]))];
@@ -333,12 +332,15 @@ function against(m, length, batch, n, brief = false, counted = false) {
   return [...mine, ...published, ...(others.length ? [["", " · ◆ published here: "], [spread(others), ` at K = ${kinds}`]] : [])];
 }
 
-/** Batch looked at from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
+/** Batch from which on the likely range of the schedule's K reaches below 1 as far as it drafts; 0: none. */
 function mayLose(m, length, ranges) {
-  const f = factors(m, length), drafted = m.batches.filter((one) => one <= m.last && scheduled(ranges, one));
-  const loses = (one) => { const i = m.drafts.indexOf(scheduled(ranges, one)); return m.low[m.batches.indexOf(one)][i] * f[i] < 1; };
-  const kept = drafted.map(loses).lastIndexOf(false);
-  return drafted[kept + 1] ?? 0;
+  const f = factors(m, length);
+  let from = 0;
+  for (const { first, last, k } of ranges) {
+    const i = m.drafts.indexOf(k);
+    for (let batch = first; k && batch <= last; batch++) from = at(m, m.low, batch, i) * f[i] < 1 ? from || batch : 0;
+  }
+  return from;
 }
 
 /** Headline where the user's own speedups decide otherwise than the model, or lie outside its range; else null. */
@@ -368,7 +370,7 @@ function verdict(m, batch, length, now, ranges) {
   const yours = now.yours && yourVerdict(m, batch, length, now);
   const moved = Math.abs(tried.pGain - tried.pDrawn) >= m.rules.counted;
   const sure = (one) => (one < 0.995 ? percent(one) : ">99%");
-  const chance = [sure(tried.pGain), ` chance of a gain${moved ? ` (${sure(tried.pDrawn)} modelled), ${m.counting}` : ""} · `];
+  const chance = [sure(tried.pGain), ` chance of gain${moved ? ` (${sure(tried.pDrawn)} modelled; ${m.counting})` : ""} · `];
   const borrowed = m.borrowed && (!m.accepted || length === m.accepted.now) ? [["", "acceptance borrowed from "], [m.borrowed, " · "]] : [];
   if (yours) return yours;
   const end = ranges[ranges.length - 1], stops = (end.first - 1).toLocaleString("en");
@@ -384,9 +386,9 @@ function verdict(m, batch, length, now, ranges) {
   const gain = `${own.speedup.toFixed(2)}×`, here = publishedAt(m, batch, own.k);
   const apart = here.length > 0 && (here.every((one) => one[2] < own.low) || here.every((one) => one[2] > own.high));
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
-  const lost = m.published.some((one) => one[3] && one[2] <= 1) ? 0 : mayLose(m, length, ranges); // runs that lost say more
+  const lost = mayLose(m, length, ranges);
   const byBatch = ranges.some((one) => one.k && one.k !== own.k);
-  const until = `to ${byBatch ? "" : "batch "}${end.k ? (most === m.largest ? `${to} (memory full)` : `${to}+`) : stops}`;
+  const until = `to ${byBatch ? "" : "batch "}${end.k ? (most < m.largest ? `${to}+` : lost ? to : `${to} (memory full)`) : stops}`;
   const risk = lost && lost <= batch ? "can lose here" : `can lose from ${lost.toLocaleString("en")}`;
   const pays = `${byBatch ? "by batch, " : ""}pays ${lost ? `on average ${until}, ${risk}` : until}`;
   const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
