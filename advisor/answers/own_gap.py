@@ -247,7 +247,11 @@ def verdict_text(found: OwnVerdict) -> str:
         said = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
-        said = far + f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
+        apart = found.own_length and abs(found.own_length / found.model_length - 1.0) > SAME_LENGTH
+        at = f" at {found.model_length:.2f} accepted tokens, not your {found.own_length:.2f}" if apart else ""
+        said = (
+            far + f"Your speedup is {_beside(found.gap)}{at} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
+        )
     if found.own_context is not None:
         said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
     return said

@@ -207,11 +207,11 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         end = "all that fit in memory at this context" if is_full else "where the schedule of K ends"
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
-    made = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
+    shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
     if len({one.n_draft for one in advice.to_serve}) > 1 and not follows_own:
         k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
-        made["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'}"
-    return made
+        shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'}"
+    return shown
 
 
 def beside_schedule(advice: Advice, command: str) -> str:

@@ -55,6 +55,19 @@ def test_short_options_stand_for_themselves() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "ranks"),
+    [
+        ("vllm serve m -tp 4 --enable-expert-parallel", 4),
+        ("vllm serve m -tp 2 -dp 4 --enable-expert-parallel --max-num-seqs 8", 8),
+        ("python -m sglang.launch_server --model-path m --tp 8 --ep-size 4", 4),
+        ("vllm serve m -tp 4", None),
+    ],
+)
+def test_expert_parallelism_is_read_by_its_flags(line: str, ranks: int | None) -> None:
+    assert read_settings(line).get("expert_parallel") == ranks
+
+
+@pytest.mark.parametrize(
     "line",
     ["openai/gpt-oss-120b --quantization mxfp4", "Qwen/Qwen3-30B-A3B-FP8 --quantization fp8", "m --quantization fp8"],
 )

@@ -121,6 +121,17 @@ def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
     assert "open_mended" not in {button.key for button in test.button}
 
 
+def test_a_server_in_words_sets_the_bar_and_leaves_what_stands() -> None:
+    test = diagnosed(page(), SLOW)
+    command = fixes(test)
+    diagnosed(test, "gpt-oss-120b on 2 H100 SXM with vLLM")
+    now = test.session_state["_scenario"]
+    assert (now.model_id, now.hardware_id, now.n_gpus, now.engine) == ("gpt-oss-120b", "h100-sxm", 2, "vllm")
+    assert any(one.value.startswith("The bar is set to your server: H100 SXM5") for one in test.info)
+    assert fixes(test) == command
+    assert not test.error
+
+
 def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
     test = diagnosed(page(**BAR), LAUNCHED.replace("path m", "path deepseek-ai/DeepSeek-V3"))
     assert {"K = 0", "K = 1", "K = 3"} <= set(remedy(test))
@@ -133,7 +144,9 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     test = with_k(diagnosed(page(**BAR), table))
     keeps = "Keep K = 3 up to batch 64 (measured 1.45× to 1.25×)"
     assert test.title[0].value == f"{keeps}; switch speculation off at batch 128 (measured 0.79×)"
-    assert any("Switch speculation off at batch 128" in one.label for one in test.expander), "folded: what pays comes first"
+    assert any("Switch speculation off at batch 128" in one.label for one in test.expander), (
+        "folded: what pays comes first"
+    )
     assert test.button(key="open_mended").label == "Open K = 3 at batch 64 on Serve"
     before = test.session_state["_scenario"].k_max
     press(test, "open_mended")

@@ -382,6 +382,8 @@ def _in_short(report: Report) -> str:
     k = int(k_running_at(advice.to_serve, report.scenario.batch_size)) if command else answer.n_draft
     row, said = advice.drafts[k], contradicted(advice, k)
     do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
+    if command and len({one.n_draft for one in advice.to_serve}) > 1:
+        do = f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
     if k != answer.n_draft:
         slower = f"{1.0 - row.speedup / best.speedup:.1%} slower than" if row.speedup < best.speedup else "as fast as"
         beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"

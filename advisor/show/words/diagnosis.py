@@ -224,7 +224,8 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         made = {"engine": "", "text": "", "note": ""}
     borders = border_texts(own) if k and len(own) else {}
     # An engine names the last batch of a range, or the first of the next.
-    shown = [(last + (f"{last}" not in made["text"]), said) for last, said in borders.items()]
+    end = answer.to_serve[-1].batch_end if made["text"] else MAX_BATCH
+    shown = [(last + (f"{last}" not in made["text"]), said) for last, said in borders.items() if last < end]
     notes = [f"{batch:,}: {said}." for batch, said in shown]
     if not found.launch_line:
         note = " ".join([made["note"], *notes]).strip()
