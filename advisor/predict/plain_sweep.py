@@ -135,7 +135,7 @@ class HeldSweep:
     @property
     def text(self) -> str:
         """Use that is made of the sweep, in words."""
-        first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.exp(np.log(self.ratio).mean())) - 1.0
+        first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.median(self.ratio)) - 1.0
         subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
             return (
@@ -146,8 +146,8 @@ class HeldSweep:
             f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences" for low, high, rise in self.jumps
         )
         return (
-            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted steps; plain steps "
-            f"follow it, rounds of up to {last:,} tokens the mean of both{f'; {rises}' if rises else ''}."
+            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted steps at the median; "
+            f"plain steps follow it, rounds of up to {last:,} tokens the mean of both{f'; {rises}' if rises else ''}."
         )
 
     def text_at(self, batch: float) -> str:

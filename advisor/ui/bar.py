@@ -372,9 +372,7 @@ def _use_hardware(read: Callable[[], str]) -> None:
 
 
 _OPENED: Kept[int] = Kept("_scenario_files_opened", int)
-_ELSEWHERE = (
-    "opens on this computer alone. For others: send the scenario file below, or name a host that runs the app in it"
-)
+_ELSEWHERE = "opens on this computer alone. For others: the scenario file below, or a host that runs the app"
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
 

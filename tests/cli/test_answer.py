@@ -294,7 +294,10 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     low = sure.curve.low.copy()
     low[fits[-3] :, column] = 0.9
     losing = replace(advice, curve=replace(advice.curve, low=low))
-    assert f"; a loss is possible from about {advice.curve.batches[fits[-3]]:.0f})." in gain_end_text(losing)
+    before, after = advice.curve.batches[fits[-4]], advice.curve.batches[fits[-3]]
+    share = np.log(low[fits[-4], column]) / np.log(low[fits[-4], column] / 0.9)  # of the way, in logarithms
+    crossed = int(before * (after / before) ** share) + 1
+    assert f"; a loss is possible from about {crossed})." in gain_end_text(losing)
 
 
 def test_an_export_by_batch_that_finds_one_k_says_so(run: Run, tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
             verified = _whole(arguments.get("speculative_num_draft_tokens"))
             facts["draft_tokens_k"] = block if block is not None or verified is None else verified - 1
     if any(_true(arguments[name]) for name in ("enable_expert_parallel", "enable_ep_moe") if name in arguments):
-        facts["expert_parallel"] = facts.get("tensor_parallel", 1) * facts.get("data_parallel", 1)
+        facts["expert_parallel"] = (facts.get("tensor_parallel") or 1) * (facts.get("data_parallel") or 1)
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))

@@ -150,7 +150,7 @@ def curve_finding(report: Report) -> str:
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
     by_batch = len({item.n_draft for item in advice.to_serve}) > 1
-    ending = gain_end_text(advice, None if by_batch else advice.curve_k)
+    ending = gain_end_text(advice, None if by_batch or len(advice.k_by_batch) == 1 else advice.curve_k)
     if by_batch:
         ending = f"{_by_batch_peak(advice)} {ending}".rstrip()
     elif slow.size == batches.size:

@@ -231,10 +231,8 @@ def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
     if not own.fits:
         return f"{design}: does not fit in memory."
     gain = tpot_gain(space, own)
-    sign, word = (1.0, "slower") if gain.value < 1.0 else (-1.0, "faster")
-    value, *ends = (100.0 * sign * (1.0 / each - 1.0) for each in (gain.value, gain.low, gain.high))
-    likely = f"likely {min(ends):.0f} to {max(ends):.0f}%".replace("-0 ", "0 ").replace("-", "\N{MINUS SIGN}")
-    time = f"{value:.1f}% {word} per token than {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms"
+    likely = f"likely {gain.low:.2f}–{gain.high:.2f}×"
+    time = f"{gain.value:.2f}× as fast as {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms per token"
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
     return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
 

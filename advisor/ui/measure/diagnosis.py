@@ -65,8 +65,9 @@ def launched(files: Sequence[bytes]) -> dict[str, str]:
                 named = resolve_model_name(stated["model_id"])
                 stated["model_id"] = model_meant(stated["model_id"]) or ""
                 stated |= {name: str(facts[name]) for name in ("kv_dtype", "engine_version") if facts.get(name)}
-                weights = {"weight_dtype": facts.get("weight_dtype") or (named and named.weight_format) or ""}
-                told.append({name: value for name, value in stated.items() if value} | weights)  # "": as stored
+                if named is not None:
+                    stated["weight_dtype"] = facts.get("weight_dtype") or named.weight_format or ""  # "": as stored
+                told.append({name: value for name, value in stated.items() if value or name == "weight_dtype"})
     servers = {one.get("model_id", "") for one in told}
     return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
 

@@ -204,7 +204,7 @@ def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, lis
         whose = "" if "model_id" in told else "your model is not said, and "
         return scenario, [f"The bar is not set to your server: {whose}{problem}"] if problem else []
     show_other(found)
-    of_server = (*session.FROM_SCENARIO, "weight_dtype", "gpu_count", "batch_size")
+    of_server = (*session.FROM_SCENARIO, "weight_dtype", "kv_dtype", "engine_version", "gpu_count", "batch_size")
     named = [_briefly(name, told[name]) for name in of_server if told.get(name)]
     if "hardware_id" not in told:
         as_it_was = f"Accelerator not said: {hardware_label(found.hardware_id)} as it was."

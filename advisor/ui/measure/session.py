@@ -564,10 +564,11 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
         stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
     if "weight_dtype" in told:
         stated |= {"weight_dtype": told["weight_dtype"] or None, "expert_dtype": None}
-    stated |= {name: told[name] for name in ("kv_dtype", "engine_version") if name in told}
+    is_other = stated.get("model_id", scenario.model_id) != scenario.model_id  # what the bar says is of another server
+    stated |= {name: told.get(name) for name in ("kv_dtype", "engine_version") if name in told or is_other}
     if "batch_size" in told:
         stated["batch_size"] = int(told["batch_size"])
-    if stated.get("model_id", scenario.model_id) != scenario.model_id:
+    if is_other:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
     return with_stated(scenario, stated)
 
