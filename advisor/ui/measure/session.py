@@ -564,13 +564,17 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
         stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
     if "weight_dtype" in told:
         stated |= {"weight_dtype": told["weight_dtype"] or None, "expert_dtype": None}
-    is_other = stated.get("model_id", scenario.model_id) != scenario.model_id  # what the bar says is of another server
-    stated |= {name: told.get(name) for name in ("kv_dtype", "engine_version") if name in told or is_other}
+    stated |= {name: told[name] for name in _FORMAT_AND_RELEASE if name in told}
     if "batch_size" in told:
         stated["batch_size"] = int(told["batch_size"])
-    if is_other:
+    if stated.get("model_id", scenario.model_id) != scenario.model_id:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
+        # What the bar says of these is of another server.
+        scenario = scenario.model_copy(update={one: Scenario.model_fields[one].default for one in _FORMAT_AND_RELEASE})
     return with_stated(scenario, stated)
+
+
+_FORMAT_AND_RELEASE = ("kv_dtype", "engine_version")
 
 
 def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
