@@ -210,7 +210,7 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
     if len({one.n_draft for one in advice.to_serve}) > 1 and not follows_own:
         k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
-        shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'}"
+        shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
     return shown
 
 

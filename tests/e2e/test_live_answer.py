@@ -116,7 +116,7 @@ def test_what_is_said_of_k_by_batch_names_it(rules: Any, batch: int, words: str)
     assert (len({one.n_draft for one in advice.k_by_batch if one.n_draft}) > 1) == bool(words)
     shown = "verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join('')"
     said = asked(rules, advice, shown)
-    assert re.search(rf" · {words}pays (on average )?to {'' if words else 'batch '}\d", said)
+    assert re.search(rf" · {words}pays (on average )?to (full memory \(|{'' if words else 'batch '})\d", said)
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:

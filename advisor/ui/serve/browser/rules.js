@@ -326,7 +326,7 @@ if (brief && near.length) return odd.length ? [["", ` · ${mark} ${counted ? `${
   const odd = at.length ? [] : told(m.own, "●", "run of yours", "runs of yours");
   const said = odd.length ? [] : at.flatMap((one, i) => (i ? [["", ", "], one] : [one]));
   const mine = said.length ? [["", " · ● you measured "], ...said] : odd;
-  const near = publishedAt(m, batch, n), published = told(same, "◆", "published run", "published runs", near);
+  const near = publishedAt(m, batch, n), published = told(same, "◆", "published run", counted ? "runs" : "published runs", near);
   const others = near.length || published.length ? [] : same.filter((one) => one[0] === batch);
   const kinds = [...new Set(others.map((one) => one[1]))].join(", ");
   return [...mine, ...published, ...(others.length ? [["", " · ◆ published here: "], [spread(others), ` at K = ${kinds}`]] : [])];
@@ -388,9 +388,10 @@ function verdict(m, batch, length, now, ranges) {
   const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
   const lost = mayLose(m, length, ranges);
   const byBatch = ranges.some((one) => one.k && one.k !== own.k);
-  const until = `to ${byBatch ? "" : "batch "}${end.k ? (most < m.largest ? `${to}+` : lost ? to : `${to} (memory full)`) : stops}`;
+  const isFull = end.k && most === m.largest; // where memory ends, no gain does
+  const until = isFull ? `to full memory (${to})` : `to ${byBatch ? "" : "batch "}${end.k ? `${to}+` : stops}`;
   const risk = lost && lost <= batch ? "can lose here" : `can lose from ${lost.toLocaleString("en")}`;
-  const pays = `${byBatch ? "by batch, " : ""}pays ${lost ? `on average ${until}, ${risk}` : until}`;
+  const pays = `${byBatch ? "by batch, " : ""}pays ${lost && !isFull ? "on average " : ""}${until}${lost ? `, ${risk}` : ""}`;
   const said = apart ? `${gain} modelled, ${publishedText(m, batch, own.k, here)}` : `${gain} faster`;
   const title = own.speedup < m.rules.hardly ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${said}`;
   const other = against(m, length, batch, own.k, apart && own.speedup >= m.rules.hardly, moved);
