@@ -455,7 +455,7 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
         warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
         above = f", above {setup.scenario.k_max}, the longest here" if setup.acceptance.extrapolated[1:].all() else ""
-        warnings.append(f"The accepted length at this K is extrapolated from the K you gave{above}.")
+        warnings.append(f"The accepted length at this K is extrapolated from those it is known at{above}.")
     warnings += graph_texts(setup, curve, row, chosen)
     if (held := held_sweep(setup)) is not None:
         warnings.append(held.text_at(float(curve.batches[row])))

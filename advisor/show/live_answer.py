@@ -20,7 +20,7 @@ from advisor.answers.by_batch import schedule_values
 from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
 from advisor.answers.engines.export import format_remark
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, gain_over_doublings
+from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, gain_over_doublings, one_k_is_enough
 from advisor.answers.summary import borrowed_from, fit_of, stated_k
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
@@ -87,11 +87,17 @@ def live_answer(
         "counting": advice.counting.removeprefix("counting "),
         "own": _points(own, ""),
         "yours": own_schedule(own),
-        "varies": len({one.n_draft for one in advice.to_serve}) > 1,
+        "enough": _enough(advice),
         "command": launch(advice, follows_own=bool(own_schedule(own))),
         "fit": _fit(advice),
         "warnings": [printable(one) for one in advice.warnings],
     }
+
+
+def _enough(advice: Advice) -> list[bool]:
+    """Whether each K would be served at every batch, were it recommended, [nK]."""
+    gain = gain_over_doublings(advice.k_by_batch, schedule_values(advice.setup, advice.curve))
+    return [one_k_is_enough(advice.k_by_batch, gain, k) for k in advice.curve.drafts.tolist()]
 
 
 def rounded(values: Array) -> Any:

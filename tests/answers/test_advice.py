@@ -219,7 +219,7 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     plain, one, three = row(0, 1.0, 1.0, 1.0, 0.4), row(1, 1.2, 1.0, 1.4, 0.1), row(3, 1.5, 1.2, 1.8, 0.0)
     own = {"recommended": True, "as_good": True}
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
-    carried = "The accepted length at this K is extrapolated from the K you gave."
+    carried = "The accepted length at this K is extrapolated from those it is known at."
     assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
     beyond = "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is widened."
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))

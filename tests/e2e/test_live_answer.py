@@ -144,7 +144,7 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
     found = asked(
         rules,
         advise(CASES["gpt-oss"]),
-        f"[schedule(m, al), keeps(m, outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
+        f"[schedule(m, al), keeps(outcome(m, {batch}, al), scheduled(schedule(m, al), {batch}))]",
     )
     assert [(one["first"], one["k"]) for one in found[0]] == [
         (one.batch_start, one.n_draft) for one in advise(CASES["gpt-oss"]).k_by_batch

@@ -13,7 +13,7 @@ from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
 from tests.e2e.app_server import wait_until, wait_until_drawn
 from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
-from tests.e2e.views import CHART, go_to, open_more, upload
+from tests.e2e.views import CHART, go_to, open_more, open_page, upload
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -181,3 +181,17 @@ def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str,
     other.reload()
     wait_for_answer(other, scenario)
     other.close()
+
+
+@pytest.mark.parametrize("pause_ms", [30, 90, 150])
+def test_size_and_batch_typed_in_one_go_leave_no_other_design(page: Any, app_url: str, pause_ms: int) -> None:
+    """The browser still sends where the dials of the model before stood: it was taken for a turn of these."""
+    open_page(page, app_url, "design")
+    page.get_by_label("New size (B)").click()
+    for key in ("4", "0", "Tab", "6", "4", "Enter"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(pause_ms)
+    page.get_by_role("heading", name="Build the start").wait_for()
+    page.wait_for_timeout(2500)
+    assert page.get_by_label("Target batch").input_value() == "64"
+    assert page.get_by_label("Try a design").input_value() == ""

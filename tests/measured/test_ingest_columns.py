@@ -342,6 +342,11 @@ def test_a_rate_in_a_cell_is_read_where_the_column_counts_rates_and_refused_with
     assert rate.frame["output_tok_per_s"].tolist() == [245, 820]
 
 
+@pytest.mark.parametrize("header", ["ms_per_token", "ms/token", "ms per output token", "mean ms/tok"])
+def test_a_time_per_token_may_begin_with_its_unit(header):
+    assert match_header(header, "points") == ("tpot_s", 1e-3)
+
+
 @pytest.mark.parametrize("header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"])
 def test_a_flag_under_a_name_that_says_the_contrary_is_turned_round(header):
     given = f"batch,{header},K,tpot_ms\n1,True,0,5\n2,0,0,6\n3,,0,6\n".encode()

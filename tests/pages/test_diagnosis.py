@@ -211,7 +211,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     said = texts(test)
     assert test.title[0].value == "Switch speculation off at batch 64; look up the accepted length in the log"
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
-    assert "accepted length 2.17 of the bar, since the run states none" in said
+    assert "accepted length 2.17 at K = 3, of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]
     curve = advise(scenario).curve
     at = curve.speedup[list(curve.batches).index(64)]

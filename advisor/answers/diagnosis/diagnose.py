@@ -460,7 +460,8 @@ def diagnose(
         # Physics finds such a server slow since it is another.
         outcomes = [one for one in outcomes if one.rule.expected or (one.state, one.kind) != ("found", "physics")]
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
-    findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
+    mended_k = None if result.contradicted else _mended_k([of_rule[0] for of_rule in found if of_rule])
+    findings = tuple(_finding(of_rule, mended_k) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
     predicted, unusable = [one for _, one in compared], bool(result.refused) and not result.n_kept
     suspect, unfit = next(filter(None, map(limit_suspected, result.runs)), ""), unfit_of(predicted)
@@ -469,12 +470,9 @@ def diagnose(
     clean, not_judged = _by_rule(outcomes)
     places = [*(one.lines[0] for one in findings), *(run.place for run in result.runs if run.drafts), ""]
     lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
-    of_run = [one for rule in found for one in rule if one.run.place == places[0]]
-    beside = of_run[0].run.comparison if of_run and verdict == "misconfigured" else None
-    mended_k = None if beside is None else beside.faster_k
     return Diagnosis(
         launch_line=next((line for line in lines if isinstance(line, str)), ""),
-        fixes=tuple(_fix(one, mended_k) for one in of_run),
+        fixes=tuple(one.fix for one in findings if places[0] in one.lines),
         mended_k=mended_k,
         verdict=verdict,
         sentence=_sentence(result, verdict, findings, outcomes, suspect, unfit),
@@ -557,13 +555,21 @@ def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
 _FOR_FIX = ("batch_size", "draft_tokens_k", "max_num_seqs", "max_running_requests")
 
 
-def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
+def _finding(outcomes: Sequence[RuleOutcome], mended_k: int | None) -> Finding:
     first, run = outcomes[0], outcomes[0].run
     tested = {test.quantity for test in first.rule.tests}
     details = differences(run.facts, run.plain) if "differences_of_arms" in tested else []
-    fix = _fix(first)
+    fix = _fix(first, mended_k)
     lines = tuple(one.run.place for one in outcomes)
     return Finding(first.rule, first.kind, lines, first.evidence, fix, tuple(details))
+
+
+def _mended_k(found: Sequence[RuleOutcome]) -> int | None:
+    """The K that is faster once a misconfigured run is mended. None without such a fault, or where its own is."""
+    faults = [one for one in found if not one.rule.expected]
+    if not faults or faults[0].kind != "configuration" or faults[0].run.comparison is None:
+        return None
+    return faults[0].run.comparison.faster_k
 
 
 def _fix(outcome: RuleOutcome, drafts: int | None = None) -> str:

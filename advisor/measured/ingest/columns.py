@@ -157,12 +157,13 @@ HEADER_TABLE = {kind: _header_table(kind) for kind in COLUMNS}
 def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
     """Canonical column and unit factor of a header, or None when it is not one of ours.
 
-    A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `tpot_ms_mean`): a bare `tpot` is not matched.
+    A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `ms/token`): a bare `tpot` is not matched.
     """
-    return HEADER_TABLE[kind].get(_MEAN.sub("", header_key(header)))
+    return HEADER_TABLE[kind].get(_UNIT_FIRST.sub(r"time_per_token_\1", _MEAN.sub("", header_key(header))))
 
 
 _AVERAGE = "(?:mean|avg|average)"
+_UNIT_FIRST = re.compile(rf"^(?:{_AVERAGE}_)?([mu]?s)_(?:per_)?(?:output_)?tok(?:en)?$")
 _MEAN = re.compile(rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)")
 """Words that say no more than the column does: behind a time with its unit, before one or before an accepted length."""
 

@@ -309,7 +309,8 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
     chosen = max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
     n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
     lengths = {(one.accepted_length, one.length_from) for one in drafting}
-    said = f"{chosen.accepted_length:.2f} {chosen.length_from}" if len(lengths) == 1 else "of each run"
+    length = f"{chosen.accepted_length:.2f} at K = {chosen.n_draft}, {chosen.length_from}"
+    said = length if len(lengths) == 1 else "of each run"
     once = f", once {'mended' if is_found else 'the cause is found'}," if worst else ""
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
     for one in sorted(drafting, key=attrgetter("batch_size", "n_draft")):  # those of one row differ in K alone

@@ -226,24 +226,31 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
             st.caption(f"Acceptance, on which K rests, borrowed from {plain(whose)}")
 
 
-def _turn(key: str, turned: dict[str, str]) -> None:
-    """Callback of a dial: the typed design follows it."""
-    st.session_state["design_mine"] = turned[st.session_state[key]]
+def _of_question() -> str:
+    """Key of the model and the question as the controls have them now."""
+    return f"{st.session_state['model_id']}_{hash(asked()):x}"
 
 
-def _draw_dials(found: tuple[Dial, ...], lost: float, stamp: str) -> None:
+def _turn(key: str, turned: dict[str, str], question: str) -> None:
+    """Callback of a dial: the typed design follows it, unless another question was asked since."""
+    if question == _of_question():
+        st.session_state["design_mine"] = turned[st.session_state[key]]
+
+
+def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
     """Three dials with their strips; a dial stands where the typed design says, which loses `lost` of the time.
 
-    stamp : of the question. A browser that has not seen its answer yet sends the place of the dial before, which was
-    taken for a turn where the key stayed.
+    A browser that has not seen an answer yet sends where the dials stood before, which is no turn of these: they are
+    of one question by key and callback.
     """
+    question = _of_question()
     for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
         names = [dial_value(dial, at) for at in range(len(dial.designs))]
-        key = f"design_dial_{dial.name}_{stamp}"
+        key = f"design_dial_{dial.name}_{question}"
         st.session_state[key] = names[dial.own]
         with column, st.container(gap="xxsmall"):
             turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
-            st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned))
+            st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned, question))
             show_plot(dial_chart(dial, lost), f"design_{dial.name}")
     st.caption(_LEGEND)
 
@@ -381,7 +388,7 @@ def view(scenario: Scenario) -> None:
         _head(scenario, answer, problem, mine_text(space, today, typed))
     found = dials(answer.space, chosen)
     with st.container(key="design_dials"):
-        _draw_dials(found, time_lost(typed, best), f"{scenario.hash}_{hash(asked()):x}")
+        _draw_dials(found, time_lost(typed, best))
     pareto = _compare(answer, today, typed, best)
     _rule(answer)
     draw_targets(scenario, asked())

@@ -142,7 +142,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
     )
     if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
         is_start = (scenario.model_id, scenario.hardware_id) == (START["model_id"], START["hardware_id"])
-        notices.append(f"Read as {' on '.join(named)}{': set or paste your server' if is_start else ', from the bar'}.")
+        notices.append(f"Read as {' on '.join(named)}{': set or paste yours' if is_start else ', from the bar'}.")
     for said in notices:
         st.info(plain(said))
 

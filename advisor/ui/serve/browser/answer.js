@@ -129,7 +129,8 @@ function commit(v) {
 function update(v) {
   const { m } = v;
   v.now = outcome(m, v.batch, v.length);
-  v.ranges = schedule(m, v.length);
+  v.schedule = schedule(m, v.length);
+  v.ranges = served(m, v.now, v.schedule);
   v.marks = landmarks(m, v.length, v.ranges);
   const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
@@ -245,7 +246,7 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const rows = flips(v.m, v.batch, v.length, v.ranges).map((one) => {
+  const rows = flips(v.m, v.batch, v.length, v.schedule).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });

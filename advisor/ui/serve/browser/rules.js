@@ -205,10 +205,15 @@ function besides(now) {
   return now.yours ? "Modelled; yours decide." : fast === own ? "" : `K = ${fast.k}: ${said}`;
 }
 
-/** That K by batch runs another K here than the headline's, and what it costs; empty where it does not, or one K is served. */
-function keeps(m, now, k) {
+/** answers.by_batch.ranges_to_serve: the headline's K throughout where one K is enough, else the schedule. */
+function served(m, now, ranges) {
+  return now.k && m.enough[now.chosen] && !m.yours.length ? [{ first: 1, last: ranges[ranges.length - 1].last, k: now.k }] : ranges;
+}
+
+/** That K by batch runs another K here than the headline's, and what it costs; empty where it does not. */
+function keeps(now, k) {
   const own = now.rows[now.chosen], other = now.rows.find((one) => one.k === k), slower = other ? 100 * (1 - other.speedup / own.speedup) : 0;
-  return k === own.k || !m.varies ? "" : `K by batch keeps ${k} here (${slower >= 0.05 ? `${slower.toFixed(1)}% slower, ` : ""}fewer switches) · `;
+  return k === own.k ? "" : `K by batch keeps ${k} here (${slower >= 0.05 ? `${slower.toFixed(1)}% slower, ` : ""}fewer switches) · `;
 }
 
 /** K of the schedule at a batch; beyond its end the last. */
@@ -398,5 +403,5 @@ function verdict(m, batch, length, now, ranges) {
   const [row, share] = between(m, batch), tier = m.tiers[share < 0.5 ? row : row + 1][now.chosen];
   const times = other.length || borrowed.length ? [] : [["", " · "], [ms(own), `\u00a0ms/token, ${ms(plain)}\u00a0without`]];
   const range = [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, ` likely (${tier}) · `];
-  return { title, parts: [range, chance, ...borrowed, ["", keeps(m, now, scheduled(ranges, batch)) + pays], ...times, ...other] };
+  return { title, parts: [range, chance, ...borrowed, ["", keeps(now, scheduled(ranges, batch)) + pays], ...times, ...other] };
 }
