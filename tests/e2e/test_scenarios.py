@@ -193,5 +193,5 @@ def test_size_and_batch_typed_in_one_go_leave_no_other_design(page: Any, app_url
         page.wait_for_timeout(pause_ms)
     page.get_by_role("heading", name="Build the start").wait_for()
     page.wait_for_timeout(2500)
-    assert page.get_by_label("Target batch").input_value() == "64"
-    assert page.get_by_label("Try a design").input_value() == ""
+    assert page.get_by_role("textbox", name="Target batch").input_value() == "64"
+    assert page.get_by_role("textbox", name="Try a design").input_value() == ""
