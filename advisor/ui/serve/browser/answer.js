@@ -129,8 +129,7 @@ function commit(v) {
 function update(v) {
   const { m } = v;
   v.now = outcome(m, v.batch, v.length);
-  v.schedule = schedule(m, v.length);
-  v.ranges = served(m, v.now, v.schedule);
+  v.ranges = served(m, v.now, schedule(m, v.length));
   v.marks = landmarks(m, v.length, v.ranges);
   const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
@@ -191,7 +190,7 @@ function legend(v) {
   if (other) made.push(key("◇", "faint", `other drafters (${other})`, by));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "no published runs of this set-up"));
-  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "if dense", "The same layers with the active experts alone: a draft loads no more of them"));
+  if (twin && KEPT.axis === "speedup") made.push(key("···", "faint", "if dense", `The same layers with the active experts alone, at K = ${v.m.k}: a draft loads no more of them`));
   if (KEPT.axis !== "speedup") made.push(key("╌", "ink", "no drafts"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
@@ -246,7 +245,7 @@ function launch(v) {
 }
 
 function flipped(v) {
-  const rows = flips(v.m, v.batch, v.length, v.schedule).map((one) => {
+  const rows = flips(v.m, v.batch, v.length, v.ranges).map((one) => {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(2);
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? ">" : "<"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
