@@ -214,15 +214,16 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
     shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
-    if len({one.n_draft for one in advice.to_serve}) > 1 and not follows_own:
-        k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
+    k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
+    if not follows_own and {one.n_draft for one in advice.to_serve} != {advice.recommendation.n_draft}:
         shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
     return shown
 
 
 def beside_schedule(advice: Advice, command: str) -> str:
     """Sentence on a command that runs another K than the schedule at some batch. Empty where it runs the schedule's."""
-    ranges, k = advice.k_by_batch, advice.recommendation.n_draft
+    ranges, served = advice.k_by_batch, {one.n_draft for one in advice.to_serve}
+    k = min(served) if len(served) == 1 else advice.recommendation.n_draft
     if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
         other = sorted({f"K = {one.k_running}" for one in ranges if one.k_running != one.n_draft})
         return f"Where K by batch is 0, one server runs {listed(other)}." if other else ""
@@ -230,7 +231,7 @@ def beside_schedule(advice: Advice, command: str) -> str:
         return ""
     if not k:
         return "Without speculation, for this batch."
-    if len({one.n_draft for one in advice.to_serve}) > 1:
+    if len(served) > 1:
         return f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set for all."
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup

@@ -152,6 +152,16 @@ def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batc
     assert (said in found[1]) if said else (found[1] == "")
 
 
+@pytest.mark.parametrize("batch", [1, 16, 64, 200])
+@pytest.mark.parametrize("name", ["gpt-oss", "deepseek on vllm", "deepseek on sglang"])
+def test_the_strip_is_what_an_engine_is_given(rules: Any, name: str, batch: int) -> None:
+    """One K throughout where that is enough, else K by batch: as the command beside it."""
+    advice = advise(CASES[name].model_copy(update={"batch_size": batch}))
+    found = asked(rules, advice, f"served(m, outcome(m, {batch}, al), schedule(m, al))")
+    assert advice.recommendation.n_draft
+    assert [(one["first"], one["k"]) for one in found] == [(one.batch_start, one.n_draft) for one in advice.to_serve]
+
+
 def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> None:
     """At 24 the headline has K = 2 and the schedule 3: its change to 2 is none of the headline."""
     advice = advise(CASES["gpt-oss"])

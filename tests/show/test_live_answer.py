@@ -131,3 +131,15 @@ def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advic
 @pytest.mark.parametrize("axis", AXES[1:])
 def test_every_axis_has_a_stop_that_has_an_answer(axis: str) -> None:
     assert explore(GPT_OSS, "Batch", axis).n_answers > 0
+
+
+def test_a_command_of_another_k_than_the_headline_s_says_its_own() -> None:
+    """DeepSeek-V3 on SGLang drafts 3 at batch 1 and 2 by batch: the note spoke of 3 throughout."""
+    node = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "engine": "sglang", "drafter_id": "mtp"}
+    asked = {"model_id": "deepseek-v3", "acceptance": "deepseek-r1-mtp-internal", "batch_size": 1}
+    answer = advise(Scenario(**node, **asked))
+    assert answer.recommendation.n_draft == 3
+    made = launch(answer)
+    assert "--speculative-num-steps 2 " in " ".join(made["text"].split())
+    assert made["title"] == "Launch on SGLang: K = 2 here"
+    assert "throughout" not in made["note"]
