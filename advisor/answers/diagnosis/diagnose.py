@@ -204,10 +204,10 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without one."""
     if (one := unforeseen(compared)) is None:
         return ""
-    at, row, (do, rest) = f"at batch {one.batch_size:,.4g}", one.row("speedup"), _remedy(compared)
+    at, row, (do, measured, _) = f"at batch {one.batch_size:,.4g}", one.row("speedup"), _remedy(compared)
     if (off := plain_off(compared)) is not None:
-        measured = f"{one.gain:.2f}x at K = {one.n_draft}"
-        return f"{do}{f'{rest}, ' if rest.startswith(_MEASURED) else _MEASURED}{measured}" if do else plain_title(off)
+        both = [measured] * bool(measured) + [f"{one.gain:.2f}x at K = {one.n_draft}"]
+        return f"{do}: measured {', '.join(both)}" if do else plain_title(off)
     now = do or f"Slower than predicted {at}"
     if suspect:
         return f"{now}; look at --max-running-requests"
@@ -216,18 +216,16 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
     return f"{now}: a round takes too long"
 
 
-_MEASURED = ": measured "
-
-
 def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     """Sentence on what to do at the batch that loses most until its cause is mended. Empty where none loses."""
-    do, rest = _remedy(compared)
-    if verdict == "misconfigured":
-        faster = next((one for one in compared if one.faster_k is not None), None)
-        then = "" if faster is None else f"draft {_chosen(faster)}"
-        rest = rest if rest.startswith(_MEASURED) else f"; then {then}" * bool(then)
-        return f"{do} until that is mended{rest}." if do else f"Once mended, {then}." * bool(then)
-    return f"{do} until the cause is found{rest}." if do else ""
+    do, measured, untried = _remedy(compared)
+    found, rest = f": measured {measured}" * bool(measured), f", or try {untried}" * bool(untried)
+    if verdict != "misconfigured":
+        return f"{do} until the cause is found{found or rest}." if do else ""
+    faster = next((one for one in compared if one.faster_k is not None), None)
+    then = "" if faster is None else f"draft {_chosen(faster)}"
+    rest = f"; then {then}" * bool(then)
+    return f"{do} until that is mended{found or rest}." if do else f"Once mended, {then}." * bool(then)
 
 
 def _times_text(one: Comparison) -> str:
@@ -239,18 +237,18 @@ def _times_text(one: Comparison) -> str:
     return f" ({own} a token, {without} without)"
 
 
-def _remedy(compared: Sequence[Comparison]) -> tuple[str, str]:
-    """What to do at the batch that loses most, and how a sentence on it goes on. Empty texts where none loses."""
+def _remedy(compared: Sequence[Comparison]) -> tuple[str, str, str]:
+    """What to do at the batch that loses most, what that measured, or what to try. Empty texts where none loses."""
     if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
-        return "", ""
+        return "", "", ""
     at, k = f"at batch {one.batch_size:,.4g}", one.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
     same = [x for x in compared if server(x) == server(one)]
     here = {n: median(x.gain for x in same if x.n_draft == n and x.gain) for n in {x.n_draft for x in same if x.gain}}
     if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
-        return f"Draft K = {best} {at}", f"{_MEASURED}{here[best]:.2f}x"
+        return f"Draft K = {best} {at}", f"{here[best]:.2f}x", ""
     is_untried = 0 < k < one.n_draft and k not in here and plain_off(compared) is None
-    return f"{SWITCH_OFF} {at}", f", or try {_chosen(one)}" if is_untried else ""
+    return f"{SWITCH_OFF} {at}", "", _chosen(one) if is_untried else ""
 
 
 def _unforeseen_text(one: Comparison) -> str:
