@@ -131,6 +131,8 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.tour_page
 	$(BIN)/python -m tests.golden.notebook
 	$(BIN)/python -m tests.golden.terminal
+	$(BIN)/python -m tests.golden.pages
+	$(BIN)/python -m tests.golden.reports
 	$(BIN)/python -m tests.golden.readers
 	$(BIN)/python -m tests.golden.answers
 	$(BIN)/python -m tests.golden.engine_exports
