@@ -10,8 +10,9 @@ from advisor.ui.state import PAGE, follow
 st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
 st.logo(str(HERE / "logo.svg"), size="small")
 
-# No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
-# The default page lies at the root; the path it reserves besides is never served, and /serve is to lead to it.
+# No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a
+# font. The default page lies at the root; the path it reserves besides is never served, and /serve
+# is to lead to it.
 pages = {
     name: st.Page(
         path,
@@ -23,7 +24,8 @@ pages = {
     for name, path in PAGES.items()
 }
 old = {
-    path: st.Page(PAGES[name], title=path, url_path=path, visibility="hidden") for path, (name, _) in OLD_PATHS.items()
+    path: st.Page(PAGES[name], title=path, url_path=path, visibility="hidden")
+    for path, (name, _) in OLD_PATHS.items()
 }
 
 follow()  # before the browser notes the page's address

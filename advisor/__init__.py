@@ -1,6 +1,7 @@
 """MoE speculative-decoding design advisor: a scenario in, a costed curve with bands out.
 
-The public names load lazily, so that `python -m advisor.profiling` starts where only torch and numpy are installed.
+The public names load lazily, so that `python -m advisor.profiling` starts where only torch and
+numpy are installed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ __all__ = ["AdvisorError", "__version__", *_PUBLIC]
 
 
 class AdvisorError(ValueError):
-    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
+    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it
+    is."""
 
 
 def __getattr__(name: str) -> Any:

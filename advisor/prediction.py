@@ -25,17 +25,20 @@ def arrays(*values: ArrayLike) -> tuple[Array, ...]:
 
 
 BAND_SIGMAS = 1.2815515655446004
-"""Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal quantile of 0.9. [-]"""
+"""Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal
+quantile of 0.9. [-]"""
 Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
-"""`paper`: published by others than the vendor, an article or a list; `user`: given by the user, who alone can say how
-good it is."""
+"""`paper`: published by others than the vendor, an article or a list; `user`: given by the user,
+who alone can say how good it is."""
 
 
 def quantiles(values: Array, shares: Sequence[float]) -> Array:
-    """Quantiles over the first axis, [shares, ...], straight between order statistics. [as the values]
+    """Quantiles over the first axis, [shares, ...], straight between order statistics. [as the
+    values]
 
-    To the last bit those of np.quantile, whose first call loads numpy.ma: a twentieth of what `curve` takes.
+    To the last bit those of np.quantile, whose first call loads numpy.ma: a twentieth of what
+    `curve` takes.
     """
     at = np.array(shares) * (len(values) - 1)
     below = np.floor(at).astype(int)
@@ -81,7 +84,8 @@ def explain(error: ValidationError) -> str:
 class Frozen(BaseModel):
     """Base of every value type at the boundary: immutable, and unknown fields are refused."""
 
-    # Files that every command loads import no annotations from __future__: pydantic compiles those at every start.
+    # Files that every command loads import no annotations from __future__: pydantic compiles those
+    # at every start.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -103,7 +107,8 @@ _RANKS = {tier: rank for rank, tier in enumerate(Tier)}
 
 
 def lowest(tiers: list[Tier]) -> Tier:
-    """The tier of a result that rests on all of `tiers`. Raises ValueError when the list is empty."""
+    """The tier of a result that rests on all of `tiers`. Raises ValueError when the list is
+    empty."""
     if not tiers:
         raise ValueError("a result needs the tier of at least one component")
     return max(tiers, key=lambda tier: tier.rank)
@@ -141,5 +146,7 @@ class Prediction(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> "Prediction":
         if not self.low <= self.value <= self.high:
-            raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
+            raise ValueError(
+                f"band [{self.low}, {self.high}] does not contain the value {self.value}"
+            )
         return self

@@ -2,11 +2,14 @@
 
 Text made fit to print.
 
-What an answer is judged by: the names of each figure of merit, and how its values read. One row each.
+What an answer is judged by: the names of each figure of merit, and how its values read. One row
+each.
 
-What leaves for other programs: CSV that a spreadsheet cannot mistake for formulas, and JSON without NaN.
+What leaves for other programs: CSV that a spreadsheet cannot mistake for formulas, and JSON without
+NaN.
 
-JSON that came from outside: each key once, and nesting that Python cannot follow as the error it is.
+JSON that came from outside: each key once, and nesting that Python cannot follow as the error it
+is.
 """
 
 from __future__ import annotations
@@ -38,11 +41,14 @@ _WHOLE = ("B", "FLOP", "B/s", "FLOP/s")
 
 
 def with_prefix(value: float, unit: str) -> str:
-    """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`, `1,979 TFLOP/s`. Without a unit, four digits."""
+    """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`, `1,979 TFLOP/s`. Without a
+    unit, four digits."""
     if unit in ("", "1") or value == 0:
         return f"{value:,.4g}"
     lowest = 0 if unit in _WHOLE else -4
-    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), lowest), _LARGEST_STEP.get(unit, 5))
+    step = min(
+        max(math.floor(math.log10(abs(value)) / 3 + 1e-9), lowest), _LARGEST_STEP.get(unit, 5)
+    )
     number = value / 1000.0**step
     number_text = f"{number:,.0f}" if 1e3 <= number < 1e6 else f"{number:.4g}"
     return f"{number_text} {_PREFIXES[step + 4]}{unit}"
@@ -59,18 +65,23 @@ def listed(names: Sequence[str]) -> str:
 
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?"
-"""How a number is written wherever one is read: ASCII digits and a decimal point. A regular expression."""
+"""How a number is written wherever one is read: ASCII digits and a decimal point. A regular
+expression."""
 
 
 def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
-    """The text in lines of at most `width` characters, those after the first indented. A long word stays whole."""
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    """The text in lines of at most `width` characters, those after the first indented. A long word
+    stays whole."""
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def number_of(value: Any) -> float | None:
     """The finite number that a text or a value of JSON states. None for anything else.
 
-    `float` alone would take the digits of every script, so that `1` and a full-width 6 are 16, and `1_0`, `nan`, `inf`.
+    `float` alone would take the digits of every script, so that `1` and a full-width 6 are 16, and
+    `1_0`, `nan`, `inf`.
     """
     if isinstance(value, str):
         text = value.strip()
@@ -89,7 +100,8 @@ _POWERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "b": 10**9, "B": 10**9, "T
 
 
 def typed_number(text: str) -> int | float | None:
-    """The finite number that a text means: `16`, `12.5`, `4e10`, `1.5k`, `40B`. Whole where it is whole, else None.
+    """The finite number that a text means: `16`, `12.5`, `4e10`, `1.5k`, `40B`. Whole where it is
+    whole, else None.
 
     Tokens have forms of their own, `token_count`: there 128K is 131,072, as engines read it.
     """
@@ -102,8 +114,11 @@ def typed_number(text: str) -> int | float | None:
     return int(scaled) if scaled.is_integer() and found[2] else scaled
 
 
-EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014", "not-stated", "not stated"})
-"""Words that tables write for a cell that says nothing; `nan` says so in tables that programs wrote, too."""
+EMPTY = frozenset(
+    {"", "na", "n/a", "null", "none", "-", "--", "\u2014", "not-stated", "not stated"}
+)
+"""Words that tables write for a cell that says nothing; `nan` says so in tables that programs
+wrote, too."""
 NOT_STATED = EMPTY | {"nan"}
 YES, NO = frozenset({"1", "1.0", "true", "yes"}), frozenset({"0", "0.0", "false", "no"})
 """Words for a flag that is set, and for one that is not."""
@@ -122,11 +137,13 @@ RENAMED: Mapping[str, str] = {
     "distinct_experts_plain": "touched_plain",
     "distinct_experts_verify": "touched_verify",
 }
-"""Names that files of before 0.2 use, and today's (docs/report-schema.md): such files are read all the same."""
+"""Names that files of before 0.2 use, and today's (docs/report-schema.md): such files are read all
+the same."""
 
 
 def names_of_today(names: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Old names among those of a file's columns with today's, and the remark to make. Empty where there is none."""
+    """Old names among those of a file's columns with today's, and the remark to make. Empty where
+    there is none."""
     renamed = {name: RENAMED[name] for name in names if name in RENAMED}
     listed = ", ".join(f"{old} as {new}" for old, new in renamed.items())
     return renamed, f"read under the names of before 0.2: {listed}" if renamed else ""
@@ -140,20 +157,24 @@ _SUFFIXES = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
 _SHOWN = 20
 """Characters of what was typed that a message repeats. [-]"""
 _TOO_MANY = 1e15
-"""Tokens that are more than any context has; whole numbers below it are exact as floats (own choice). [-]"""
+"""Tokens that are more than any context has; whole numbers below it are exact as floats (own
+choice). [-]"""
 
 
 def token_count(text: str) -> int:
     """Number of tokens that a text means: `131072`, `131,072`, `128k`, `32K`, `1M`.
 
-    Raises ValueError, with the forms it may have, for anything else, what is no whole number, and _TOO_MANY or more.
+    Raises ValueError, with the forms it may have, for anything else, what is no whole number, and
+    _TOO_MANY or more.
     """
     typed = text.strip()
     match = _TOKENS.fullmatch(typed)
     count = float(match[1].replace(",", "")) * _SUFFIXES[match[2]] if match else 0.5
     if count >= _TOO_MANY:
         display = typed if len(typed) <= _SHOWN else f"{typed[:_SHOWN]}..."
-        raise ValueError(f"'{display}' is more tokens than any context has; type it as {TOKENS_FORMS}")
+        raise ValueError(
+            f"'{display}' is more tokens than any context has; type it as {TOKENS_FORMS}"
+        )
     if count != int(count):
         raise ValueError(f"{typed[:_SHOWN]!r} is no number of tokens; type it as {TOKENS_FORMS}")
     return int(count)
@@ -170,18 +191,21 @@ def typeset(text: str) -> str:
 
 
 def screen_style(text: str) -> str:
-    """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05). Names stay."""
+    """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05).
+    Names stay."""
     ranges = _SHARES.sub("\\1\N{EN DASH}\\2", _RANGE.sub("\\1\N{EN DASH}\\2", text))
     return FACTOR.sub("\\1\N{MULTIPLICATION SIGN}", ranges)
 
 
 def unbroken_ranges(text: str) -> str:
-    """Ranges of decimals, `1.78-2.05`, with a hyphen at which no line breaks. Names such as Qwen3-30B stay."""
+    """Ranges of decimals, `1.78-2.05`, with a hyphen at which no line breaks. Names such as
+    Qwen3-30B stay."""
     return _RANGE.sub("\\1\N{NON-BREAKING HYPHEN}\\2", text)
 
 
 MAX_TEXT = 600
-"""Longest piece of text printed from a scenario or a file; the JSON report keeps the whole scenario. [characters]"""
+"""Longest piece of text printed from a scenario or a file; the JSON report keeps the whole
+scenario. [characters]"""
 MAX_NAME = 120
 """Longest name printed. [characters]"""
 
@@ -192,12 +216,18 @@ def name_key(text: str) -> str:
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:
-    """Text on one line, without control and direction-changing characters. Invisible ones go, too; cut at `longest`.
+    """Text on one line, without control and direction-changing characters. Invisible ones go, too;
+    cut at `longest`.
 
-    What a user typed may hold terminal escapes or characters that reverse the reading order of what follows.
+    What a user typed may hold terminal escapes or characters that reverse the reading order of what
+    follows.
     """
     flat = "".join(" " if character.isspace() else character for character in text)
-    flat = "".join(character for character in flat if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co"))
+    flat = "".join(
+        character
+        for character in flat
+        if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
+    )
     flat = " ".join(flat.split())
     return flat if len(flat) <= longest else f"{flat[: longest - 4]} ..."
 
@@ -230,7 +260,9 @@ class Merit:
 _SPEEDUP = Merit("Speedup", "speedup", "Best speedup", "the baseline's speedup", "x", "{:.2f}x")
 MERITS: Mapping[str, Merit] = {
     "speedup": _SPEEDUP,
-    "sd_speedup": replace(_SPEEDUP, words="speculative speedup", gain_of="the baseline's speculative speedup"),
+    "sd_speedup": replace(
+        _SPEEDUP, words="speculative speedup", gain_of="the baseline's speculative speedup"
+    ),
     "tpot": Merit(
         "Time per output token",
         "time per output token",
@@ -284,10 +316,12 @@ _AFTER_SEPARATOR = re.compile(rf"([;,\t\r\n])(?={_RISKY})")
 
 
 def safe_cell(cell: Any) -> Any:
-    """Cell such that no spreadsheet runs it. Text that starts like a formula gets an apostrophe in front.
+    """Cell such that no spreadsheet runs it. Text that starts like a formula gets an apostrophe in
+    front.
 
-    The same within the text after `;`, `,` and line ends, where a spreadsheet of another locale may start a cell.
-    Numbers, and text that is nothing but a number (`-0.5`), stay as they are. NUL is dropped; some readers stop there.
+    The same within the text after `;`, `,` and line ends, where a spreadsheet of another locale may
+    start a cell. Numbers, and text that is nothing but a number (`-0.5`), stay as they are. NUL is
+    dropped; some readers stop there.
 
     References
     ----------
@@ -310,7 +344,8 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: Any) -> str:
-    """A frame as CSV, cells and header safe, `scenario_hash` the first column if given. `to_csv` goes to pandas."""
+    """A frame as CSV, cells and header safe, `scenario_hash` the first column if given. `to_csv`
+    goes to pandas."""
     text = frame.select_dtypes(exclude=["number", "bool"]).columns
     safe = frame.assign(**{name: frame[name].map(safe_cell, na_action="ignore") for name in text})
     safe = safe.rename(columns=safe_cell)
@@ -320,11 +355,14 @@ def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: A
 
 
 def json_values(value: Any) -> Any:
-    """Value as JSON types. Arrays become lists, non-finite numbers null, floats keep six significant digits."""
+    """Value as JSON types. Arrays become lists, non-finite numbers null, floats keep six
+    significant digits."""
     if isinstance(value, BaseModel):
         return json_values(value.model_dump(mode="json"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: json_values(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {
+            item.name: json_values(getattr(value, item.name)) for item in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(key): json_values(item) for key, item in value.items()}
     if isinstance(value, enum.Enum):
@@ -352,8 +390,9 @@ class RepeatedKeyError(ValueError):
 def read_json(text: str | bytes) -> Any:
     """A JSON document.
 
-    Raises RepeatedKeyError for a key that stands twice in one object, and ValueError for everything else that is no
-    JSON: broken text, numbers of thousands of digits, objects nested deeper than Python follows.
+    Raises RepeatedKeyError for a key that stands twice in one object, and ValueError for everything
+    else that is no JSON: broken text, numbers of thousands of digits, objects nested deeper than
+    Python follows.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique)
@@ -368,6 +407,8 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         for key, _ in pairs:
             if key in seen:
                 display = json.dumps(key[:60])
-                raise RepeatedKeyError(f"the key {display} occurs twice in one object, so its value is ambiguous")
+                raise RepeatedKeyError(
+                    f"the key {display} occurs twice in one object, so its value is ambiguous"
+                )
             seen.add(key)
     return values

@@ -1,7 +1,8 @@
-"""`python -m studies.acceptance_transfer`: accepted lengths of one drafter on several kinds of text.
+"""`python -m studies.acceptance_transfer`: accepted lengths of one drafter on several kinds of
+text.
 
-Prints bias and spread of the log odds of acceptance between tasks by kind of drafter, what they are worth on a
-laboratory left out, and what was measured over context; with --write the numbers go to
+Prints bias and spread of the log odds of acceptance between tasks by kind of drafter, what they are
+worth on a laboratory left out, and what was measured over context; with --write the numbers go to
 profiles/drafters/acceptance/transfer.json. Laboratories set apart take no part.
 """
 
@@ -19,7 +20,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
+from advisor.catalog.task_transfer import (
+    ANY_KIND,
+    FOLDER,
+    TASKS,
+    TRANSFERS,
+    Transfer,
+    log_odds,
+    task_of,
+)
 from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import published_rows
 from advisor.measured.published import COLLECTIONS
@@ -37,9 +46,11 @@ TITLES = {
     "InferenceX": "InferenceX pull request 1737",
     "TensorRT-LLM": "TensorRT-LLM technical blog 1",
 }
-"""A word of a curve's source, and the title in profiles/validation/laboratories.yaml that it belongs to."""
+"""A word of a curve's source, and the title in profiles/validation/laboratories.yaml that it
+belongs to."""
 USUAL_LABORATORIES = 2
-"""Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed). [-]"""
+"""Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed).
+[-]"""
 _NAMED_BLOCK = re.compile(r"\b(DSpark|DFlash|DFly|P-EAGLE)\b")
 COLUMNS = ("laboratory", "title", "head", "kind", "task", "cell", "log_odds")
 
@@ -63,7 +74,8 @@ def measured_lengths() -> pd.DataFrame:
 
     They are those of the published rows, and of the shipped curves at each of their K.
 
-    A cell is what must be equal for two lengths of a head to be compared: draft length and structure.
+    A cell is what must be equal for two lengths of a head to be compared: draft length and
+    structure.
     """
     records = [*_of_rows(), *_of_curves(acceptance_curves()), *_of_curves(_domain_curves())]
     frame = pd.DataFrame(records, columns=list(COLUMNS)).drop_duplicates()
@@ -71,9 +83,13 @@ def measured_lengths() -> pd.DataFrame:
 
 
 def _apart() -> set[str]:
-    """Laboratories whose speedups are set apart. One that published no speedup has no row that could judge: what it
-    counted may be used (docs/set-apart.md)."""
-    return {name for name in map(laboratory_of, published_rows(*COLLECTIONS)["source_title"]) if set_apart(name)}
+    """Laboratories whose speedups are set apart. One that published no speedup has no row that
+    could judge: what it counted may be used (docs/set-apart.md)."""
+    return {
+        name
+        for name in map(laboratory_of, published_rows(*COLLECTIONS)["source_title"])
+        if set_apart(name)
+    }
 
 
 def _of_rows() -> Iterator[tuple[object, ...]]:
@@ -86,10 +102,16 @@ def _of_rows() -> Iterator[tuple[object, ...]]:
         if not drafter:
             continue
         named = re.search(r"draft head (\S+);", row["notes"])
-        head = f"{row['model_id']} {named.group(1) if named else row['drafter']} {row['draft_structure'].split(';')[0]}"
+        head = (
+            f"{row['model_id']} {named.group(1) if named else row['drafter']} "
+            f"{row['draft_structure'].split(';')[0]}"
+        )
         place = laboratory_of(row["source_title"]), row["source_title"]
         reasoning = re.search(r"thinking \w+", f"{row['notes']} {row['dataset']}")
-        cell = f"{row['draft_tokens_k']} {row['draft_structure']} {reasoning.group(0) if reasoning else ''}"
+        cell = (
+            f"{row['draft_tokens_k']} {row['draft_structure']} "
+            f"{reasoning.group(0) if reasoning else ''}"
+        )
         yield *place, head, load_drafter(drafter).kind, task, cell, float(log_odds(length, n_draft))
 
 
@@ -104,7 +126,9 @@ def _drafter(row: dict[Any, Any]) -> str:
 def _domain_curves() -> list[AcceptanceCurve]:
     content = read_yaml(BY_DOMAIN)["curves"]
     return [
-        AcceptanceCurve.model_validate({name: cell for name, cell in each.items() if name != "task"})
+        AcceptanceCurve.model_validate(
+            {name: cell for name, cell in each.items() if name != "task"}
+        )
         for each in content
     ]
 
@@ -112,11 +136,23 @@ def _domain_curves() -> list[AcceptanceCurve]:
 def _of_curves(curves: Iterable[AcceptanceCurve]) -> Iterator[tuple[object, ...]]:
     for curve in curves:
         title = next(title for word, title in TITLES.items() if word in curve.source)
-        place, kind, task = laboratory_of(title), load_drafter(curve.drafter_id).kind, task_of(curve.dataset)
+        place, kind, task = (
+            laboratory_of(title),
+            load_drafter(curve.drafter_id).kind,
+            task_of(curve.dataset),
+        )
         head = f"{curve.checkpoint or curve.model_id} {curve.drafter_id}"
         for n_draft, length in zip(curve.n_draft, curve.accepted_length, strict=True):
             if task and 1.0 < length < n_draft + 1.0:
-                yield place, title, head, kind, task, f"{n_draft} {curve.reasoning}", float(log_odds(length, n_draft))
+                yield (
+                    place,
+                    title,
+                    head,
+                    kind,
+                    task,
+                    f"{n_draft} {curve.reasoning}",
+                    float(log_odds(length, n_draft)),
+                )
 
 
 def differences(lengths: pd.DataFrame, task_from: str, task_to: str) -> list[Difference]:
@@ -124,24 +160,33 @@ def differences(lengths: pd.DataFrame, task_from: str, task_to: str) -> list[Dif
     both = lengths[lengths["task"].isin([task_from, task_to])]
     out = []
     for (laboratory, head, kind), group in both.groupby(["laboratory", "head", "kind"], sort=True):
-        cells = group.pivot_table(index="cell", columns="task", values="log_odds", aggfunc="mean").dropna()
+        cells = group.pivot_table(
+            index="cell", columns="task", values="log_odds", aggfunc="mean"
+        ).dropna()
         if len(cells) and set(cells.columns) == {task_from, task_to}:
             value = float((cells[task_to] - cells[task_from]).mean())
-            out.append(Difference(str(laboratory), str(group["title"].iloc[0]), str(head), str(kind), value))
+            out.append(
+                Difference(
+                    str(laboratory), str(group["title"].iloc[0]), str(head), str(kind), value
+                )
+            )
     return out
 
 
 def estimate(found: Sequence[Difference]) -> tuple[float, float, int]:
-    """(bias, variance for a head of another laboratory, degrees of freedom) of the log odds of acceptance.
+    """(bias, variance for a head of another laboratory, degrees of freedom) of the log odds of
+    acceptance.
 
-    The bias is the mean over laboratories of their means. The variance: heads within laboratories, and laboratories
-    against each other with the error of the bias itself.
+    The bias is the mean over laboratories of their means. The variance: heads within laboratories,
+    and laboratories against each other with the error of the bias itself.
     """
     by_laboratory: dict[str, list[float]] = {}
     for one in found:
         by_laboratory.setdefault(one.laboratory, []).append(one.value)
     means = np.array([np.mean(values) for values in by_laboratory.values()])
-    inside = np.array([value - np.mean(values) for values in by_laboratory.values() for value in values])
+    inside = np.array(
+        [value - np.mean(values) for values in by_laboratory.values() for value in values]
+    )
     free, n = len(inside) - len(means), len(means)
     within = float((inside**2).sum() / free) if free else 0.0
     between = float(means.var(ddof=1)) * (1.0 + 1.0 / n) if n > 1 else 0.0
@@ -149,9 +194,11 @@ def estimate(found: Sequence[Difference]) -> tuple[float, float, int]:
 
 
 def transfers(lengths: pd.DataFrame) -> list[Transfer]:
-    """Every pair of tasks with heads measured on both, for each kind of drafter and for all together.
+    """Every pair of tasks with heads measured on both, for each kind of drafter and for all
+    together.
 
-    The spread of a pair is drawn towards that of all pairs, as if this had been seen in USUAL_LABORATORIES more.
+    The spread of a pair is drawn towards that of all pairs, as if this had been seen in
+    USUAL_LABORATORIES more.
     """
     of_pair = {pair: differences(lengths, *pair) for pair in combinations(TASKS, 2)}
     found = {
@@ -178,7 +225,12 @@ def _drawn(variance: float, free: int, usual: float) -> float:
 
 
 def _transfer(
-    kind: str, task_from: str, task_to: str, found: Sequence[Difference], bias: float, variance: float
+    kind: str,
+    task_from: str,
+    task_to: str,
+    found: Sequence[Difference],
+    bias: float,
+    variance: float,
 ) -> Transfer:
     return Transfer(
         kind=kind,
@@ -195,8 +247,8 @@ def _transfer(
 def held_out_lengths(lengths: pd.DataFrame) -> pd.DataFrame:
     """Errors of each pair of tasks on laboratories left out.
 
-    Log odds carried over unchanged, with the bias of all other laboratories, with that of their heads of the same kind;
-    and whether the others' 80 % band holds them.
+    Log odds carried over unchanged, with the bias of all other laboratories, with that of their
+    heads of the same kind; and whether the others' 80 % band holds them.
     """
     rows = []
     of_pair = {pair: differences(lengths, *pair) for pair in combinations(TASKS, 2)}
@@ -207,14 +259,21 @@ def held_out_lengths(lengths: pd.DataFrame) -> pd.DataFrame:
             alike = [each for each in rest if each.kind == one.kind]
             if rest:
                 bias, variance, free = estimate(rest)
-                inside = abs(one.value - bias) <= BAND_SIGMAS * math.sqrt(_drawn(variance, free, usual))
+                inside = abs(one.value - bias) <= BAND_SIGMAS * math.sqrt(
+                    _drawn(variance, free, usual)
+                )
                 own = estimate(alike)[0] if alike else bias
-                rows.append((*pair, one.laboratory, one.value, one.value - bias, one.value - own, inside))
-    return pd.DataFrame(rows, columns=["from", "to", "laboratory", "unchanged", "bias", "bias_of_kind", "inside"])
+                rows.append(
+                    (*pair, one.laboratory, one.value, one.value - bias, one.value - own, inside)
+                )
+    return pd.DataFrame(
+        rows, columns=["from", "to", "laboratory", "unchanged", "bias", "bias_of_kind", "inside"]
+    )
 
 
 def contexts() -> list[dict[str, object]]:
-    """AL - 1 over context in rows of one head and text that differ in it. Accepted shares of drafts, or lengths."""
+    """AL - 1 over context in rows of one head and text that differ in it. Accepted shares of
+    drafts, or lengths."""
     frame = published_rows(*COLLECTIONS)
     out: list[dict[str, object]] = []
     for (title, drafter, task_text), group in frame[frame["input_tokens"] != ""].groupby(
@@ -223,7 +282,11 @@ def contexts() -> list[dict[str, object]]:
         group = group[(group["batch_size"] == "1") & (laboratory_of(str(title)) not in _apart())]
         accepted = group.apply(_accepted, axis=1) if len(group) else pd.Series(dtype=float)
         known = group.assign(accepted=accepted).dropna(subset=["accepted"]) if len(group) else group
-        by_context = known.groupby(known["input_tokens"].astype(int))["accepted"].mean() if len(known) else known
+        by_context = (
+            known.groupby(known["input_tokens"].astype(int))["accepted"].mean()
+            if len(known)
+            else known
+        )
         # One length for a whole run, printed beside each of its contexts, says nothing of them.
         if len(known) == 0 or by_context.nunique() < 2 or task_text == "":
             continue
@@ -243,7 +306,8 @@ def contexts() -> list[dict[str, object]]:
 
 
 def _accepted(row: pd.Series) -> float:
-    """Accepted draft tokens of a round, or the accepted share of drafts that a note prints. NaN without either."""
+    """Accepted draft tokens of a round, or the accepted share of drafts that a note prints. NaN
+    without either."""
     printed = re.search(r"acceptance ([\d.]+) % of drafts", row["notes"])
     if printed:
         return float(printed.group(1))
@@ -262,7 +326,8 @@ def table(found: Sequence[Transfer]) -> str:
 
 
 def held_out_table(judged: pd.DataFrame) -> str:
-    """Root mean squares of `held_out_lengths` by laboratory, and over all with one weight for each."""
+    """Root mean squares of `held_out_lengths` by laboratory, and over all with one weight for
+    each."""
     by = judged.groupby("laboratory")
     squares = by[["unchanged", "bias", "bias_of_kind"]].agg(lambda each: float((each**2).mean()))
     inside = by["inside"].mean()
@@ -277,7 +342,8 @@ def held_out_table(judged: pd.DataFrame) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the tables. With --write, write the data file. Raises AdvisorError for any other argument."""
+    """Print the tables. With --write, write the data file. Raises AdvisorError for any other
+    argument."""
     if set(arguments) - {"--write"}:
         raise AdvisorError(f"{' '.join(arguments)}: only --write is known")
     lengths = measured_lengths()
@@ -287,7 +353,10 @@ def main(arguments: Sequence[str]) -> None:
     for one in over_context:
         print(one)
     if "--write" in arguments:
-        content = {"transfers": [one.model_dump(mode="json") for one in found], "contexts": over_context}
+        content = {
+            "transfers": [one.model_dump(mode="json") for one in found],
+            "contexts": over_context,
+        }
         TRANSFERS.write_text(json.dumps(rounded(content), indent=1) + "\n", encoding="utf-8")
 
 

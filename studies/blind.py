@@ -1,10 +1,12 @@
-"""`python -m studies.blind --write docs/blind/DATE`, `--score FILE`: a prediction made before it is measured.
+"""`python -m studies.blind --write docs/blind/DATE`, `--score FILE`: a prediction made before it is
+measured.
 
-vLLM issue 46295, comment of 22 September 2026, announces a measurement on one H200: an MoE model with n-gram drafts,
-K = 0, 1, 2, 4, 8 by batch 1, 4, 16, 64, with distinct experts in a verification, its latency, acceptance and tokens/s.
-`--write` predicts that grid and freezes it by its hash; `--score` holds it against the numbers once they are there.
-`--absolute` prints plain and speculative times of published rows beside their predictions: by the shipped overheads,
-so that it shows where a time goes missing and is no score.
+vLLM issue 46295, comment of 22 September 2026, announces a measurement on one H200: an MoE model
+with n-gram drafts, K = 0, 1, 2, 4, 8 by batch 1, 4, 16, 64, with distinct experts in a
+verification, its latency, acceptance and tokens/s. `--write` predicts that grid and freezes it by
+its hash; `--score` holds it against the numbers once they are there. `--absolute` prints plain and
+speculative times of published rows beside their predictions: by the shipped overheads, so that it
+shows where a time goes missing and is no score.
 """
 
 from __future__ import annotations
@@ -40,26 +42,41 @@ SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-
 BATCHES, DRAFTS = (1, 4, 16, 64), (0, 1, 2, 4, 8)
 NAMED = ("qwen3-30b-a3b", "mixtral-8x7b")
 """Of the families that the issue names, the members that one H200 holds in bf16."""
-LIKELY = ("gpt-oss-20b", "gpt-oss-120b", "deepseek-v2-lite", "olmoe-1b-7b", "qwen3.5-35b-a3b", "phi-3.5-moe")
-"""The measurement's own model is not named: others that one H200 holds, so that it may be among them."""
+LIKELY = (
+    "gpt-oss-20b",
+    "gpt-oss-120b",
+    "deepseek-v2-lite",
+    "olmoe-1b-7b",
+    "qwen3.5-35b-a3b",
+    "phi-3.5-moe",
+)
+"""The measurement's own model is not named: others that one H200 holds, so that it may be among
+them."""
 TOO_LARGE = ("deepseek-v3", "kimi-k2")
 """Named in the issue, and larger than one H200."""
 CONTEXT_TOKENS = 1024
 """Not stated; time per step depends on it little at these batches. [tokens]"""
 ANY_LENGTH = "2.0@4"
-"""An n-gram drafter's accepted length belongs to the prompts: it is taken from the measurement when scored, and no
-column depends on it. [tokens per round]"""
+"""An n-gram drafter's accepted length belongs to the prompts: it is taken from the measurement when
+scored, and no column depends on it. [tokens per round]"""
 KEYS = ["model_id", "batch_size", "n_draft"]
 _MAX_BYTES = 1_000_000
 COLUMNS = {
     "named": "yes: of a family that the issue names; no: a model that it may be instead",
-    "touched_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
-    "touched_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [1]",
+    "touched_experts": (
+        "distinct routed experts in one layer of a verification, mean over layers [1]"
+    ),
+    "touched_experts_low": (
+        "the same at the end of the routing preset's 80 % range that touches fewer [1]"
+    ),
     "touched_experts_high": "the same at the other end [1]",
     "plain_step_ms": "one plain decode step [ms]",
     "verify_step_ms": "one verification of K + 1 tokens a sequence, without drafting [ms]",
     "verify_ratio": "verification over plain step [1]",
-    "round_ratio": "one round, drafting and host included, over a plain step: the accepted length that breaks even [1]",
+    "round_ratio": (
+        "one round, drafting and host included, over a plain step: the accepted length "
+        "that breaks even [1]"
+    ),
     "round_ratio_low": "lower end of its 80 % band [1]",
     "round_ratio_high": "upper end of its 80 % band [1]",
     "tier": "measured, interpolated, fitted or roofline",
@@ -95,7 +112,9 @@ def predicted(models: Sequence[str] = (*NAMED, *LIKELY)) -> pd.DataFrame:
 def _of_model(model_id: str) -> pd.DataFrame:
     setup = load_setup(scenario_of(model_id), borrowed_acceptance=False)
     length = setup.acceptance.accepted_length
-    known = dataclasses.replace(setup.acceptance, low=length, high=length)  # the band of the round alone
+    known = dataclasses.replace(
+        setup.acceptance, low=length, high=length
+    )  # the band of the round alone
     setup = dataclasses.replace(setup, acceptance=known)
     curve = curve_for(setup, BATCHES, DRAFTS)
     column, verified = curve.batches[:, None], curve.drafts + 1.0
@@ -125,9 +144,11 @@ def sha256_of(path: Path) -> str:
 
 
 def freeze(folder: Path, grid: pd.DataFrame) -> str:
-    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it. The hash.
+    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it. The
+    hash.
 
-    Raises AdvisorError where the folder holds a prediction already: a frozen one is not written again.
+    Raises AdvisorError where the folder holds a prediction already: a frozen one is not written
+    again.
     """
     path = folder / "grid.csv"
     if path.exists():
@@ -146,7 +167,9 @@ def freeze(folder: Path, grid: pd.DataFrame) -> str:
         | {"accepted_length": "a property of the prompts; taken from the measurement when scored"},
         "columns": COLUMNS,
     }
-    (folder / "meta.yaml").write_text(yaml.safe_dump(meta, sort_keys=False, width=120), encoding="utf-8")
+    (folder / "meta.yaml").write_text(
+        yaml.safe_dump(meta, sort_keys=False, width=120), encoding="utf-8"
+    )
     with (folder.parent / "README.md").open("a", encoding="utf-8") as listed:
         listed.write(f"| {folder.name} | {advisor.__version__} | {digest} |\n")
     return digest
@@ -154,9 +177,14 @@ def freeze(folder: Path, grid: pd.DataFrame) -> str:
 
 def frozen(folder: Path) -> pd.DataFrame:
     """A frozen grid. Raises AdvisorError where its hash is not the one it was frozen with."""
-    path, meta = folder / "grid.csv", yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
+    path, meta = (
+        folder / "grid.csv",
+        yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8")),
+    )
     if sha256_of(path) != meta["sha256"]:
-        raise AdvisorError(f"{path} is not what was frozen on {meta['date']}: its hash differs; restore the file")
+        raise AdvisorError(
+            f"{path} is not what was frozen on {meta['date']}: its hash differs; restore the file"
+        )
     return pd.read_csv(path).rename(columns=RENAMED)  # a frozen file is never written again
 
 
@@ -164,19 +192,24 @@ def latest() -> Path:
     """The folder of the last frozen prediction. Raises AdvisorError where there is none."""
     folders = sorted(path.parent for path in BLIND.glob("*/grid.csv"))
     if not folders:
-        raise AdvisorError(f"{BLIND} holds no frozen prediction; write one with --write docs/blind/DATE")
+        raise AdvisorError(
+            f"{BLIND} holds no frozen prediction; write one with --write docs/blind/DATE"
+        )
     return folders[-1]
 
 
 def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
     """Rows of both, the measured columns named `*_measured`. What a run leaves to be worked out is.
 
-    A verification at K = 0 is the plain step; a ratio is one of times; accepted length over speedup is the round.
-    Raises AdvisorError where a key is lacking or stands twice, or no row has a prediction.
+    A verification at K = 0 is the plain step; a ratio is one of times; accepted length over speedup
+    is the round. Raises AdvisorError where a key is lacking or stands twice, or no row has a
+    prediction.
     """
     lacking = [name for name in KEYS if name not in measured]
     if lacking:
-        raise AdvisorError(f"the measurement has no column {', '.join(lacking)}; needed are {', '.join(KEYS)}")
+        raise AdvisorError(
+            f"the measurement has no column {', '.join(lacking)}; needed are {', '.join(KEYS)}"
+        )
     if measured.duplicated(KEYS).any():
         raise AdvisorError("a model, batch and K stands twice in the measurement; give their mean")
     given = measured.copy()
@@ -189,43 +222,64 @@ def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
         given["round_ratio"] = given["accepted_length"] / given["speedup"]
     both = grid.merge(given, on=KEYS, suffixes=("", "_measured"))
     if both.empty:
-        raise AdvisorError(f"no row has a prediction; predicted are {', '.join(grid['model_id'].unique())}")
+        raise AdvisorError(
+            f"no row has a prediction; predicted are {', '.join(grid['model_id'].unique())}"
+        )
     return both
 
 
 def score_lines(both: pd.DataFrame) -> Iterator[str]:
-    """One line a model and quantity: rows, mean error, bias, share within the band. Then the regret of K."""
+    """One line a model and quantity: rows, mean error, bias, share within the band. Then the regret
+    of K."""
     yield f"{'model':22}{'quantity':18}{'n':>4}{'mean error':>12}{'bias':>8}{'in band':>9}"
     for model_id, rows in both.groupby("model_id"):
         for name, band in JUDGED.items():
             if f"{name}_measured" not in rows:
                 continue
-            known = rows[rows[f"{name}_measured"].notna() & ((rows["n_draft"] > 0) | (name == "plain_step_ms"))]
-            known = known[known["n_draft"] == known["n_draft"].min()] if name == "plain_step_ms" else known
+            known = rows[
+                rows[f"{name}_measured"].notna()
+                & ((rows["n_draft"] > 0) | (name == "plain_step_ms"))
+            ]
+            known = (
+                known[known["n_draft"] == known["n_draft"].min()]
+                if name == "plain_step_ms"
+                else known
+            )
             if known.empty:
                 continue
             error = known[name] / known[f"{name}_measured"] - 1.0
-            inside = f"{known[f'{name}_measured'].between(known[band[0]], known[band[1]]).mean():.0%}" if band else ""
-            yield f"{model_id:22}{name:18}{len(known):4}{error.abs().mean():12.1%}{error.mean():+8.1%}{inside:>9}"
+            inside = (
+                f"{known[f'{name}_measured'].between(known[band[0]], known[band[1]]).mean():.0%}"
+                if band
+                else ""
+            )
+            yield f"{model_id:22}{name:18}{len(known):4}{error.abs().mean():12.1%}{error.mean():+8.1%}{inside:>9}"  # noqa: E501
     if {"speedup", "accepted_length"} <= set(both):
         for model_id, rows in both.groupby("model_id"):
             regrets = [_regret(group) for _, group in rows.groupby("batch_size")]
-            yield f"{model_id:22}K by the prediction: regret {np.mean(regrets):.1%} mean, {max(regrets):.1%} worst"
+            yield (
+                f"{model_id:22}K by the prediction: regret {np.mean(regrets):.1%} mean, "
+                f"{max(regrets):.1%} worst"
+            )
 
 
 def _regret(rows: pd.DataFrame) -> float:
-    """What K of the highest predicted speedup, at the measured accepted lengths, loses against the best measured."""
+    """What K of the highest predicted speedup, at the measured accepted lengths, loses against the
+    best measured."""
     chosen = (rows["accepted_length"] / rows["round_ratio"]).idxmax()
     return float(rows["speedup"].max() / rows.loc[chosen, "speedup"] - 1.0)
 
 
 def _measured(path: Path) -> pd.DataFrame:
-    """The measurement of a CSV, its columns under today's names. Raises AdvisorError for a file that is none."""
+    """The measurement of a CSV, its columns under today's names. Raises AdvisorError for a file
+    that is none."""
     data = read_file(path, _MAX_BYTES, "a measurement")
     try:
         given = pd.read_csv(io.BytesIO(data), encoding_errors="replace")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise AdvisorError(f"{path.name} is no CSV with a header line ({str(error)[:100]})") from error
+        raise AdvisorError(
+            f"{path.name} is no CSV with a header line ({str(error)[:100]})"
+        ) from error
     old, remark = names_of_today(given.columns)
     if remark:
         print(remark)
@@ -233,7 +287,8 @@ def _measured(path: Path) -> pd.DataFrame:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Freeze a prediction, or score the last one. `--write FOLDER`, `--score FILE`. Raises AdvisorError for neither."""
+    """Freeze a prediction, or score the last one. `--write FOLDER`, `--score FILE`. Raises
+    AdvisorError for neither."""
     match list(arguments):
         case ["--write", folder]:
             print(freeze(Path(folder), predicted()))
@@ -257,14 +312,16 @@ def predicted_times(point: PublishedPoint) -> tuple[float, float]:
     setup = with_costs(point.setup, **class_costs(point.engine_class))
     curve = point.curve(setup)
     prefill_s = float(prefill_per_token_s(setup, np.array([point.batch_size]))[0])
-    return float(curve.plain_step_s[0]) + prefill_s, float(curve.round_s[0, 0]) / point.accepted_length + prefill_s
+    return float(curve.plain_step_s[0]) + prefill_s, float(
+        curve.round_s[0, 0]
+    ) / point.accepted_length + prefill_s
 
 
 def ratios(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     """Log errors of rows that print a time, one line each.
 
-    Laboratory, hardware_id, batch_size, and log predicted over measured of the plain and of the speculative time of a
-    token, and of their ratio, the speedup.
+    Laboratory, hardware_id, batch_size, and log predicted over measured of the plain and of the
+    speculative time of a token, and of their ratio, the speedup.
     """
     rows = []
     for point in points:
@@ -273,8 +330,19 @@ def ratios(points: Sequence[PublishedPoint]) -> pd.DataFrame:
         if set_apart(laboratory) or not np.isfinite(measured).any():
             continue
         plain, speculative = np.log(np.array(predicted_times(point)) / measured)
-        rows.append((laboratory, point.scenario.hardware_id, point.batch_size, plain, speculative, plain - speculative))
-    return pd.DataFrame(rows, columns=["laboratory", "hardware_id", "batch_size", "plain", "speculative", "speedup"])
+        rows.append(
+            (
+                laboratory,
+                point.scenario.hardware_id,
+                point.batch_size,
+                plain,
+                speculative,
+                plain - speculative,
+            )
+        )
+    return pd.DataFrame(
+        rows, columns=["laboratory", "hardware_id", "batch_size", "plain", "speculative", "speedup"]
+    )
 
 
 def table(judged: pd.DataFrame) -> str:
@@ -283,14 +351,21 @@ def table(judged: pd.DataFrame) -> str:
     The slope is that of its log per doubling.
     """
     kinds = ("plain", "speculative", "speedup")
-    lines = [f"{'laboratory, accelerator':48}{'n':>5}" + "".join(f"{kind:>13}{'slope':>8}" for kind in kinds)]
+    lines = [
+        f"{'laboratory, accelerator':48}{'n':>5}"
+        + "".join(f"{kind:>13}{'slope':>8}" for kind in kinds)
+    ]
     for (laboratory, hardware), group in judged.groupby(["laboratory", "hardware_id"]):
         doublings = np.log2(group["batch_size"])
         line = f"{f'{laboratory}, {hardware}'[:47]:48}{len(group):5}"
         for kind in kinds:
             known = group[kind].notna()
             middle = f"{np.exp(group[kind].median()):.2f}" if known.any() else ""
-            steep = np.polyfit(doublings[known], group[kind][known], 1)[0] if _varied(doublings[known]) else np.nan
+            steep = (
+                np.polyfit(doublings[known], group[kind][known], 1)[0]
+                if _varied(doublings[known])
+                else np.nan
+            )
             line += f"{middle:>13}" + (f"{steep:+8.3f}" if np.isfinite(steep) else " " * 8)
         lines.append(line)
     return "\n".join(lines)

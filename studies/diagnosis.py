@@ -1,8 +1,9 @@
-"""How often the doctor blames a shipped measurement, into docs/diagnose.md: `python -m studies.diagnosis`.
+"""How often the doctor blames a shipped measurement, into docs/diagnose.md:
+`python -m studies.diagnosis`.
 
-Rows without a known defect are runs that worked, so every finding on one counts as a false alarm. The page says which
-limits were set with these rows in sight. `--set-apart` prints which published rows can be predicted, by laboratory, and
-why others cannot; no error is computed there.
+Rows without a known defect are runs that worked, so every finding on one counts as a false alarm.
+The page says which limits were set with these rows in sight. `--set-apart` prints which published
+rows can be predicted, by laboratory, and why others cannot; no error is computed there.
 """
 
 from __future__ import annotations
@@ -34,11 +35,44 @@ FILE = Path(__file__).parents[1] / "docs" / "diagnose.md"
 PLAIN = "decode_no_sd"
 _BLOCK = re.compile(r"(<!-- alarms -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _ROW_COLUMNS = {
-    *("hardware_id", "gpu_count", "tensor_parallel", "expert_parallel", "engine", "engine_version", "model_id"),
-    *("weight_dtype", "drafter", "draft_tokens_k", "draft_structure", "batch_size", "batch_kind", "input_tokens"),
-    *("output_tokens", "dataset", "accepted_length", "accepted_length_same_run", "metric", "speedup", "date", "notes"),
+    *(
+        "hardware_id",
+        "gpu_count",
+        "tensor_parallel",
+        "expert_parallel",
+        "engine",
+        "engine_version",
+        "model_id",
+    ),
+    *(
+        "weight_dtype",
+        "drafter",
+        "draft_tokens_k",
+        "draft_structure",
+        "batch_size",
+        "batch_kind",
+        "input_tokens",
+    ),
+    *(
+        "output_tokens",
+        "dataset",
+        "accepted_length",
+        "accepted_length_same_run",
+        "metric",
+        "speedup",
+        "date",
+        "notes",
+    ),
 }
-_NUMBERS = {"draft_tokens_k", "batch_size", "input_tokens", "output_tokens", "accepted_length", "speedup", "gpu_count"}
+_NUMBERS = {
+    "draft_tokens_k",
+    "batch_size",
+    "input_tokens",
+    "output_tokens",
+    "accepted_length",
+    "speedup",
+    "gpu_count",
+}
 
 
 @dataclass(frozen=True)
@@ -55,11 +89,13 @@ class Tried:
     found: tuple[str, ...]
     predicted: bool
     ratios: Mapping[str, float]
-    """Measured over predicted, where the prediction rests on measured kernels and a known kind of build."""
+    """Measured over predicted, where the prediction rests on measured kernels and a known kind of
+    build."""
 
 
 def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
-    """Rows of a collection of speedups, each with the plain run that it prints. Only each `every`-th row is taken."""
+    """Rows of a collection of speedups, each with the plain run that it prints. Only each
+    `every`-th row is taken."""
     for row in published_rows(collection).iloc[::every].to_dict("records"):
         facts = _cells({name: row.get(name) for name in _ROW_COLUMNS})
         before, after = measured_times(row)
@@ -77,7 +113,15 @@ def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[st
         )
 
 
-_SHARED = ("hardware_id", "engine", "model_id", "batch_size", "batch_kind", "input_tokens", "output_tokens")
+_SHARED = (
+    "hardware_id",
+    "engine",
+    "model_id",
+    "batch_size",
+    "batch_kind",
+    "input_tokens",
+    "output_tokens",
+)
 
 
 def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
@@ -85,8 +129,14 @@ def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
     frame = published_rows(PLAIN)
     for row in frame.iloc[::every].to_dict("records"):
         time_ms = row["mean_tpot_ms"] or row["median_tpot_ms"]
-        facts = _cells({name: row.get(name) for name in (*_ROW_COLUMNS, "output_tok_per_s", "total_tok_per_s")})
-        facts |= {"batch_size": float(row["concurrency"]), "batch_kind": "max_concurrency", "draft_tokens_k": 0.0}
+        facts = _cells(
+            {name: row.get(name) for name in (*_ROW_COLUMNS, "output_tok_per_s", "total_tok_per_s")}
+        )
+        facts |= {
+            "batch_size": float(row["concurrency"]),
+            "batch_kind": "max_concurrency",
+            "draft_tokens_k": 0.0,
+        }
         facts |= {"tpot_s": float(time_ms) / 1e3} if time_ms else {}
         yield {**row, "point_id": row["row_id"]}, Run(facts, PLAIN)
 
@@ -111,7 +161,9 @@ def _measured(row: Mapping[str, Any], value: str, token_s: float) -> dict[str, A
 def tried(every: int = 1) -> list[Tried]:
     """Shipped rows with what the doctor finds on them. Only each `every`-th row is taken."""
     out = []
-    sets = [(name, published_runs(name, every)) for name in COLLECTIONS] + [(PLAIN, plain_runs(every))]
+    sets = [(name, published_runs(name, every)) for name in COLLECTIONS] + [
+        (PLAIN, plain_runs(every))
+    ]
     for name, runs in sets:
         for row, bare in runs:
             run = with_prediction(bare)
@@ -139,16 +191,22 @@ def _ratios(run: Run) -> dict[str, float]:
     rows = {"plain": found.row("plain")}
     if found.same_run_length:
         rows |= {name: found.row(name) for name in ("round", "speedup")}
-    return {name: row.ratio for name, row in rows.items() if row is not None and row.ratio is not None}
+    return {
+        name: row.ratio for name, row in rows.items() if row is not None and row.ratio is not None
+    }
 
 
-_OWN_WORDS = re.compile(r"SUSPECT|prefill inflates|prefill dominates|concurrency above \d+ is not reached")
+_OWN_WORDS = re.compile(
+    r"SUSPECT|prefill inflates|prefill dominates|concurrency above \d+ is not reached"
+)
 
 
 def clean(rows: list[Tried]) -> list[Tried]:
-    """Rows without a defect that anybody noted, the notes of the rows included, and not on random tokens.
+    """Rows without a defect that anybody noted, the notes of the rows included, and not on random
+    tokens.
 
-    A trained drafter on random tokens is what the rule `random_prompts` is about; its rows say so of themselves.
+    A trained drafter on random tokens is what the rule `random_prompts` is about; its rows say so
+    of themselves.
     """
     fine = [row for row in rows if not row.defect and not _OWN_WORDS.search(row.notes)]
     return [row for row in fine if not row.random_drafts]
@@ -157,7 +215,8 @@ def clean(rows: list[Tried]) -> list[Tried]:
 def alarm_rate(rows: list[Tried]) -> float:
     """Share of rows on which a fault is found. [-]
 
-    A loss that was measured as predicted is no fault, and the finding is true of the row's own numbers.
+    A loss that was measured as predicted is no fault, and the finding is true of the row's own
+    numbers.
     """
     no_fault = {rule.id for each in rule_sets() for rule in each.rules if rule.expected}
     return sum(bool(set(row.found) - no_fault) for row in rows) / max(len(rows), 1)
@@ -166,7 +225,12 @@ def alarm_rate(rows: list[Tried]) -> float:
 def page(rows: list[Tried]) -> str:
     """The tables of docs/diagnose.md about the shipped measurements."""
     fine = clean(rows)
-    return "\n\n".join([_alarm_table(fine), _ratio_table(fine), _width_table(fine), _suspect_table(rows)]) + "\n"
+    return (
+        "\n\n".join(
+            [_alarm_table(fine), _ratio_table(fine), _width_table(fine), _suspect_table(rows)]
+        )
+        + "\n"
+    )
 
 
 def _names(rows: list[Tried]) -> list[str]:
@@ -191,20 +255,29 @@ def _alarm_table(rows: list[Tried]) -> str:
         which = ", ".join(f"{rule} {n}" for rule, n in counts.most_common())
         cells = [name]
         for some in (own, [row for row in own if row.predicted]):
-            cells += [f"{len(some):,}", f"{sum(bool(row.found) for row in some):,}", f"{alarm_rate(some):.1%}"]
+            cells += [
+                f"{len(some):,}",
+                f"{sum(bool(row.found) for row in some):,}",
+                f"{alarm_rate(some):.1%}",
+            ]
         lines.append("| " + " | ".join((*cells, which or "none")) + " |")
     return "\n".join(lines)
 
 
 def _ratio_table(rows: list[Tried]) -> str:
-    """Quantiles of measured over predicted, by collection: what the limits of the physical rules rest on."""
+    """Quantiles of measured over predicted, by collection: what the limits of the physical rules
+    rest on."""
     lines = [
         "| measured over predicted | collection | rows | 2.5 % | 50 % | 95 % | 97.5 % |",
         "|---|---|---|---|---|---|---|",
     ]
     for quantity in ("plain", "round", "speedup"):
         for name in _names(rows):
-            own = [row.ratios[quantity] for row in rows if row.collection == name and quantity in row.ratios]
+            own = [
+                row.ratios[quantity]
+                for row in rows
+                if row.collection == name and quantity in row.ratios
+            ]
             if own:
                 shown = (f"{value:.2f}" for value in np.quantile(own, [0.025, 0.5, 0.95, 0.975]))
                 lines.append("| " + " | ".join((quantity, name, f"{len(own):,}", *shown)) + " |")
@@ -222,7 +295,8 @@ def width_of(rows: Sequence[tuple[str, float]]) -> float:
 
 
 def _width_table(rows: list[Tried]) -> str:
-    """How far measured times lie from predicted ones, and what a band made of it holds of a source left out."""
+    """How far measured times lie from predicted ones, and what a band made of it holds of a source
+    left out."""
     lines = [
         "| times | rows | sources | half-width of the 80 % band, log | held of sources left out |",
         "|---|---|---|---|---|",
@@ -232,14 +306,27 @@ def _width_table(rows: list[Tried]) -> str:
         held = []
         for left_out in sorted({source for source, _ in own}):
             width = width_of([one for one in own if one[0] != left_out])
-            held.append(np.mean([abs(np.log(ratio)) <= width for source, ratio in own if source == left_out]))
-        cells = (quantity, f"{len(own):,}", str(len(held)), f"{width_of(own):.2f}", f"{np.mean(held):.0%}")
+            held.append(
+                np.mean(
+                    [abs(np.log(ratio)) <= width for source, ratio in own if source == left_out]
+                )
+            )
+        cells = (
+            quantity,
+            f"{len(own):,}",
+            str(len(held)),
+            f"{width_of(own):.2f}",
+            f"{np.mean(held):.0%}",
+        )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def _suspect_table(rows: list[Tried]) -> str:
-    lines = ["| source | rows | what is wrong with them | found by the doctor |", "|---|---|---|---|"]
+    lines = [
+        "| source | rows | what is wrong with them | found by the doctor |",
+        "|---|---|---|---|",
+    ]
     groups: dict[tuple[str, str], list[Tried]] = {}
     for row in rows:
         reason = row.defect or (re.search(r"SUSPECT:?\s*([^;]*)", row.notes) or [""] * 2)[1]
@@ -249,7 +336,8 @@ def _suspect_table(rows: list[Tried]) -> str:
     for (source, reason), own in groups.items():
         counts = Counter(rule for row in own for rule in row.found)
         said = (
-            ", ".join(f"{rule} {n}" for rule, n in counts.most_common()) or "nothing: the row holds no evidence of it"
+            ", ".join(f"{rule} {n}" for rule, n in counts.most_common())
+            or "nothing: the row holds no evidence of it"
         )
         lines.append(f"| {source} | {len(own)} | {reason} | {said} |")
     return "\n".join(lines)
@@ -268,8 +356,8 @@ NEEDED = ("hardware_id", "draft_tokens_k", "batch_size")
 def answered(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with laboratory, prediction and the times that they print.
 
-    Laboratory, apart, asked (it states NEEDED), predicted, reason (of no prediction), and the plain and speculative
-    time of a token. [s]
+    Laboratory, apart, asked (it states NEEDED), predicted, reason (of no prediction), and the plain
+    and speculative time of a token. [s]
     """
     rows = []
     for row in frame.to_dict("records"):
@@ -310,17 +398,23 @@ def apart_section(rows: pd.DataFrame) -> str:
     judged = (
         "They judge nothing yet; laboratories added later that fall among them will."
         if sound.empty
-        else "Their errors are computed once a release, and each look is logged in docs/set-apart.md."
+        else (
+            "Their errors are computed once a release, and each look is logged in "
+            "docs/set-apart.md."
+        )
     )
     return (
-        f"## Laboratories set apart\n\n{counted(len(names), 'laboratory', 'laboratories')} ({', '.join(names)}): "
-        f"{counted(len(apart), 'row')}, of which {len(asked)} state accelerator, K and batch; {len(sound)} of these "
+        f"## Laboratories set apart\n\n{counted(len(names), 'laboratory', 'laboratories')} "
+        f"({', '.join(names)}): "
+        f"{counted(len(apart), 'row')}, of which {len(asked)} state accelerator, K and batch; "
+        f"{len(sound)} of these "
         f"can be predicted and have no known defect. {judged}"
     )
 
 
 def by_laboratory(rows: pd.DataFrame) -> str:
-    """One line a laboratory, and beneath it each reason for which rows that state enough are not predicted."""
+    """One line a laboratory, and beneath it each reason for which rows that state enough are not
+    predicted."""
     head = ("laboratory", "apart", "rows", "asked", "predicted", "defect", "both times")
     lines = [f"{head[0]:34}" + "".join(f"{name:>11}" for name in head[1:])]
     for name, group in rows.groupby("laboratory", sort=True):
@@ -340,14 +434,17 @@ def by_laboratory(rows: pd.DataFrame) -> str:
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """The share of rows predicted among those that state enough, over all and in the worst laboratories."""
+    """The share of rows predicted among those that state enough, over all and in the worst
+    laboratories."""
     asked = rows[rows["asked"]]
     share = asked.groupby("laboratory")["predicted"].mean()
     low = share[share < 0.7]
     return (
         f"{counted(len(rows), 'row')}, {len(asked)} state accelerator, K and batch; of these "
-        f"{int(asked['predicted'].sum())} ({asked['predicted'].mean():.1%}) are predicted. Below 70 %: "
-        f"{len(low)} of {len(share)} laboratories with {int(asked['laboratory'].isin(low.index).sum())} rows "
+        f"{int(asked['predicted'].sum())} ({asked['predicted'].mean():.1%}) are predicted. Below "
+        "70 %: "
+        f"{len(low)} of {len(share)} laboratories with "
+        f"{int(asked['laboratory'].isin(low.index).sum())} rows "
         f"({', '.join(low.index) or 'none'})."
     )
 
@@ -365,6 +462,8 @@ if __name__ == "__main__":
         raise SystemExit
     ROWS = tried()
     print(page(ROWS))
-    print(f"false alarms on {counted(len(clean(ROWS)), 'clean row')}: {alarm_rate(clean(ROWS)):.1%}")
+    print(
+        f"false alarms on {counted(len(clean(ROWS)), 'clean row')}: {alarm_rate(clean(ROWS)):.1%}"
+    )
     if FILE.exists():
         FILE.write_text(with_alarms(FILE.read_text(encoding="utf-8"), ROWS), encoding="utf-8")

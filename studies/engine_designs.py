@@ -1,9 +1,9 @@
 """`python -m studies.engine_designs`: what a fit on some cells of a measured engine says of others.
 
-Reads measurements/engine_cpu_*/ (`make engine-data-set`) through the same readers as `advisor fit`, one sitting at a
-time: the machine's speed differs between them. Cells whose control held within 15 % take part, also where only their
-repeats lie further apart; their share is printed. Every error is of cells that the fit did not see: the other half of
-the cells, or a whole design.
+Reads measurements/engine_cpu_*/ (`make engine-data-set`) through the same readers as `advisor fit`,
+one sitting at a time: the machine's speed differs between them. Cells whose control held within 15
+% take part, also where only their repeats lie further apart; their share is printed. Every error is
+of cells that the fit did not see: the other half of the cells, or a whole design.
 """
 
 from __future__ import annotations
@@ -35,18 +35,25 @@ PREFIX = "engine_cpu_"
 UNUSABLE = ("routing", "drafts", "out_of_memory", "hung", "error", "skipped")
 """Statuses of cells that have no time, or that of something else."""
 APART = 2.0
-"""Pairs of designs count where they differ by more than this many times the largest spread of the four cells. [-]"""
+"""Pairs of designs count where they differ by more than this many times the largest spread of the
+four cells. [-]"""
 BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
-"""Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
+"""Errors at most, of plain steps and rounds of cells left out, and of a design left out; least
+share of pairs."""
 EQUAL_BYTES = ("coarse", "fine")
 """Designs of the bytes of k4 in coarser and finer experts."""
 
 
 def cells_of(folders: Sequence[Path]) -> pd.DataFrame:
-    """All cells as their files hold them, with `held`: whether the control beside them held. Index: point_id."""
-    cells = pd.concat([pd.read_csv(folder / "data.csv", keep_default_na=True) for folder in folders])
+    """All cells as their files hold them, with `held`: whether the control beside them held. Index:
+    point_id."""
+    cells = pd.concat(
+        [pd.read_csv(folder / "data.csv", keep_default_na=True) for folder in folders]
+    )
     off = (cells["control_ratio"].fillna(1.0) - 1.0).abs()
-    return cells.assign(held=~cells["status"].isin(UNUSABLE) & (off <= NOISE_LIMIT)).set_index("point_id")
+    return cells.assign(held=~cells["status"].isin(UNUSABLE) & (off <= NOISE_LIMIT)).set_index(
+        "point_id"
+    )
 
 
 def points_held(folders: Sequence[Path], cells: pd.DataFrame) -> list[Point]:
@@ -63,14 +70,17 @@ def points_held(folders: Sequence[Path], cells: pd.DataFrame) -> list[Point]:
 
 
 def predicted_s(points: Sequence[Point], group: Callable[[Point], object] | None) -> Array:
-    """Time of each point's step by a fit on the points of the other groups; without groups, unfitted [points]. [s]"""
+    """Time of each point's step by a fit on the points of the other groups; without groups,
+    unfitted [points]. [s]"""
     out = np.zeros(len(points))
     groups = [None if group is None else group(point) for point in points]
     for each in dict.fromkeys(groups):
         left = [i for i, name in enumerate(groups) if name == each]
         result = None
         if group is not None:
-            result = refit_chosen([points[i] for i, name in enumerate(groups) if name != each], ask=False)
+            result = refit_chosen(
+                [points[i] for i, name in enumerate(groups) if name != each], ask=False
+            )
         for i in left:
             unfitted = log_predicted(points[i].observations, np.zeros(len(NAMES)))
             out[i] = np.exp(unfitted[0]) if result is None else _said(points[i], result)
@@ -78,16 +88,19 @@ def predicted_s(points: Sequence[Point], group: Callable[[Point], object] | None
 
 
 def table_of(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
-    """One row a point: design, batch, K, measured time, and its prediction unfitted and left out in two ways. [s]"""
+    """One row a point: design, batch, K, measured time, and its prediction unfitted and left out in
+    two ways. [s]"""
     batches, drafts = (
-        sorted({value(point) for point in points}) for value in (lambda p: p.batch_size, lambda p: p.n_draft)
+        sorted({value(point) for point in points})
+        for value in (lambda p: p.batch_size, lambda p: p.n_draft)
     )
 
     def half(point: Point) -> int:
         return (batches.index(point.batch_size) + drafts.index(point.n_draft)) % 2
 
     return _measured(points, cells).assign(
-        half=predicted_s(points, half), design_out=predicted_s(points, lambda point: point.scenario.model_id)
+        half=predicted_s(points, half),
+        design_out=predicted_s(points, lambda point: point.scenario.model_id),
     )
 
 
@@ -112,12 +125,18 @@ def _said(point: Point, result: RefitResult) -> float:
 
 
 def _from_others(points: Sequence[Point], cells: pd.DataFrame, left: Sequence[str]) -> pd.DataFrame:
-    """Rows of all points; `apart`: those of the designs left out, by a fit on the rest. NaN for the rest."""
+    """Rows of all points; `apart`: those of the designs left out, by a fit on the rest. NaN for the
+    rest."""
     rows = _measured(points, cells)
     out = rows["design"].isin(left).to_numpy()
-    result = refit_chosen([point for point, apart in zip(points, out, strict=True) if not apart], ask=False)
+    result = refit_chosen(
+        [point for point, apart in zip(points, out, strict=True) if not apart], ask=False
+    )
     return rows.assign(
-        apart=[_said(point, result) if apart else np.nan for point, apart in zip(points, out, strict=True)]
+        apart=[
+            _said(point, result) if apart else np.nan
+            for point, apart in zip(points, out, strict=True)
+        ]
     )
 
 
@@ -127,7 +146,8 @@ def mean_error(rows: pd.DataFrame, column: str) -> float:
 
 
 def order(rows: pd.DataFrame, column: str) -> tuple[int, int]:
-    """Pairs of designs in the right order by T_plain / T_round at one batch and K, and all that lie apart enough.
+    """Pairs of designs in the right order by T_plain / T_round at one batch and K, and all that lie
+    apart enough.
 
     The accepted length is the same for both, so that it orders them as speedups do.
     """
@@ -153,34 +173,55 @@ def report(folders: Sequence[Path]) -> str:
     """The figures beside their bars, as text."""
     cells = cells_of(folders)
     timed = cells[~cells["status"].isin(UNUSABLE)]
-    # The first layers of a design measured in runs of their own do not carry to its whole: decision 0032.
-    whole = [point for point in points_held(folders, cells) if not _design_of(point).endswith("-layers")]
+    # The first layers of a design measured in runs of their own do not carry to its whole: decision
+    # 0032.
+    whole = [
+        point for point in points_held(folders, cells) if not _design_of(point).endswith("-layers")
+    ]
     rows = table_of(whole, cells)
     names = set(map(_design_of, whole))
     plain, rounds = rows[rows["n_draft"] == 0], rows[rows["n_draft"] > 0]
     lines = [
         f"{len(folders)} designs, {len(cells)} cells, {len(timed)} timed as asked",
-        f"control within {NOISE_LIMIT:.0%}: {cells['held'].sum()} ({cells['held'].mean():.0%}); of these "
+        f"control within {NOISE_LIMIT:.0%}: {cells['held'].sum()} ({cells['held'].mean():.0%}); "
+        "of these "
         f"{(cells['held'] & (cells['spread'] > NOISE_LIMIT)).sum()} with repeats further apart",
-        f"unfitted: plain steps {mean_error(plain, 'before'):.1%}, rounds {mean_error(rounds, 'before'):.1%}",
-        f"half fitted, the other half: plain steps {mean_error(plain, 'half'):.1%} (bar {BARS['plain']:.0%}), "
+        (
+            f"unfitted: plain steps {mean_error(plain, 'before'):.1%}, rounds "
+            f"{mean_error(rounds, 'before'):.1%}"
+        ),
+        f"half fitted, the other half: plain steps {mean_error(plain, 'half'):.1%} (bar "
+        f"{BARS['plain']:.0%}), "
         f"rounds {mean_error(rounds, 'half'):.1%} (bar {BARS['rounds']:.0%})",
     ]
     if rows["design"].nunique() > 1:
         worst = {str(name): mean_error(each, "design_out") for name, each in rows.groupby("design")}
         lines.append(
-            f"a design left out whole: {mean_error(rows, 'design_out'):.1%} (bar {BARS['design']:.0%}); "
-            + ", ".join(f"{name} {error:.1%}" for name, error in sorted(worst.items(), key=lambda each: -each[1]))
+            (
+                f"a design left out whole: {mean_error(rows, 'design_out'):.1%} (bar "
+                f"{BARS['design']:.0%}); "
+            )
+            + ", ".join(
+                f"{name} {error:.1%}"
+                for name, error in sorted(worst.items(), key=lambda each: -each[1])
+            )
         )
-        for column, words in (("before", "unfitted"), ("half", "half fitted"), ("design_out", "a design left out")):
+        for column, words in (
+            ("before", "unfitted"),
+            ("half", "half fitted"),
+            ("design_out", "a design left out"),
+        ):
             right, total = order(rows, column)
             share = f"{right / total:.0%}" if total else "none lie apart"
             lines.append(
-                f"order of designs, {words}: {right} of {total} pairs right, {share} (bar {BARS['order']:.0%})"
+                f"order of designs, {words}: {right} of {total} pairs right, {share} (bar "
+                f"{BARS['order']:.0%})"
             )
     found = expert_time(whole, multiplier_prior(whole))
     told = (
-        found.text if found else "no two designs of equal bytes, with experts a fourth of the size, that would tell it"
+        found.text
+        if found
+        else "no two designs of equal bytes, with experts a fourth of the size, that would tell it"
     )
     lines.append(f"a time per touched expert, as a refit is offered it: {told}")
     lines += granularity(whole, cells) if names > set(EQUAL_BYTES) else []
@@ -188,14 +229,21 @@ def report(folders: Sequence[Path]) -> str:
 
 
 def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
-    """Steps of fine experts over those of coarse ones of equal bytes: measured, and by a fit on the other designs."""
+    """Steps of fine experts over those of coarse ones of equal bytes: measured, and by a fit on the
+    other designs."""
     rows = _from_others(points, cells, EQUAL_BYTES)
     names = [str(point.row["point_id"]) for point in points]
-    rows = rows.assign(visits=cells.loc[names, "touched_experts"].to_numpy() * [_n_moe(point) for point in points])
-    coarse, fine = (rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in EQUAL_BYTES)
+    rows = rows.assign(
+        visits=cells.loc[names, "touched_experts"].to_numpy() * [_n_moe(point) for point in points]
+    )
+    coarse, fine = (
+        rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in EQUAL_BYTES
+    )
     ratio = (fine[["measured", "apart"]] / coarse[["measured", "apart"]]).dropna()
     true, said = ratio["measured"].median(), ratio["apart"].median()
-    each_s = ((fine["measured"] - coarse["measured"]) / (fine["visits"] - coarse["visits"])).dropna()
+    each_s = (
+        (fine["measured"] - coarse["measured"]) / (fine["visits"] - coarse["visits"])
+    ).dropna()
     low, middle, high = each_s.quantile([0.25, 0.5, 0.75]) * 1e6
     return [
         f"fine experts over coarse ones of equal bytes, {len(ratio)} cells: measured x{true:.2f}, "
@@ -223,7 +271,8 @@ def sittings(root: Path) -> dict[str, list[Path]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report on the measurements, or on those of a folder. 2 where their rows cannot be fitted."""
+    """Print the report on the measurements, or on those of a folder. 2 where their rows cannot be
+    fitted."""
     root = Path(arguments[0]) if arguments else MEASUREMENTS
     if not (found := sittings(root)):
         print(f"{root} holds no engine_cpu_*/data.csv; make them with `make engine-data-set`")

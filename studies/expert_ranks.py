@@ -1,7 +1,9 @@
-"""How far the assumed slowest rank is from counted ones, and the routing law from measured unions of experts.
+"""How far the assumed slowest rank is from counted ones, and the routing law from measured unions
+of experts.
 
-Routers of the first are SYNTHETIC: loads with the measured spread of each preset, hot experts placed by chance,
-sequences correlated as measured. Whether neighbouring experts are hot together is in no data that is shipped.
+Routers of the first are SYNTHETIC: loads with the measured spread of each preset, hot experts
+placed by chance, sequences correlated as measured. Whether neighbouring experts are hot together is
+in no data that is shipped.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.physics.expert_ranks import balanced, contiguous, drawn_choices, rank_counts, skewed_loads
+from advisor.physics.expert_ranks import (
+    balanced,
+    contiguous,
+    drawn_choices,
+    rank_counts,
+    skewed_loads,
+)
 from advisor.physics.touched_experts import RoutingPreset, local_experts, touched_experts
 from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
@@ -27,7 +35,8 @@ LEAST_HELD = 2
 
 
 def measured_presets() -> list[RoutingPreset]:
-    """Presets of models whose spread of loads was measured and whose experts fill eight ranks evenly."""
+    """Presets of models whose spread of loads was measured and whose experts fill eight ranks
+    evenly."""
     every = (load_routing_preset(name) for name in routing_preset_ids())
     return [one for one in every if one.model_id and _shared(one, 8)]
 
@@ -41,8 +50,8 @@ def _shared(preset: RoutingPreset, ranks: int) -> bool:
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
     """Rows of the table of routing presets: model, ranks, errors and rows for each of CELLS.
 
-    The errors of the assumed experts read come first, then the rows of the fullest rank over the mean rank's, counted
-    and (assumed); last those of a balanced layout in the largest step.
+    The errors of the assumed experts read come first, then the rows of the fullest rank over the
+    mean rank's, counted and (assumed); last those of a balanced layout in the largest step.
     """
     for preset in presets:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
@@ -61,10 +70,11 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Means over steps and layers of what the slowest and the fullest rank do, counted and assumed. [-]
+    """Means over steps and layers of what the slowest and the fullest rank do, counted and assumed.
+    [-]
 
-    Experts that the slowest rank reads, and rows of the fullest over the mean rank's; experts lie in order but for
-    `balanced_rows`.
+    Experts that the slowest rank reads, and rows of the fullest over the mean rank's; experts lie
+    in order but for `balanced_rows`.
     """
 
     read: float
@@ -74,7 +84,9 @@ class Cell:
     balanced_rows: float
 
 
-def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]) -> Cell:
+def _cell(
+    loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]
+) -> Cell:
     n, (batch, tokens, draws) = loads.shape[1], cell
     read, touched, rows = 0.0, 0.0, np.zeros(2)
     for draw in range(draws):
@@ -90,12 +102,17 @@ def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlat
 
 
 def layer_spreads(unions: Unions) -> Array:
-    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [-]
+    """Load variation of each layer, from the experts of one token each of most sequences that were
+    counted. [-]
 
-    The CV whose touched experts are those counted, by bisection: with one token each, correlation plays no part.
+    The CV whose touched experts are those counted, by bisection: with one token each, correlation
+    plays no part.
     """
     counted, widest = unions.by_layer[1, :, -1], float(unions.tokens[-1])
-    low, high = np.zeros_like(counted), np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0))
+    low, high = (
+        np.zeros_like(counted),
+        np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0)),
+    )
     for _ in range(40):
         middle = 0.5 * (low + high)
         more = touched_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
@@ -104,9 +121,11 @@ def layer_spreads(unions: Unions) -> Array:
 
 
 def spread_rows() -> Iterator[tuple[str, ...]]:
-    """Rows of the table of measured spreads: prompt set, CV by layer, fullest rank's rows over the mean's.
+    """Rows of the table of measured spreads: prompt set, CV by layer, fullest rank's rows over the
+    mean's.
 
-    CV as median (10 % - 90 %); rows of 8, then 32 ranks with experts in order, balanced, and balanced with 32 copies.
+    CV as median (10 % - 90 %); rows of 8, then 32 ranks with experts in order, balanced, and
+    balanced with 32 copies.
     """
     every = measured_unions()
     for prompts in ("all", "coding", "roleplay"):
@@ -115,7 +134,11 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
         loads = np.concatenate([skewed_loads(256, 8, float(cv), 1, rng) for cv in spreads])
         cells = []
         for ranks in (8, 32):
-            for layout in (contiguous(256, ranks), balanced(loads, ranks), balanced(loads, ranks, 32)):
+            for layout in (
+                contiguous(256, ranks),
+                balanced(loads, ranks),
+                balanced(loads, ranks, 32),
+            ):
                 share = layout.rank_loads(loads) / (8.0 / ranks)
                 cells.append(f"{share.max(axis=1).mean():.2f}")
         low, middle, high = np.quantile(spreads, [0.1, 0.5, 0.9])
@@ -123,7 +146,8 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
 
 
 def worse_with_copies(cases: int = 200) -> tuple[int, float]:
-    """Number of cases where a copy for each rank makes the fullest rank fuller, and by how much at most. [-]
+    """Number of cases where a copy for each rank makes the fullest rank fuller, and by how much at
+    most. [-]
 
     The layouts are greedy (`balanced`), the cases random; the second is a share of the rank's load.
     """
@@ -132,7 +156,9 @@ def worse_with_copies(cases: int = 200) -> tuple[int, float]:
         rng = np.random.default_rng(case)
         loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
         ranks = int(rng.choice([8, 16, 32, 64]))
-        without, with_copies = (balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks))
+        without, with_copies = (
+            balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks)
+        )
         grown.append(with_copies / without - 1.0)
     worse = [one for one in grown if one > 1e-9]
     return len(worse), float(max(worse, default=0.0))
@@ -142,16 +168,27 @@ def main() -> None:
     """Print the tables in Markdown."""
     out = sys.stdout
     cells = [f"{batch} x {tokens}" for batch, tokens, _ in CELLS]
-    names = ["model", "ranks", *(f"reads {cell}" for cell in cells), *(f"rows {cell}" for cell in cells), "balanced"]
+    names = [
+        "model",
+        "ranks",
+        *(f"reads {cell}" for cell in cells),
+        *(f"rows {cell}" for cell in cells),
+        "balanced",
+    ]
     out.write(f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n")
     for row in preset_rows(measured_presets()):
         out.write(f"| {' | '.join(row)} |\n")
-    out.write("\n| prompts | CV by layer | 8: in order | balanced | 32 copies | 32: in order | balanced | copies |\n")
+    out.write(
+        "\n| prompts | CV by layer | 8: in order | balanced | 32 copies | 32: in order | balanced "
+        "| copies |\n"
+    )
     out.write("|---|---|---|---|---|---|---|---|\n")
     for row in spread_rows():
         out.write(f"| {' | '.join(row)} |\n")
     count, most = worse_with_copies()
-    out.write(f"\nfuller with a copy a rank than with none: {count} of 200 cases, by up to {most:.2%}\n")
+    out.write(
+        f"\nfuller with a copy a rank than with none: {count} of 200 cases, by up to {most:.2%}\n"
+    )
 
 
 UNIONS = MEASUREMENTS / "union_experts"
@@ -180,7 +217,9 @@ class Unions:
         """The law's unions for load_cv, affinity and stickiness, [2, lengths]."""
         cv, phi, rho = parameters
         shape = self.n_experts, self.n_active, cv, phi, rho
-        return np.stack([touched_experts(1.0, self.tokens, *shape), touched_experts(self.tokens, 1.0, *shape)])
+        return np.stack(
+            [touched_experts(1.0, self.tokens, *shape), touched_experts(self.tokens, 1.0, *shape)]
+        )
 
     def errors(self, parameters: Sequence[float]) -> Array:
         """Predicted over measured mean, less one, [2, lengths]."""
@@ -200,14 +239,17 @@ def measured_unions() -> dict[str, Unions]:
     for name, rows in frame.groupby("prompt_set", sort=True):
         mean, layers = rows[rows["layer"] == "mean"], rows[rows["layer"] != "mean"]
         tokens = mean["tokens"].to_numpy(float)
-        by_layer = layers[columns].to_numpy().reshape(-1, len(tokens), len(columns)).transpose(2, 0, 1)
+        by_layer = (
+            layers[columns].to_numpy().reshape(-1, len(tokens), len(columns)).transpose(2, 0, 1)
+        )
         shape = float(rows["n_experts"].iloc[0]), float(rows["n_active"].iloc[0])
         found[str(name)] = Unions(str(name), *shape, tokens, mean[columns].to_numpy().T, by_layer)
     return found
 
 
 def fitted(unions: Sequence[Unions], longest: float = np.inf) -> tuple[float, float, float]:
-    """Fit load_cv, affinity and stickiness to several prompt sets at once, by least squares of logarithms.
+    """Fit load_cv, affinity and stickiness to several prompt sets at once, by least squares of
+    logarithms.
 
     Only lengths up to `longest` count.
     """
@@ -224,8 +266,9 @@ def fitted(unions: Sequence[Unions], longest: float = np.inf) -> tuple[float, fl
 def form_table(unions: dict[str, Unions]) -> str:
     """Errors of the form, one line a prompt set.
 
-    Its own parameters, the largest error in the mean, that beyond SHORT tokens where the fit ends there, and the median
-    distance of a layer, over all lengths and at the longest run of one sequence.
+    Its own parameters, the largest error in the mean, that beyond SHORT tokens where the fit ends
+    there, and the median distance of a layer, over all lengths and at the longest run of one
+    sequence.
     """
     head = ("cv", "phi", "rho", "largest", f"beyond {SHORT}", "layer", "layer, long")
     lines = [f"{'prompt set':15}" + "".join(f"{name:>12}" for name in head)]
@@ -233,9 +276,16 @@ def form_table(unions: dict[str, Unions]) -> str:
         own = fitted([one])
         beyond = np.abs(one.errors(fitted([one], SHORT)))[:, one.tokens > SHORT].max()
         layers = one.layer_errors(own)
-        errors = (np.abs(one.errors(own)).max(), beyond, np.median(layers), np.median(layers[0, :, -1]))
+        errors = (
+            np.abs(one.errors(own)).max(),
+            beyond,
+            np.median(layers),
+            np.median(layers[0, :, -1]),
+        )
         lines.append(
-            f"{name:15}" + "".join(f"{value:12.3f}" for value in own) + "".join(f"{error:12.1%}" for error in errors)
+            f"{name:15}"
+            + "".join(f"{value:12.3f}" for value in own)
+            + "".join(f"{error:12.1%}" for error in errors)
         )
     return "\n".join(lines)
 
@@ -250,7 +300,9 @@ def preset_table(unions: dict[str, Unions], presets: Sequence[str]) -> str:
         cells = []
         for preset in presets:
             errors = one.errors([each.value for each in load_routing_preset(preset).parameters])
-            cells.append(f"{np.abs(errors).max():.1%} (run {errors[0, -1]:+.1%}, width {errors[1, -1]:+.1%})")
+            cells.append(
+                f"{np.abs(errors).max():.1%} (run {errors[0, -1]:+.1%}, width {errors[1, -1]:+.1%})"
+            )
         lines.append(f"{name:15}" + "".join(f"{cell:>46}" for cell in cells))
     return "\n".join(lines)
 
@@ -258,7 +310,10 @@ def preset_table(unions: dict[str, Unions], presets: Sequence[str]) -> str:
 def held_out_domains(unions: dict[str, Unions]) -> dict[str, Array]:
     """Errors on each single domain of parameters fitted to the other domains, [2, lengths]."""
     domains = [one for name, one in unions.items() if name != MIXED]
-    return {one.prompt_set: one.errors(fitted([each for each in domains if each is not one])) for one in domains}
+    return {
+        one.prompt_set: one.errors(fitted([each for each in domains if each is not one]))
+        for one in domains
+    }
 
 
 def main_unions() -> None:
@@ -269,7 +324,10 @@ def main_unions() -> None:
     print(f"Shipped presets\n{preset_table(unions, presets)}\n")
     print("One domain, predicted from the other domains: largest error in the mean")
     for name, errors in held_out_domains(unions).items():
-        print(f"{name:15}{np.abs(errors).max():8.1%} (run {errors[0, -1]:+.1%}, width {errors[1, -1]:+.1%})")
+        print(
+            f"{name:15}{np.abs(errors).max():8.1%} (run {errors[0, -1]:+.1%}, width "
+            f"{errors[1, -1]:+.1%})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""How far the price of an expert exchange between nodes is from published ones: prints the tables of the decision.
+"""How far the price of an expert exchange between nodes is from published ones: prints the tables
+of the decision.
 
-`python -m studies.node_exchange`, over measurements/expert_exchange. The two constants of the network are
-fitted on the rows of one table of measured kernels, and what the advisor then charges is held against all others. The
-law of prompts, with the same constants, is held against kernels that send a token once to each node.
+`python -m studies.node_exchange`, over measurements/expert_exchange. The two constants of the
+network are fitted on the rows of one table of measured kernels, and what the advisor then charges
+is held against all others. The law of prompts, with the same constants, is held against kernels
+that send a token once to each node.
 """
 
 from __future__ import annotations
@@ -50,9 +52,11 @@ class Published:
     fitted_on: bool
     """Whether constants of the law were fitted on it."""
     is_normal: bool
-    """Whether it is DeepEP's normal mode, which prompts take: `prompt_form_rows`, no other table."""
+    """Whether it is DeepEP's normal mode, which prompts take: `prompt_form_rows`, no other
+    table."""
     notify_s: float
-    """Mean time of the kernels before it in which ranks tell each other how much will come; 0 where not apart."""
+    """Mean time of the kernels before it in which ranks tell each other how much will come; 0 where
+    not apart."""
 
     @property
     def accelerator(self) -> str:
@@ -92,7 +96,11 @@ def _read(row: dict[object, object]) -> Published:
         each_expert=row["travels"] == "each expert",
         fitted_on=row["role"] == "fit",
         is_normal=row["kernel"] == "normal",
-        notify_s=float(np.nan_to_num((_number(row, "dispatch_notify_us") + _number(row, "combine_notify_us")) / 2e6)),
+        notify_s=float(
+            np.nan_to_num(
+                (_number(row, "dispatch_notify_us") + _number(row, "combine_notify_us")) / 2e6
+            )
+        ),
     )
 
 
@@ -107,7 +115,8 @@ def beyond(rows: Sequence[Published]) -> tuple[Published, ...]:
 
 @dataclass(frozen=True)
 class NetworkFit:
-    """Constants of `laws.network_wait` and of the line inside a node that they were fitted beside."""
+    """Constants of `laws.network_wait` and of the line inside a node that they were fitted
+    beside."""
 
     node: StreamCost
     t0_s: float
@@ -124,7 +133,9 @@ def fitted(rows: Sequence[Published]) -> NetworkFit:
     outside = beyond(rows)
     inside = [row for row in rows if row not in outside]
     sent = [laws.sent_bytes(laws.message_bytes(row.tokens, _HIDDEN), _ACTIVE) for row in inside]
-    t0_s, slope = _line(np.ones(len(inside)), np.array(sent, float), np.array([row.time_s for row in inside]), 0.0)
+    t0_s, slope = _line(
+        np.ones(len(inside)), np.array(sent, float), np.array([row.time_s for row in inside]), 0.0
+    )
     share = np.array([_symbol(row, setup, "s") for row in outside])
     travels = np.array([_symbol(row, setup, "X_net") for row in outside])
     latency, wait = _line(share, share * travels, np.array([row.time_s for row in outside]), t0_s)
@@ -133,7 +144,8 @@ def fitted(rows: Sequence[Published]) -> NetworkFit:
 
 
 def _line(one: Array, many: Array, measured: Array, offset: float) -> tuple[float, float]:
-    """Factors of two columns whose sum and `offset` come closest to `measured`, in relative terms."""
+    """Factors of two columns whose sum and `offset` come closest to `measured`, in relative
+    terms."""
     columns = np.stack([one, many * 1e-6], axis=1) / measured[:, None]
     first, second = np.linalg.lstsq(columns, (measured - offset) / measured, rcond=None)[0]
     return float(first), float(second) * 1e-6
@@ -145,16 +157,33 @@ _HIDDEN, _ACTIVE = 7168.0, 8.0
 @cache
 def _setup(hardware_id: str, eight_bits: bool) -> Setup:
     """DeepSeek-V3 on many nodes by SGLang's records, whatever ranks a row has."""
-    fixed = {"engine": "sglang", "model_id": MODEL, "drafter_id": "mtp", "acceptance": "deepseek-r1-mtp-internal"}
+    fixed = {
+        "engine": "sglang",
+        "model_id": MODEL,
+        "drafter_id": "mtp",
+        "acceptance": "deepseek-r1-mtp-internal",
+    }
     placed = {"n_gpus": MANY_RANKS, "expert_parallel": MANY_RANKS, "batch_size": MANY_RANKS}
     weights = {} if eight_bits else {"weight_dtype": "bf16"}
-    return load_setup(Scenario.model_validate({"hardware_id": hardware_id, **fixed, **placed, **weights}))
+    return load_setup(
+        Scenario.model_validate({"hardware_id": hardware_id, **fixed, **placed, **weights})
+    )
 
 
-def _exchange(row: Published, setup: Setup, costs: KernelCosts, for_prompt: bool = False) -> dict[str, float]:
-    """The arguments of `laws.expert_exchange`, or of `laws.prompt_exchange`, for a row, by symbol."""
+def _exchange(
+    row: Published, setup: Setup, costs: KernelCosts, for_prompt: bool = False
+) -> dict[str, float]:
+    """The arguments of `laws.expert_exchange`, or of `laws.prompt_exchange`, for a row, by
+    symbol."""
     shape, place = MoeShape.of(setup.architecture), Placement(expert_parallel=row.ranks)
-    (found,) = exchanges(setup.architecture, costs, place, np.asarray(float(row.tokens)), shape, for_prompt=for_prompt)
+    (found,) = exchanges(
+        setup.architecture,
+        costs,
+        place,
+        np.asarray(float(row.tokens)),
+        shape,
+        for_prompt=for_prompt,
+    )
     return {name: float(np.asarray(value)) for name, value in found.symbols.items()}
 
 
@@ -163,9 +192,11 @@ def _symbol(row: Published, setup: Setup, name: str) -> float:
 
 
 def charged_s(row: Published, fit: NetworkFit | None = None, network: bool = True) -> float:
-    """Time that the advisor charges a direction, by SGLang's records and with as many rows on each rank. [s]
+    """Time that the advisor charges a direction, by SGLang's records and with as many rows on each
+    rank. [s]
 
-    fit : replaces the shipped constants, inside the node and between nodes. `network` False: as if there were no nodes.
+    fit : replaces the shipped constants, inside the node and between nodes. `network` False: as if
+        there were no nodes.
     """
     setup = _setup(row.accelerator, row.eight_bits)
     costs = setup.costs
@@ -231,7 +262,10 @@ def form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
     """Rows of the table of forms: mean error, and mean absolute error, of each by group."""
     for group in dict.fromkeys(row.group for row in rows if not row.is_normal):
         found = [row for row in beyond(rows) if row.group == group]
-        errors = {name: np.array([forms_s(row)[name] / row.time_s - 1.0 for row in found]) for name in FORMS}
+        errors = {
+            name: np.array([forms_s(row)[name] / row.time_s - 1.0 for row in found])
+            for name in FORMS
+        }
         cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%})" for one in errors.values())
         yield (group, str(len(found)), *cells)
 
@@ -251,11 +285,14 @@ def prompt_forms_s(row: Published) -> dict[str, float]:
     values = _exchange(row, setup, setup.costs, for_prompt=True)
     stays = {**values, "k": values["k"] * (1.0 - values["s"])}
     others = (float(laws.prompt_exchange(**each)) / (2.0 * values["L"]) for each in (stays, values))
-    return dict(zip(PROMPT_FORMS, (charged_s(row), charged_s(row, network=False), *others), strict=True))
+    return dict(
+        zip(PROMPT_FORMS, (charged_s(row), charged_s(row, network=False), *others), strict=True)
+    )
 
 
 _SIZES = ((128, "128"), (512, "256-512"), (8192, "1,024-8,192"), (131072, "16,384-131,072"))
-"""Most tokens of a rank in a line of the table of prompts, and how the line says it. A chunk has 8,192 at most."""
+"""Most tokens of a rank in a line of the table of prompts, and how the line says it. A chunk has
+8,192 at most."""
 
 
 def _size(row: Published) -> str:
@@ -267,18 +304,28 @@ def prompt_form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
 
     By library, accelerator, ranks and tokens.
 
-    The last cell is the law's error where the kernels before it in which ranks tell each other what will come count.
+    The last cell is the law's error where the kernels before it in which ranks tell each other what
+    will come count.
     """
     once = [row for row in rows if not row.each_expert]
     for key in dict.fromkeys((row.library, row.accelerator, row.ranks, _size(row)) for row in once):
-        found = [row for row in once if (row.library, row.accelerator, row.ranks, _size(row)) == key]
+        found = [
+            row for row in once if (row.library, row.accelerator, row.ranks, _size(row)) == key
+        ]
         times = [prompt_forms_s(row) for row in found]
         errors = [
-            np.array([each[name] / row.time_s - 1.0 for each, row in zip(times, found, strict=True)])
+            np.array(
+                [each[name] / row.time_s - 1.0 for each, row in zip(times, found, strict=True)]
+            )
             for name in PROMPT_FORMS
         ]
         law = [each["once to each node"] for each in times]
-        noted = np.array([law_s / (row.time_s + row.notify_s) - 1.0 for law_s, row in zip(law, found, strict=True)])
+        noted = np.array(
+            [
+                law_s / (row.time_s + row.notify_s) - 1.0
+                for law_s, row in zip(law, found, strict=True)
+            ]
+        )
         cells = (f"{one.mean():+.0%} ({np.abs(one).mean():.0%})" for one in (*errors, noted))
         library, accelerator, ranks, tokens = key
         yield (library, accelerator, str(ranks), tokens, str(len(found)), *cells)
@@ -290,8 +337,14 @@ def left_out_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
     for ranks in dict.fromkeys(row.ranks for row in beyond(rows)):
         own = [row for row in rows if row.ranks == ranks]
         without = fitted([row for row in rows if row.ranks != ranks])
-        errors = (np.array([charged_s(row, fit) / row.time_s - 1.0 for row in own]) for fit in (whole, without))
-        cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%}, at most {np.abs(one).max():.1%})" for one in errors)
+        errors = (
+            np.array([charged_s(row, fit) / row.time_s - 1.0 for row in own])
+            for fit in (whole, without)
+        )
+        cells = (
+            f"{one.mean():+.1%} ({np.abs(one).mean():.1%}, at most {np.abs(one).max():.1%})"
+            for one in errors
+        )
         yield (str(ranks), str(len(own)), *cells, _us(without.t0_s), f"{without.share_of_card:.3f}")
 
 
@@ -304,13 +357,35 @@ def main() -> None:
     found = published()
     table = [row for row in found if row.fitted_on]
     fit, out = fitted(table), sys.stdout
-    out.write(f"t_net {_us(fit.t0_s)}, {fit.share_of_card:.3f} of the card; t0 inside a node {_us(fit.node.t0_s)}\n\n")
-    heads = ("ranks", "rows", "error, fitted with them", "fitted without", "then t_net", "of the card")
+    out.write(
+        f"t_net {_us(fit.t0_s)}, {fit.share_of_card:.3f} of the card; t0 inside a node "
+        f"{_us(fit.node.t0_s)}\n\n"
+    )
+    heads = (
+        "ranks",
+        "rows",
+        "error, fitted with them",
+        "fitted without",
+        "then t_net",
+        "of the card",
+    )
     _print(heads, left_out_rows(table))
-    names = ("library", "accelerator", "network", "tokens", "ranks", "published us", "before", "charged now")
+    names = (
+        "library",
+        "accelerator",
+        "network",
+        "tokens",
+        "ranks",
+        "published us",
+        "before",
+        "charged now",
+    )
     _print(names, judged_rows(found))
     _print(("rows", "n", *FORMS), form_rows(found))
-    _print(("library", "accelerator", "ranks", "tokens", "n", *PROMPT_FORMS, "with notices"), prompt_form_rows(found))
+    _print(
+        ("library", "accelerator", "ranks", "tokens", "n", *PROMPT_FORMS, "with notices"),
+        prompt_form_rows(found),
+    )
 
 
 def _print(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> None:

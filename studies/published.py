@@ -1,4 +1,5 @@
-"""Published rows that a study may take: as points, and those that shipped constants are fitted on."""
+"""Published rows that a study may take: as points, and those that shipped constants are fitted
+on."""
 
 from __future__ import annotations
 
@@ -30,20 +31,31 @@ _IMMATURE = "immature"
 """What the notes of a row call an engine whose authors measured it before they tuned it."""
 
 ACCEPTANCE_LOG_SD = {"same_run": SAME_RUN_LOG_SD, "borrowed": BORROWED_LOG_SD, "other_model": 0.25}
-"""Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
-one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
+"""Spread of log accepted length: same run and same model from docs/model.md; of another model, the
+spread of heads of one kind between models and prompt sets in the shipped rows (0.2) with the
+difference between runs. [-]"""
 READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
-"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
-KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": ROOFLINE_LOG_SD}
-"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
+"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete
+row. [-]"""
+KERNEL_LOG_SD = {
+    "measured": 0.08,
+    "interpolated": 0.08,
+    "fitted": 0.10,
+    "roofline": ROOFLINE_LOG_SD,
+}
+"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of
+its records. [-]"""
 MAX_PLAIN_FACTOR = 1.5
-"""A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
-one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
+"""A published row whose own plain step is further than this from ours, either way, says nothing of
+rounds: its ratio is one of two wrong steps. It informs no constant of rounds and is listed as a
+step to repair (docs/validation.md). [-]"""
 _NOT_MODELLED = re.compile(
-    "beyond captured graphs|decode context parallel [2-9]|verification at long context is slow there"
+    "beyond captured graphs|decode context parallel [2-9]|verification at long context is slow "
+    "there"
 )
-"""What the notes of a row say where something decides that is not modelled: launches without a graph, ranks that hold
-parts of every context, and a release of SGLang whose Triton kernel verifies by walking a cache from end to end."""
+"""What the notes of a row say where something decides that is not modelled: launches without a
+graph, ranks that hold parts of every context, and a release of SGLang whose Triton kernel verifies
+by walking a cache from end to end."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +81,28 @@ class PublishedPoint(Point):
     def log_sd(self) -> float:
         """Spread that reading, accepted length and kernels leave in the log speedup. [-]"""
         reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
-        return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
+        return float(
+            np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier]))))
+        )
 
     @property
     def plain_over_measured(self) -> float:
-        """Plain step predicted over the one that the row prints, prefill in both. NaN where it prints none. [-]"""
+        """Plain step predicted over the one that the row prints, prefill in both. NaN where it
+        prints none. [-]"""
         return float(self.observations.upper[0].sum()) / measured_times(self.row)[0]
 
     @property
     def informs(self) -> bool:
         """Whether constants of rounds may be fitted on the row. All rows are judged.
 
-        Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
-        what was accepted, nor where its notes name what is not modelled.
+        Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for
+        and nobody counted what was accepted, nor where its notes name what is not modelled.
         """
         unknown = self.row.get("task") == "random" and self.question.borrowed
         other = _NOT_MODELLED.search(str(self.row.get("notes"))) is not None
-        return not (unknown or other or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
+        return not (
+            unknown or other or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR)
+        )
 
 
 P = TypeVar("P", bound=Point)
@@ -100,7 +117,8 @@ def seen_by(point: P, setup: Setup) -> P:
 def point_of(
     row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
 ) -> PublishedPoint:
-    """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
+    """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no
+    positive speedup."""
     try:
         measured = float(row["speedup"])
     except (KeyError, ValueError) as error:
@@ -119,7 +137,8 @@ def point_of(
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:
-    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and inform no fit."""
+    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and
+    inform no fit."""
     return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
 
 
@@ -136,23 +155,29 @@ def points_of(
         try:
             if row.get("defect"):
                 raise AdvisorError(f"set aside for a defect: {row['defect']}")
-            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
+            points.append(
+                point_of({str(name): cell for name, cell in row.items()}, assume, other_models)
+            )
         except AdvisorError as error:
             refused[str(error)] += 1
     return points, refused
 
 
 def fitted_rows() -> pd.DataFrame:
-    """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
+    """The rows that the shipped overheads are fitted on: those judged, without engines called
+    immature."""
     rows = judged_rows()
     return rows[~immature(rows)].reset_index(drop=True)
 
 
 def read_numbers(folder: Path) -> pd.DataFrame:
-    """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing. AdvisorError as there."""
+    """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing.
+    AdvisorError as there."""
     _, text = read_dataset(folder)
     for name, cells in text.items():
         filled = cells.where(cells != "")
         numbers = pd.to_numeric(filled, errors="coerce")
-        text[name] = numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+        text[name] = (
+            numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+        )
     return text

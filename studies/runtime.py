@@ -1,10 +1,12 @@
-"""Published comparisons of K at run time, on our own step times: Cascade's study, Cohere's K by batch.
+"""Published comparisons of K at run time, on our own step times: Cascade's study, Cohere's K by
+batch.
 
-The acceptance traces of arXiv:2506.20675 (code, math, extraction and four mixes; n-gram drafts) are not published, so
-stand-ins are ASSUMED: a drafter is copying (conditional acceptance 0.9) or not (0.08), passages are 40 tokens long on
-average, and the share of tokens inside them sets the task. Two shares meet a published number each and prove nothing
-about it: code yields ETR 3.2 at K = 7, math the 26 % slowdown of K = 1 on a purely memory-bound Mixtral. Every round
-carries K drafts, where a real n-gram drafter proposes none without a match; that makes losing rounds dearer.
+The acceptance traces of arXiv:2506.20675 (code, math, extraction and four mixes; n-gram drafts) are
+not published, so stand-ins are ASSUMED: a drafter is copying (conditional acceptance 0.9) or not
+(0.08), passages are 40 tokens long on average, and the share of tokens inside them sets the task.
+Two shares meet a published number each and prove nothing about it: code yields ETR 3.2 at K = 7,
+math the 26 % slowdown of K = 1 on a purely memory-bound Mixtral. Every round carries K drafts,
+where a real n-gram drafter proposes none without a match; that makes losing rounds dearer.
 """
 
 from __future__ import annotations
@@ -50,12 +52,15 @@ COPYING_SHARE = {"code": 0.77, "math": 0.3, "extraction": 0.5}
 
 @dataclass(frozen=True)
 class Mixture:
-    """Requests of several kinds: each stream follows one of the processes, drawn with the given weights."""
+    """Requests of several kinds: each stream follows one of the processes, drawn with the given
+    weights."""
 
     processes: tuple[AcceptanceProcess, ...]
     weights: tuple[float, ...]
 
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
+    def run_lengths(
+        self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
+    ) -> RunLengths:
         """Run lengths [n_streams, n_tokens]."""
         share = np.asarray(self.weights) / sum(self.weights)
         kind = rng.choice(len(self.processes), size=n_streams, p=share)
@@ -73,14 +78,29 @@ def ngram_task(copying_share: float, k_max: int = 7) -> Switching:
     `copying_share` is that share.
     """
     other_tokens = COPYING_TOKENS * (1 - copying_share) / copying_share
-    return Switching((COPYING_ACCEPTANCE,) * k_max, (OTHER_ACCEPTANCE,) * k_max, COPYING_TOKENS, max(1.0, other_tokens))
+    return Switching(
+        (COPYING_ACCEPTANCE,) * k_max,
+        (OTHER_ACCEPTANCE,) * k_max,
+        COPYING_TOKENS,
+        max(1.0, other_tokens),
+    )
 
 
 def ngram_workloads(k_max: int = 7) -> dict[str, AcceptanceProcess]:
     """The seven workloads by name: three tasks and their four equal mixes, one task per request."""
-    task: dict[str, AcceptanceProcess] = {name: ngram_task(share, k_max) for name, share in COPYING_SHARE.items()}
-    mixes = (("code", "math"), ("math", "extraction"), ("code", "extraction"), ("code", "math", "extraction"))
-    mixed = {"+".join(names): Mixture(tuple(task[n] for n in names), (1.0,) * len(names)) for names in mixes}
+    task: dict[str, AcceptanceProcess] = {
+        name: ngram_task(share, k_max) for name, share in COPYING_SHARE.items()
+    }
+    mixes = (
+        ("code", "math"),
+        ("math", "extraction"),
+        ("code", "extraction"),
+        ("code", "math", "extraction"),
+    )
+    mixed = {
+        "+".join(names): Mixture(tuple(task[n] for n in names), (1.0,) * len(names))
+        for names in mixes
+    }
     return {**task, **mixed}
 
 
@@ -113,7 +133,8 @@ PAPER_MODELS = (
     PaperModel("deepseek-moe-16b"),
     PaperModel("qwen1.5-moe-a2.7b"),
 )
-"""On one 48 GB card; the two whose bf16 weights do not fit it run in 4-bit, which is an assumption."""
+"""On one 48 GB card; the two whose bf16 weights do not fit it run in 4-bit, which is an
+assumption."""
 MIXTRAL_IN_BF16 = PaperModel("mixtral-8x7b", None, 4)
 """The other way to make Mixtral fit."""
 EAGLE_CURVES = {
@@ -121,7 +142,8 @@ EAGLE_CURVES = {
     "chat": "gpt-oss-20b-eagle3-mt-bench",
     "mixed prompts": "gpt-oss-20b-eagle3-speed-bench",
 }
-"""Measured accepted lengths of an EAGLE-3 head on an MoE, by task: borrowed, none is published for the five models."""
+"""Measured accepted lengths of an EAGLE-3 head on an MoE, by task: borrowed, none is published for
+the five models."""
 PUBLISHED_WORST = {1: 0.26, 2: 0.38, 3: 0.54}
 """Worst slowdown of static K=1..3 in arXiv:2506.20675. [-]"""
 PUBLISHED_CASCADE_WORST, PUBLISHED_GAIN = 0.05, (0.07, 0.14)
@@ -148,11 +170,14 @@ def paper_costs(model: PaperModel, drafter_id: str) -> RoundCosts:
 
 
 def eagle_workloads(spread: float = 0.0) -> dict[str, AcceptanceProcess]:
-    """Tasks with published accepted lengths and their equal mix. `spread` > 0 adds good and bad passages (assumed)."""
+    """Tasks with published accepted lengths and their equal mix. `spread` > 0 adds good and bad
+    passages (assumed)."""
     tasks: dict[str, AcceptanceProcess] = {}
     for task, curve_id in EAGLE_CURVES.items():
         length = parse_acceptance(curve_id, K_MAX).accepted_length
-        tasks[task] = per_position(length) if spread == 0 else switching_around(length, 3, spread=spread)
+        tasks[task] = (
+            per_position(length) if spread == 0 else switching_around(length, 3, spread=spread)
+        )
     return {**tasks, "all three": Mixture(tuple(tasks.values()), (1.0,) * len(tasks))}
 
 
@@ -175,13 +200,16 @@ def always_bad(label: str, costs: RoundCosts) -> AlwaysBad:
         trace = np.zeros((1, 2 * ALWAYS_BAD_ITERATIONS), dtype=np.int8)
         run = simulate(costs, policy, trace, closed_loop(1), ALWAYS_BAD_ITERATIONS)
         assert run.test_iterations is not None
-        found.append((int(run.test_iterations[0]), float(run.tpot_s[0] / costs.round_time_s[0, 0] - 1)))
+        found.append(
+            (int(run.test_iterations[0]), float(run.tpot_s[0] / costs.round_time_s[0, 0] - 1))
+        )
     return AlwaysBad(label, *found[0], *found[1])
 
 
 @dataclass(frozen=True)
 class PaperStudy:
-    """Cascade's comparison on this project's costs. Names of models carry the drafter: `olmoe-1b-7b bf16 / ngram`."""
+    """Cascade's comparison on this project's costs. Names of models carry the drafter:
+    `olmoe-1b-7b bf16 / ngram`."""
 
     costs: Mapping[str, RoundCosts]
     rows: tuple[StudyRow, ...]
@@ -195,29 +223,39 @@ def paper_study(eagle_spread: float = 0.0, n_requests: int = 200) -> PaperStudy:
     """All models, n-gram and EAGLE, 250 tokens a request. About 6 s on one core."""
     costs: dict[str, RoundCosts] = {}
     processes: dict[str, Mapping[str, AcceptanceProcess]] = {}
-    for drafter, workloads in (("ngram", ngram_workloads(K_MAX)), ("eagle", eagle_workloads(eagle_spread))):
+    for drafter, workloads in (
+        ("ngram", ngram_workloads(K_MAX)),
+        ("eagle", eagle_workloads(eagle_spread)),
+    ):
         for model in (*PAPER_MODELS, MIXTRAL_IN_BF16):
             name = f"{model.label} / {drafter}"
             costs[name], processes[name] = paper_costs(model, drafter), workloads
     bad = tuple(always_bad(name, cost) for name, cost in costs.items())
-    cold = {name: always_bad(name, replace(cost, draft_warm_s=np.zeros(1))) for name, cost in costs.items()}
+    cold = {
+        name: always_bad(name, replace(cost, draft_warm_s=np.zeros(1)))
+        for name, cost in costs.items()
+    }
     return PaperStudy(costs, cascade_study(costs, processes, n_requests=n_requests), bad, cold)
 
 
 def rows_of(rows: Sequence[StudyRow], drafter: str) -> tuple[StudyRow, ...]:
     """The rows of one drafter, without the second way to run Mixtral."""
     return tuple(
-        row for row in rows if row.model.endswith(f"/ {drafter}") and not row.model.startswith(MIXTRAL_IN_BF16.label)
+        row
+        for row in rows
+        if row.model.endswith(f"/ {drafter}") and not row.model.startswith(MIXTRAL_IN_BF16.label)
     )
 
 
 AGREES = 0.02
-"""Choice of this project: how far a share may lie from a published one, in points, and be called the same. [-]"""
+"""Choice of this project: how far a share may lie from a published one, in points, and be called
+the same. [-]"""
 
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of arXiv:2506.20675 beside what comes out here, by drafter. Shares, as lowest and highest."""
+    """A figure of arXiv:2506.20675 beside what comes out here, by drafter. Shares, as lowest and
+    highest."""
 
     what: str
     published: tuple[float, float]
@@ -226,11 +264,15 @@ class PublishedFigure:
 
     def agrees(self, predicted: tuple[float, float]) -> bool:
         """Whether a prediction lies within AGREES of what is published, at both of its ends."""
-        return predicted[0] >= self.published[0] - AGREES and predicted[1] <= self.published[1] + AGREES
+        return (
+            predicted[0] >= self.published[0] - AGREES
+            and predicted[1] <= self.published[1] + AGREES
+        )
 
 
 def published_figures(study: PaperStudy) -> tuple[PublishedFigure, ...]:
-    """Published slowdowns and gains beside the study's. Worst over models and workloads, gains by model."""
+    """Published slowdowns and gains beside the study's. Worst over models and workloads, gains by
+    model."""
     ngram, eagle = (summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle"))
 
     def worst(what: str, published: tuple[float, float], policy: str) -> PublishedFigure:
@@ -240,20 +282,27 @@ def published_figures(study: PaperStudy) -> tuple[PublishedFigure, ...]:
     static = {k: (share, share) for k, share in PUBLISHED_WORST.items()}
     gains = [tuple(found.gain_over_best_static.values()) for found in (ngram, eagle)]
     return (
-        *(worst(f"worst slowdown, static K = {k}", ends, f"static K={k}") for k, ends in static.items()),
+        *(
+            worst(f"worst slowdown, static K = {k}", ends, f"static K={k}")
+            for k, ends in static.items()
+        ),
         worst("worst slowdown, Cascade", (0.0, PUBLISHED_CASCADE_WORST), "Cascade"),
-        PublishedFigure("gain over the best static K", PUBLISHED_GAIN, *((min(own), max(own)) for own in gains)),
+        PublishedFigure(
+            "gain over the best static K", PUBLISHED_GAIN, *((min(own), max(own)) for own in gains)
+        ),
     )
 
 
 def implied_lengths(costs: RoundCosts) -> tuple[float, ...]:
-    """Accepted length at K = 1, 2, 3 with which these rounds lose what is published: no workload enters. [tokens]"""
+    """Accepted length at K = 1, 2, 3 with which these rounds lose what is published: no workload
+    enters. [tokens]"""
     ratio = costs.round_time_s[0] / costs.round_time_s[0, 0]
     return tuple(float(ratio[k] / (1.0 + loss)) for k, loss in PUBLISHED_WORST.items())
 
 
 COHERE_ACCEPTED_LENGTH = (1.0, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25)
-"""Command A+'s AL(0..7), Cohere's posts on speculative decoding for MoE (second-hand; docs/runtime-k-validation.md)."""
+"""Command A+'s AL(0..7), Cohere's posts on speculative decoding for MoE (second-hand;
+docs/runtime-k-validation.md)."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +364,8 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class StudySummary:
-    """worst_slowdown: by policy, over all models and workloads. Gains are means over a model's workloads, by model."""
+    """worst_slowdown: by policy, over all models and workloads. Gains are means over a model's
+    workloads, by model."""
 
     worst_slowdown: Mapping[str, float]
     best_static_k: Mapping[str, int]
@@ -338,23 +388,30 @@ def cascade_study(
     ----------
     costs_by_model : round costs by model (or model/drafter); only batch 1 is used.
     processes : acceptance process by model and workload name.
-    n_requests, output_tokens : independent requests per workload and their length. The paper's runs are longer than
-        20,000 tokens per mixed workload.
-    seed : of all traces; each (model, workload) has a stream of its own, so adding one does not move the others.
+    n_requests, output_tokens : independent requests per workload and their length. The paper's runs
+        are longer than 20,000 tokens per mixed workload.
+    seed : of all traces; each (model, workload) has a stream of its own, so adding one does not
+        move the others.
     """
     rows: list[StudyRow] = []
     for model, costs in costs_by_model.items():
         if model not in processes or not processes[model]:
-            raise AdvisorError(f"no acceptance process given for {model!r}; expected at least one workload")
+            raise AdvisorError(
+                f"no acceptance process given for {model!r}; expected at least one workload"
+            )
         for workload, process in processes[model].items():
             key = [seed, *f"{model}\n{workload}".encode()]
-            trace = draw_trace(process, n_requests, output_tokens, costs.k_max, np.random.default_rng(key))
+            trace = draw_trace(
+                process, n_requests, output_tokens, costs.k_max, np.random.default_rng(key)
+            )
             load = closed_loop(n_requests, requests_per_group=1, output_tokens=output_tokens)
             plain = simulate(costs, StaticK(0), trace, load, output_tokens)
             for policy in POLICIES:
                 run = simulate(costs, policy, trace, load, output_tokens)
                 speedup = float(plain.busy_time_s.sum() / run.busy_time_s.sum())
-                rows.append(StudyRow(model, workload, policy.name, speedup, max(0.0, 1 / speedup - 1)))
+                rows.append(
+                    StudyRow(model, workload, policy.name, speedup, max(0.0, 1 / speedup - 1))
+                )
     return tuple(rows)
 
 

@@ -1,5 +1,5 @@
-"""`python -m studies.runtime_report`: writes docs/runtime-k-validation.md and the table of docs/runtime-k.md,
-from a fresh run of the studies."""
+"""`python -m studies.runtime_report`: writes docs/runtime-k-validation.md and the table of
+docs/runtime-k.md, from a fresh run of the studies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def document() -> str:
     """The whole page, Markdown."""
     study, passages = paper_study(n_requests=N_REQUESTS), paper_study(EAGLE_SPREAD, N_REQUESTS)
     parts = [_HEAD, _SETTING, _headline(study, passages), _by_model(study), _needed(study), _WHY]
-    parts += [_cohere([cohere_k(m, d) for m in ("command-a-plus", "command-a") for d in ("eagle", "eagle3")])]
+    parts += [
+        _cohere(
+            [cohere_k(m, d) for m in ("command-a-plus", "command-a") for d in ("eagle", "eagle3")]
+        )
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,7 +56,7 @@ _HEAD = """# Run-time K against published results
 
 Written by `python -m studies.runtime_report` from a fresh run; do not edit. No number below was fitted to the
 published one beside it, except where the text says so. The controller is held to the paper without any hardware in
-`tests/answers/test_simulation_policies.py`; its open points are in `docs/decisions/cascade.md`."""
+`tests/answers/test_simulation_policies.py`; its open points are in `docs/decisions/cascade.md`."""  # noqa: E501
 _SETTING = f"""## Cascade (arXiv:2506.20675)
 
 Setting here: batch 1, 512 tokens of context, K = 0 to 7, {N_REQUESTS} requests of 250 tokens for each workload, vLLM's
@@ -66,7 +70,7 @@ loses 26 % at K = 1 on math; neither was chosen again for the costs used here.
 
 Acceptance, EAGLE: we have no published accepted lengths by K for the five models. Measured EAGLE-3 curves of another
 MoE stand in ({", ".join(f"`{name}`" for name in sorted(EAGLE_CURVES.values()))}), once with
-independent rounds and once with good and bad passages {EAGLE_SPREAD} logits around the same mean (assumed)."""
+independent rounds and once with good and bad passages {EAGLE_SPREAD} logits around the same mean (assumed)."""  # noqa: E501
 _WHY = """### What does not match, and why
 
 - **Static K = 1 to 3 lose less here than published** (n-gram), most at K = 1; and **without back-off an always-bad
@@ -86,7 +90,7 @@ _WHY = """### What does not match, and why
   2.3 plain steps.
 - **EAGLE with independent rounds gains nothing from control**: nothing varies within a request, so tests only cost.
   With passages the loss shrinks. The published gain covers both drafters and cannot be split.
-- The accelerator's constants are datasheet values with assumed efficiencies."""
+- The accelerator's constants are datasheet values with assumed efficiencies."""  # noqa: E501
 
 
 def _headline(study: PaperStudy, passages: PaperStudy) -> str:
@@ -98,28 +102,47 @@ def _headline(study: PaperStudy, passages: PaperStudy) -> str:
     bad = [[item for item in items if item.model.endswith(drafter)] for drafter, items in cases]
 
     def worst(what: str, published: str, policy: str) -> Sequence[object]:
-        return f"worst slowdown, {what}", published, *(_percent(s.worst_slowdown[policy]) for s in summaries)
+        return (
+            f"worst slowdown, {what}",
+            published,
+            *(_percent(s.worst_slowdown[policy]) for s in summaries),
+        )
 
     gains = [list(s.gain_over_best_static.values()) for s in summaries]
     rows = [
-        *(worst(f"static K = {k}", f"{share:.0%}", f"static K={k}") for k, share in PUBLISHED_WORST.items()),
+        *(
+            worst(f"static K = {k}", f"{share:.0%}", f"static K={k}")
+            for k, share in PUBLISHED_WORST.items()
+        ),
         worst("Cascade", "5%", "Cascade"),
         ("gain over the best static K, by model", "7-14%", *map(_span, gains)),
         worst("acceptance-only control", "-", "acceptance only (EMA)"),
     ]
-    text = markdown_table(("", "published", "n-gram", "EAGLE, independent rounds", "EAGLE, with passages"), rows)
+    text = markdown_table(
+        ("", "published", "n-gram", "EAGLE, independent rounds", "EAGLE, with passages"), rows
+    )
     off = [[item.test_iterations_without_back_off for item in items] for items in bad]
     slow_off = [[item.slowdown_without_back_off for item in items] for items in bad]
     always: list[Sequence[object]] = [
         ("test iterations of 250, back-off off", "52", *map(_ints, off)),
-        ("test iterations of 250, back-off on", "16-18", *(_ints([b.test_iterations for b in items]) for items in bad)),
-        ("slowdown, back-off on", "at most 5%", *(_span([b.slowdown for b in items]) for items in bad)),
+        (
+            "test iterations of 250, back-off on",
+            "16-18",
+            *(_ints([b.test_iterations for b in items]) for items in bad),
+        ),
+        (
+            "slowdown, back-off on",
+            "at most 5%",
+            *(_span([b.slowdown for b in items]) for items in bad),
+        ),
         ("slowdown, back-off off", "more than 10%", *map(_span, slow_off)),
     ]
     bad_header = ("", "published", "n-gram", "EAGLE, kept ready at K = 0", "EAGLE, not kept ready")
     return (
-        f"### Published against computed\n\n{text}\n\nWorst over five models and all workloads; gains are means over a "
-        "model's workloads, least to largest over the models.\n\nA request whose drafts are never accepted (least to "
+        f"### Published against computed\n\n{text}\n\nWorst over five models and all workloads; "
+        "gains are means over a "
+        "model's workloads, least to largest over the models.\n\nA request whose drafts are never "
+        "accepted (least to "
         f"largest over the models):\n\n{markdown_table(bad_header, always)}"
     )
 
@@ -132,7 +155,10 @@ def _by_model(study: PaperStudy) -> str:
         rows.append(
             (
                 model,
-                *(_percent(_worst(own, policy)) for policy in (*(f"static K={k}" for k in (1, 2, 3)), "Cascade")),
+                *(
+                    _percent(_worst(own, policy))
+                    for policy in (*(f"static K={k}" for k in (1, 2, 3)), "Cascade")
+                ),
                 f"K = {summary.best_static_k[model]}",
                 f"{summary.gain_over_best_static[model]:+.1%}",
                 f"{_mean(own, 'oracle (hindsight)') / _mean(own, 'Cascade') - 1:+.0%}",
@@ -158,8 +184,10 @@ def _needed(study: PaperStudy) -> str:
     cost = float(mixtral[7] / mixtral[0])
     return (
         "### Cost of a round, and the accepted length at which it gives the published "
-        f"slowdown\n\n{markdown_table(header, rows)}\n\nMixtral at K = 7, published: {PUBLISHED_ETR_AT_7} tokens at "
-        f"{PUBLISHED_COST_AT_7} plain steps, {PUBLISHED_ETR_AT_7 / PUBLISHED_COST_AT_7:.2f}x. Here the round costs "
+        f"slowdown\n\n{markdown_table(header, rows)}\n\nMixtral at K = 7, published: "
+        f"{PUBLISHED_ETR_AT_7} tokens at "
+        f"{PUBLISHED_COST_AT_7} plain steps, {PUBLISHED_ETR_AT_7 / PUBLISHED_COST_AT_7:.2f}x. "
+        "Here the round costs "
         f"{cost:.2f}, so the same tokens give {PUBLISHED_ETR_AT_7 / cost:.2f}x."
     )
 
@@ -175,16 +203,42 @@ def published_table(figures: Sequence[PublishedFigure]) -> str:
         named = {"n-gram": one.ngram, "EAGLE": one.eagle}
         within = [name for name, ends in named.items() if one.agrees(ends)]
         low, high = one.published
-        published = f"{high:.0%}" if low == high else f"{low * 100:.0f}-{high:.0%}" if low else f"at most {high:.0%}"
-        rows.append((one.what, published, shown(one.ngram), shown(one.eagle), " and ".join(within) or "neither"))
-    header = ("", "published", "predicted, n-gram", "predicted, EAGLE", f"within {AGREES * 100:.0f} points")
+        published = (
+            f"{high:.0%}"
+            if low == high
+            else f"{low * 100:.0f}-{high:.0%}"
+            if low
+            else f"at most {high:.0%}"
+        )
+        rows.append(
+            (
+                one.what,
+                published,
+                shown(one.ngram),
+                shown(one.eagle),
+                " and ".join(within) or "neither",
+            )
+        )
+    header = (
+        "",
+        "published",
+        "predicted, n-gram",
+        "predicted, EAGLE",
+        f"within {AGREES * 100:.0f} points",
+    )
     return markdown_table(header, rows)
 
 
 def _cohere(found: Sequence[CohereK]) -> str:
     columns = [(item, {int(b): i for i, b in enumerate(item.curve.batches)}) for item in found]
     rows = [
-        (batch, *(f"{item.best[at[batch]]} ({item.curve.speedup[at[batch]].max():.2f}x)" for item, at in columns))
+        (
+            batch,
+            *(
+                f"{item.best[at[batch]]} ({item.curve.speedup[at[batch]].max():.2f}x)"
+                for item, at in columns
+            ),
+        )
         for batch in SHOWN_BATCHES
     ]
     names = [f"{item.model_id}, {item.drafter_id}" for item in found]
@@ -192,15 +246,23 @@ def _cohere(found: Sequence[CohereK]) -> str:
         (name, ", ".join(f"{r.batch_start}-{r.batch_end}: {r.n_draft}" for r in item.ranges))
         for name, item in zip(names, found, strict=True)
     ]
-    verdicts = "\n".join(f"- {name}: {verdict(item)}" for name, item in zip(names, found, strict=True))
+    verdicts = "\n".join(
+        f"- {name}: {verdict(item)}" for name, item in zip(names, found, strict=True)
+    )
     return (
-        "## Best K over batch: Command A+ (MoE) and Command A (dense)\n\n4 x H200, TP4, fp8 weights, 2,048 tokens of "
-        f"context, vLLM's overheads; AL(0..7) = {', '.join(f'{length:g}' for length in COHERE_ACCEPTED_LENGTH)} for "
-        "both\n(Cohere's list for Command A+, seen second-hand; the GPU of the original is not published). "
-        "Published\ndirection: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense model non-increasing. "
+        "## Best K over batch: Command A+ (MoE) and Command A (dense)\n\n4 x H200, TP4, fp8 "
+        "weights, 2,048 tokens of "
+        "context, vLLM's overheads; AL(0..7) = "
+        f"{', '.join(f'{length:g}' for length in COHERE_ACCEPTED_LENGTH)} for "
+        "both\n(Cohere's list for Command A+, seen second-hand; the GPU of the original is not "
+        "published). "
+        "Published\ndirection: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense "
+        "model non-increasing. "
         "Printed, not\ntuned. K of the highest "
-        f"speedup:\n\n{markdown_table(('batch', *names), rows)}\n\n{verdicts}\n\nThe published rise is from 3 to 5. "
-        "The schedule is smoothed: a switch must save more than it may by chance, so a small\nrise does not reach "
+        f"speedup:\n\n{markdown_table(('batch', *names), rows)}\n\n{verdicts}\n\nThe published "
+        "rise is from 3 to 5. "
+        "The schedule is smoothed: a switch must save more than it may by chance, so a "
+        "small\nrise does not reach "
         f"it:\n\n{markdown_table(('model, drafter', 'batch range: K'), schedules)}"
     )
 
@@ -215,12 +277,17 @@ def verdict(item: CohereK) -> str:
     rising = np.flatnonzero(best == top)
     gain = item.curve.speedup[rising, top] / item.curve.speedup[rising, first] - 1
     turns = np.sign(moves[moves != 0])
-    shape = "rises once, then falls" if np.all(np.diff(turns) <= 0) else "rises and falls more than once"
+    shape = (
+        "rises once, then falls"
+        if np.all(np.diff(turns) <= 0)
+        else "rises and falls more than once"
+    )
     start, end = (int(item.curve.batches[row]) for row in (rising[0], rising[-1]))
     where = f"at batch {start}" if start == end else f"from batch {start} to {end}"
     most = int(item.curve.batches[rising[gain.argmax()]])
     return (
-        f"{shape}: from K = {first} at batch 1 to K = {top} {where}, worth at most {gain.max():.1%} over K = {first} "
+        f"{shape}: from K = {first} at batch 1 to K = {top} {where}, worth at most "
+        f"{gain.max():.1%} over K = {first} "
         f"(at batch {most})."
     )
 
@@ -254,7 +321,9 @@ def main() -> None:
     DOCUMENT.write_text(text, encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     figures = published_figures(paper_study(n_requests=N_REQUESTS))
-    PAGE.write_text(BLOCK.sub(lambda found: f"{found[1]}{published_table(figures)}\n", page), encoding="utf-8")
+    PAGE.write_text(
+        BLOCK.sub(lambda found: f"{found[1]}{published_table(figures)}\n", page), encoding="utf-8"
+    )
     for written in (DOCUMENT, PAGE):
         print(f"wrote {written.relative_to(DOCUMENT.parent.parent)}")
 

@@ -1,9 +1,11 @@
-"""`make seeds`: the claims of this project's sources, each beside the library's own answer, computed now.
+"""`make seeds`: the claims of this project's sources, each beside the library's own answer,
+computed now.
 
-Prints the table and fails where a claim left the state in profiles/validation/seeds.json without a decision note that
-says why. `--write` (`make seeds WRITE=1`) keeps what was found and writes docs/sources.md; it refuses the same claims.
-A note says why in a line of docs/decisions that names the claim and the change: `` `cohere-amdahl`: in part ->
-reproduced``, or `` `cohere-amdahl`: drafting over a plain step: no longer 14.3 %``.
+Prints the table and fails where a claim left the state in profiles/validation/seeds.json without a
+decision note that says why. `--write` (`make seeds WRITE=1`) keeps what was found and writes
+docs/sources.md; it refuses the same claims. A note says why in a line of docs/decisions that names
+the claim and the change: `` `cohere-amdahl`: in part -> reproduced``, or `` `cohere-amdahl`:
+drafting over a plain step: no longer 14.3 %``.
 """
 
 from __future__ import annotations
@@ -59,16 +61,20 @@ from studies.validation.tables import markdown_table
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT, NOTES = ROOT / "docs" / "sources.md", ROOT / "docs" / "decisions"
 N_REQUESTS = 120
-"""Simulated for each workload of Cascade's comparison: worst slowdowns repeat within a point. [-]"""
+"""Simulated for each workload of Cascade's comparison: worst slowdowns repeat within a point.
+[-]"""
 _B = np.array(BATCHES)
 
 
 def judge(claim: Claim, quantities: Mapping[str, Ours]) -> JudgedClaim:
-    """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity nobody computes."""
+    """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity
+    nobody computes."""
     figures = claim.all_figures()
     missing = [figure.ours for figure in figures if figure.ours not in quantities]
     if missing:
-        raise AdvisorError(f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py")
+        raise AdvisorError(
+            f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py"
+        )
     ours = {figure.what: quantities[figure.ours] for figure in figures}
     return JudgedClaim(state=_state(figures, ours), figures=ours)
 
@@ -85,7 +91,11 @@ def lost(claim: Claim, before: JudgedClaim, now: JudgedClaim) -> list[str]:
     changed = [f"{before.state} -> {now.state}"] if before.state != now.state else []
     for figure in claim.all_figures():
         was = before.figures.get(figure.what)
-        if was is not None and figure.holds(was.value) and not figure.holds(now.figures[figure.what].value):
+        if (
+            was is not None
+            and figure.holds(was.value)
+            and not figure.holds(now.figures[figure.what].value)
+        ):
             changed.append(f"{figure.what}: no longer {figure.published}")
     return changed
 
@@ -102,7 +112,10 @@ def write_findings(findings: Mapping[str, JudgedClaim], path: Path = FOUND) -> N
 def _rounded(found: dict[str, object]) -> dict[str, object]:
     figures: Mapping[str, Mapping[str, float]] = found["figures"]  # type: ignore[assignment]
     # Five digits: a claim never turns on the sixth, and machines differ there.
-    short = {what: {name: float(f"{x:.5g}") for name, x in ours.items()} for what, ours in figures.items()}
+    short = {
+        what: {name: float(f"{x:.5g}") for name, x in ours.items()}
+        for what, ours in figures.items()
+    }
     return {**found, "figures": short}
 
 
@@ -112,16 +125,28 @@ def described(claim: Claim, found: JudgedClaim) -> str:
     for figure in claim.all_figures():
         ours = found.figures[figure.what]
         band = (
-            "" if ours.low is None or ours.high is None else f" ({figure.shown(ours.low)} to {figure.shown(ours.high)})"
+            ""
+            if ours.low is None or ours.high is None
+            else f" ({figure.shown(ours.low)} to {figure.shown(ours.high)})"
         )
         holds = "" if figure.holds(ours.value) else "  <- does not hold"
-        lines.append(f"    {figure.what}: published {figure.published}, ours {figure.shown(ours.value)}{band}{holds}")
+        lines.append(
+            f"    {figure.what}: published {figure.published}, ours "
+            f"{figure.shown(ours.value)}{band}{holds}"
+        )
     return "\n".join(lines if claim.all_figures() else [*lines, f"    {claim.not_testable}"])
 
 
 def quantities() -> dict[str, Ours]:
-    """Every quantity that profiles/validation/seeds.yaml names, computed. About 15 s on one core."""
-    return {**curve_quantities(), **routing_quantities(), **design_quantities(), **moesd_quantities(), **cascade()}
+    """Every quantity that profiles/validation/seeds.yaml names, computed. About 15 s on one
+    core."""
+    return {
+        **curve_quantities(),
+        **routing_quantities(),
+        **design_quantities(),
+        **moesd_quantities(),
+        **cascade(),
+    }
 
 
 def curve_quantities() -> dict[str, Ours]:
@@ -132,8 +157,11 @@ def curve_quantities() -> dict[str, Ours]:
     best = int(sweet[speedup[sweet].argmax()])
     late = _B >= 64
     plain_s, parts = moe.plain_step_s, moe.round_components
-    # What verified tokens add beyond their kernels is a correction: the decline must not rest on it.
-    uncorrected = moe.accepted_length[0] * plain_s / (moe.round_s[:, 0] - _part(parts, "verified", moe))
+    # What verified tokens add beyond their kernels is a correction: the decline must not rest on
+    # it.
+    uncorrected = (
+        moe.accepted_length[0] * plain_s / (moe.round_s[:, 0] - _part(parts, "verified", moe))
+    )
     ks, dense_ks = best_k()
     found = {
         "cohere/speedup at 1": _banded(moe, 0),
@@ -159,12 +187,15 @@ def curve_quantities() -> dict[str, Ours]:
 
 
 def routing_quantities() -> dict[str, Ours]:
-    """Distinct experts of consecutive tokens by the routing of Command A+, against choices at random."""
+    """Distinct experts of consecutive tokens by the routing of Command A+, against choices at
+    random."""
     setup = load_setup(COMMAND_A_PLUS)
     moe = setup.architecture.moe
     assert moe is not None
     tokens = np.arange(1.0, 5.0)
-    correlated = touched_experts(1.0, tokens, moe.n_experts, moe.n_active, *setup.routing_parameters())
+    correlated = touched_experts(
+        1.0, tokens, moe.n_experts, moe.n_active, *setup.routing_parameters()
+    )
     saved = 1.0 - correlated / expected_experts(tokens, moe.n_experts, moe.n_active)
     return {
         "cohere/experts of 4": _value(correlated[3]),
@@ -174,7 +205,8 @@ def routing_quantities() -> dict[str, Ours]:
 
 
 def design_quantities() -> dict[str, Ours]:
-    """Command A+ with other k, and with its shared experts routed: speedup over WIDE_BATCHES at K = 3."""
+    """Command A+ with other k, and with its shared experts routed: speedup over WIDE_BATCHES at K =
+    3."""
     curves = {k: _with_experts(k, shared=4) for k in (4, 8, 16)}
     unshared = _with_experts(12, shared=0)
     at = {batch: int(np.abs(WIDE_BATCHES - batch).argmin()) for batch in (1, 64, 256)}
@@ -184,12 +216,15 @@ def design_quantities() -> dict[str, Ours]:
         "cohere/k 8 over 16 at 256": _value(curves[8][at[256]] / curves[16][at[256]]),
         "cohere/reach of k 4 over 8": _value(reach[4] / reach[8]),
         "cohere/shared at 1": _value(curves[8][at[1]] / unshared[at[1]]),
-        **{f"cohere/unshared at {b}": _value(unshared[at[b]] / curves[8][at[b]]) for b in (64, 256)},
+        **{
+            f"cohere/unshared at {b}": _value(unshared[at[b]] / curves[8][at[b]]) for b in (64, 256)
+        },
     }
 
 
 def _reach(speedup: Array, least: float) -> float:
-    """Largest batch of WIDE_BATCHES with a speedup of at least `least`, interpolated on a log axis; 1 where none is."""
+    """Largest batch of WIDE_BATCHES with a speedup of at least `least`, interpolated on a log axis;
+    1 where none is."""
     last = int(np.flatnonzero(speedup >= least).max(initial=0))
     if not 0 < last < len(speedup) - 1:
         return float(WIDE_BATCHES[last])
@@ -198,14 +233,19 @@ def _reach(speedup: Array, least: float) -> float:
 
 
 def _with_experts(n_active: int, shared: int) -> Array:
-    """Speedup of Command A+ with another k and number of shared experts, by the form, over WIDE_BATCHES."""
+    """Speedup of Command A+ with another k and number of shared experts, by the form, over
+    WIDE_BATCHES."""
     setup = by_form(load_setup(COMMAND_A_PLUS))
     moe = setup.architecture.moe
     assert moe is not None
     width = moe.shared_width // moe.n_shared * shared
-    changed = moe.model_copy(update={"n_active": n_active, "n_shared": shared, "shared_width": width})
+    changed = moe.model_copy(
+        update={"n_active": n_active, "n_shared": shared, "shared_width": width}
+    )
     architecture: Architecture = setup.architecture.model_copy(update={"moe": changed})
-    return curve_for(dataclasses.replace(setup, architecture=architecture), WIDE_BATCHES, [3]).speedup[:, 0]
+    return curve_for(
+        dataclasses.replace(setup, architecture=architecture), WIDE_BATCHES, [3]
+    ).speedup[:, 0]
 
 
 MOESD = Scenario(
@@ -230,7 +270,9 @@ def moesd_quantities() -> dict[str, Ours]:
     }
     qwen = table[table["model_id"] == "qwen2-57b-a14b"]
     highest = qwen.loc[qwen["predicted"].idxmax()]
-    found["moesd/highest"] = Ours(value=highest["predicted"], low=highest["low"], high=highest["high"])
+    found["moesd/highest"] = Ours(
+        value=highest["predicted"], low=highest["low"], high=highest["high"]
+    )
     found["moesd/batch of the highest"] = _value(highest["batch_size"])
     batches = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
     curve = curve_for(load_setup(MOESD), batches, [4], verify_tokens=4)
@@ -243,7 +285,10 @@ def moesd_quantities() -> dict[str, Ours]:
         "moesd/efficiency correlation": _value(np.corrcoef(speedup, efficiency)[0, 1]),
         "moesd/best efficiency over batch 1": _value(efficiency.max() / efficiency[0]),
         "moesd/last efficiency over best": _value(efficiency[-1] / efficiency.max()),
-        **{f"moesd/plateau {k} over {2 * k}": _value(plateaus[k] / plateaus[2 * k]) for k in (4, 8, 16)},
+        **{
+            f"moesd/plateau {k} over {2 * k}": _value(plateaus[k] / plateaus[2 * k])
+            for k in (4, 8, 16)
+        },
         "moesd/H800 over A800": _value(ridge["h800-sxm"] / ridge["a800-80gb-sxm"]),
     }
 
@@ -252,10 +297,15 @@ def moesd_quantities() -> dict[str, Ours]:
 def cascade() -> dict[str, Ours]:
     """Cascade's comparison on this project's step times."""
     study = paper_study(n_requests=N_REQUESTS)
-    by_drafter = {drafter: summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle")}
+    by_drafter = {
+        drafter: summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle")
+    }
     found: dict[str, Ours] = {}
     for drafter, tail in (("ngram", ""), ("eagle", " eagle")):
-        worst, gains = by_drafter[drafter].worst_slowdown, by_drafter[drafter].gain_over_best_static.values()
+        worst, gains = (
+            by_drafter[drafter].worst_slowdown,
+            by_drafter[drafter].gain_over_best_static.values(),
+        )
         found |= {f"cascade/worst K {k}{tail}": _value(worst[f"static K={k}"]) for k in (1, 2, 3)}
         found[f"cascade/worst Cascade{tail}"] = _value(worst["Cascade"])
         found[f"cascade/least gain{tail}"], found[f"cascade/largest gain{tail}"] = (
@@ -279,12 +329,19 @@ def cascade() -> dict[str, Ours]:
 
 
 def _varying(study: PaperStudy, model: str) -> dict[str, Ours]:
-    """How many K are the best static one of some workload of a model, and what knowing every round would gain."""
+    """How many K are the best static one of some workload of a model, and what knowing every round
+    would gain."""
     rows = [row for row in study.rows if row.model == model]
     static = [row for row in rows if row.policy.startswith("static")]
     works = {row.workload for row in rows}
-    best = {max((r for r in static if r.workload == work), key=lambda r: r.speedup).policy for work in works}
-    mean = {name: np.mean([r.speedup for r in rows if r.policy == name]) for name in {r.policy for r in rows}}
+    best = {
+        max((r for r in static if r.workload == work), key=lambda r: r.speedup).policy
+        for work in works
+    }
+    mean = {
+        name: np.mean([r.speedup for r in rows if r.policy == name])
+        for name in {r.policy for r in rows}
+    }
     oracle = next(name for name in mean if name.lower().startswith("oracle"))
     return {
         "cascade/best K by task": _value(len(best)),
@@ -317,9 +374,13 @@ def found_now() -> dict[str, JudgedClaim]:
 
 
 def unexplained(
-    claims: Sequence[Claim], before: Mapping[str, JudgedClaim], now: Mapping[str, JudgedClaim], notes: str
+    claims: Sequence[Claim],
+    before: Mapping[str, JudgedClaim],
+    now: Mapping[str, JudgedClaim],
+    notes: str,
 ) -> list[str]:
-    """Changes of state that no decision note explains. `notes`: the text of all notes. A new claim is no change."""
+    """Changes of state that no decision note explains. `notes`: the text of all notes. A new claim
+    is no change."""
     said = " ".join(notes.split())
     return [
         f"`{claim.id}`: {change}"
@@ -344,7 +405,7 @@ it found.
 A figure holds where ours lies within {TOLERANCE:.0%} of what is published; a direction (at least, at most) has no
 tolerance, and *(differs)* marks a figure that does not hold. A claim is *reproduced* where all of its figures hold, *in
 part* where some do, and *disagrees* where none does. Nothing is fitted to these figures, but for the overlaps named
-below. Bands are 80 %."""
+below. Bands are 80 %."""  # noqa: E501
 
 
 def _counts(findings: Mapping[str, JudgedClaim]) -> str:
@@ -361,11 +422,15 @@ def page(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> str:
         own = [claim for claim in claims if claim.source == citation.id]
         if rows.empty:
             continue
-        cells = [[str(cell).replace("|", "\\|") for cell in row[1:]] for row in rows.itertuples(index=False)]
+        cells = [
+            [str(cell).replace("|", "\\|") for cell in row[1:]]
+            for row in rows.itertuples(index=False)
+        ]
         remarks = "\n".join(f"- {claim.claim}: {claim.remark}" for claim in own if claim.remark)
         header = ("claim", "published", "ours", "80 % band", "state", "where on screen")
         parts.append(
-            f"## {citation.title}\n\n{citation.text} <{citation.url}>\n\n{markdown_table(header, cells)}\n\n{remarks}"
+            f"## {citation.title}\n\n{citation.text} "
+            f"<{citation.url}>\n\n{markdown_table(header, cells)}\n\n{remarks}"
         )
     return "\n\n".join(parts) + "\n"
 
@@ -378,7 +443,11 @@ def main() -> int:
     print(_counts(now))
     left = unexplained(claims, before, now, decision_notes())
     if left:
-        print("\nLeft their state; say why in a note of docs/decisions, in these words:", *left, sep="\n  ")
+        print(
+            "\nLeft their state; say why in a note of docs/decisions, in these words:",
+            *left,
+            sep="\n  ",
+        )
         return 1
     if "--write" in sys.argv:
         write_findings(now)

@@ -8,7 +8,16 @@ import pytest
 
 from advisor.cli import main
 
-QWEN = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+QWEN = (
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "qwen3-30b-a3b",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+)
 
 
 Run = Callable[..., tuple[int, str, str]]

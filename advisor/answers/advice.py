@@ -50,19 +50,25 @@ class BandPart:
 
 
 def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
-    """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
+    """One part for each kind of uncertainty, in the order of computation. The same draws as the
+    whole band."""
     rows = []
     for label, draws in _alone(make_draws(setup.costs)):
         curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
         log_sd = float(np.std(np.log(curve.draws[:, 0, 0])))
         rows.append((label, float(curve.low[0, 0]), float(curve.high[0, 0]), log_sd**2))
     total = sum(variance for *_, variance in rows) or 1.0
-    return tuple(BandPart(label, low, high, variance / total) for label, low, high, variance in rows)
+    return tuple(
+        BandPart(label, low, high, variance / total) for label, low, high, variance in rows
+    )
 
 
 def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
-    central, no_error = {name: np.ones_like(x) for name, x in draws.factor.items()}, np.zeros_like(draws.routing_z)
+    central, no_error = (
+        {name: np.ones_like(x) for name, x in draws.factor.items()},
+        np.zeros_like(draws.routing_z),
+    )
     still = Draws(central, no_error, no_error, no_error, np.zeros_like(draws.per_k_z))
     kernels = {component.key: draws.factor[component.key] for component in KERNELS}
     overheads = {component.key: draws.factor[component.key] for component in OVERHEADS}
@@ -70,13 +76,17 @@ def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
     yield "Launch and host times", replace(still, factor=central | overheads)
     yield "Routing", replace(still, routing_z=draws.routing_z)
     yield "Accepted length", replace(still, acceptance_z=draws.acceptance_z)
-    yield "What the model leaves unexplained", replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z)
+    yield (
+        "What the model leaves unexplained",
+        replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z),
+    )
 
 
 HARDLY = 1.1
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
 _NEAR_CERTAIN = 0.995
-"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [-]"""
+"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws
+is 0.4 %. [-]"""
 
 
 @dataclass(frozen=True)
@@ -90,19 +100,24 @@ class Recommendation:
     bound_because: str
     tpot_s: float
     ttft_s: float | None
-    """Time to first token of a prompt that does not queue, beside plain decode; None without prompt length."""
+    """Time to first token of a prompt that does not queue, beside plain decode; None without prompt
+    length."""
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Share of draws in which it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [-]"""
+    """Share of draws in which it is faster than plain decoding; of the best K > 0 where K = 0 is
+    recommended. [-]"""
     chance_of_gain: float
-    """`p_gain` with the published runs of this setup counted (`gain_chance`): the chance that is stated. [-]"""
+    """`p_gain` with the published runs of this setup counted (`gain_chance`): the chance that is
+    stated. [-]"""
     regret: float
     """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]
-    """K > 0 as good within the noise, the recommended one included; empty where K = 0 is recommended."""
+    """K > 0 as good within the noise, the recommended one included; empty where K = 0 is
+    recommended."""
     equals: str
-    """Which K do as well and what the next costs, in one sentence; empty where nothing is drafted."""
+    """Which K do as well and what the next costs, in one sentence; empty where nothing is
+    drafted."""
     meets_limit: bool
     """False when no K keeps the scenario's limit on time per output token."""
     verdict: str
@@ -110,7 +125,11 @@ class Recommendation:
     @property
     def per_user(self) -> str:
         """Figure that stands beside the time per output token."""
-        wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
+        wait = (
+            ""
+            if self.ttft_s is None
+            else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
+        )
         return f"per user{wait}"
 
 
@@ -126,7 +145,8 @@ class Advice:
     k_by_batch: tuple[KRange, ...]
     """The schedule, which no target batch moves."""
     to_serve: tuple[KRange, ...]
-    """What an engine is given: the recommended K throughout where one K is enough, else the schedule."""
+    """What an engine is given: the recommended K throughout where one K is enough, else the
+    schedule."""
     schedule_texts: tuple[str, ...]
     """What the schedule gains over one K, in sentences."""
     curve: Curve
@@ -136,11 +156,13 @@ class Advice:
     sweet_spot_batch: float
     """Batch at which the recommended K (or the best K > 0, if that is 0) gains most."""
     break_even_batch: float | None
-    """Batch above the sweet spot where that K stops paying; None if it pays up to the largest batch that fits."""
+    """Batch above the sweet spot where that K stops paying; None if it pays up to the largest batch
+    that fits."""
     curve_k: int
     """The K those two belong to."""
     gain_factor: float
-    """What published runs of this setup make of a chance of a gain (`measured.published.gain_factor`). [-]"""
+    """What published runs of this setup make of a chance of a gain
+    (`measured.published.gain_factor`). [-]"""
     counting: str
     """The published runs that moved it, in words. Empty where none did."""
     warnings: tuple[str, ...]
@@ -158,7 +180,8 @@ class Advice:
 
 @dataclass(frozen=True)
 class ComponentTime:
-    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`. Six digits."""
+    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`.
+    Six digits."""
 
     name: str
     label: str
@@ -167,10 +190,13 @@ class ComponentTime:
 
 
 def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
-    """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
+    """Components that take time, those that take most of a round first. Tables, charts and JSON
+    show these."""
     plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
     return tuple(
-        ComponentTime(name, BY_KEY[name].label, digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        ComponentTime(
+            name, BY_KEY[name].label, digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3)
+        )
         for name in sorted(whole, key=lambda name: -whole[name])
         if whole[name] or plain.get(name)
     )
@@ -179,7 +205,15 @@ def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
-    names = ("tokens_per_s_per_gpu", "p_best", "p_gain", "chance_of_gain", "regret", "equal_drafts", "meets_limit")
+    names = (
+        "tokens_per_s_per_gpu",
+        "p_best",
+        "p_gain",
+        "chance_of_gain",
+        "regret",
+        "equal_drafts",
+        "meets_limit",
+    )
     return {
         "n_draft": answer.n_draft,
         "speedup": answer.speedup.value,
@@ -232,7 +266,8 @@ Record = tuple[float, str]
 
 
 def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
-    """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand nearer."""
+    """Published runs of this setup on batches and K of the curve. None with a refit: own runs stand
+    nearer."""
     if setup.adjustment is not None:
         return []
     return [
@@ -244,32 +279,38 @@ def published_beside(setup: Setup, curve: Curve) -> list[PublishedRun]:
 
 
 def published_here(advice: Advice) -> list[PublishedRun]:
-    """Published runs of this setup and drafter at its very batch, of its K or of none that is stated."""
+    """Published runs of this setup and drafter at its very batch, of its K or of none that is
+    stated."""
     return [
         run
         for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
-        if run.batch_size == advice.scenario.batch_size and (np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
+        if run.batch_size == advice.scenario.batch_size
+        and (np.isnan(run.n_draft) or run.n_draft == advice.curve_k)
     ]
 
 
 def side_of_range(advice: Advice, run: PublishedRun) -> int:
-    """Side of its likely range on which a published run lies, -1 for below, as on the page (rules.js).
+    """Side of its likely range on which a published run lies, -1 for below, as on the page
+    (rules.js).
 
     0 within, and for a K that is not predicted. Without a K: that of the fastest.
     """
     curve = advice.curve
     at = np.clip([run.batch_size], curve.batches[0], curve.batches[-1])
-    low, speedup, high = (interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high))
+    low, speedup, high = (
+        interpolate_batches(curve.batches, x, at)[0] for x in (curve.low, curve.speedup, curve.high)
+    )
     k = int(curve.drafts[speedup.argmax()] if np.isnan(run.n_draft) else run.n_draft)
     found = curve.drafts == k
     return int((run.speedup > high)[found].sum()) - int((run.speedup < low)[found].sum())
 
 
 def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
-    """Factor on the chance of a gain by published runs on batches and K of the curve. 1 without any. [-]
+    """Factor on the chance of a gain by published runs on batches and K of the curve. 1 without
+    any. [-]
 
-    The chance expected of a run is that of its batch, K and accepted length. Without K: the best; without accepted
-    length: the scenario's.
+    The chance expected of a run is that of its batch, K and accepted length. Without K: the best;
+    without accepted length: the scenario's.
     """
     if not runs or len(curve.drafts) < 2:
         return 1.0
@@ -281,7 +322,9 @@ def factor_of_runs(runs: Sequence[PublishedRun], curve: Curve) -> float:
     best = curve.drafts[1:][curve.speedup[rows, 1:].argmax(axis=1)]
     columns = np.searchsorted(curve.drafts, np.where(np.isnan(n_draft), best, n_draft))
     own = curve.accepted_length[columns]
-    expected = (curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0).mean(axis=0)
+    expected = (
+        curve.draws[:, rows, columns] * np.where(np.isnan(length), 1.0, length / own) > 1.0
+    ).mean(axis=0)
     return gain_factor([run.source for run in runs], (measured > 1.0).astype(float), expected)
 
 
@@ -293,18 +336,22 @@ def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
 def advice_on(advice: Advice, engine: str) -> Advice:
     """Answer to the question with the kernels of another engine, for what that engine is to load.
 
-    `advice` itself where the scenario cannot be asked of it: an accelerator that it does not run on, or a refit that
-    belongs to its own engine.
+    `advice` itself where the scenario cannot be asked of it: an accelerator that it does not run
+    on, or a refit that belongs to its own engine.
     """
     if engine == advice.scenario.engine:
         return advice
     try:
-        return advise(advice.scenario.model_copy(update={"engine": engine, **dict.fromkeys(RELEASE_FIELDS)}))
+        return advise(
+            advice.scenario.model_copy(update={"engine": engine, **dict.fromkeys(RELEASE_FIELDS)})
+        )
     except AdvisorError:
         return advice
 
 
-def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], record: Record) -> Recommendation:
+def _recommendation(
+    setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...], record: Record
+) -> Recommendation:
     column = next(index for index, item in enumerate(rows) if item.recommended)
     chosen, tier = rows[column], Tier(curve.tier[row, column])
     prediction = Prediction(
@@ -317,7 +364,9 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
     )
     p_gain = rows[column or _best_drafting(rows)].p_gain
     bound, because = bound_of(setup, curve, row)
-    equal = tuple(item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended))
+    equal = tuple(
+        item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended)
+    )
     return Recommendation(
         n_draft=chosen.n_draft,
         speedup=prediction,
@@ -337,7 +386,9 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
     )
 
 
-def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record) -> str:
+def _verdict(
+    setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
+) -> str:
     scenario = setup.scenario
     place = f"At batch {scenario.batch_size} on {setup.place}"
     largest = setup.memory.largest_batch
@@ -347,7 +398,9 @@ def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, r
     return f"{place}, {_draft_text(setup, rows, prediction, record)}{_limit_text(setup, rows)}"
 
 
-def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record) -> str:
+def _draft_text(
+    setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction, record: Record
+) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
     own = next(item for item in rows if item.recommended)
     if own.n_draft > 0:
@@ -355,7 +408,11 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         if prediction.low >= 1.0:
             return draft
         gain = gain_text(own.speedup_low, own.p_gain, *record)
-        return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < HARDLY else f"{draft} {gain}"
+        return (
+            f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}"
+            if own.speedup < HARDLY
+            else f"{draft} {gain}"
+        )
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     best = rows[_best_drafting(rows)]
@@ -364,30 +421,38 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
     equal = "; the noise does not separate them, so the smaller K is taken" if best.as_good else ""
     return (
-        f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, and is expected to "
+        f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, "
+        "and is expected to "
         f"lose {best.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
     )
 
 
 def chance_text(share: float) -> str:
-    """A share of the draws as a percentage. Never 100 %, which so few draws cannot tell from a little less."""
+    """A share of the draws as a percentage. Never 100 %, which so few draws cannot tell from a
+    little less."""
     return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
 
 
 PUBLISHED_COUNTED = 0.05
-"""Choice of this project: from this change of a chance on it is said that published runs were counted. [-]"""
+"""Choice of this project: from this change of a chance on it is said that published runs were
+counted. [-]"""
 
 
 def gain_chance(p_gain: float, factor: float) -> float:
-    """Chance of a gain that is stated: the share of draws, moved by what published runs of the setup did. [-]"""
+    """Chance of a gain that is stated: the share of draws, moved by what published runs of the
+    setup did. [-]"""
     return min(p_gain * factor, 1.0)
 
 
 def gain_text(low: float, p_gain: float, factor: float, counting: str) -> str:
-    """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies below 1."""
+    """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies
+    below 1."""
     said = gain_chance(p_gain, factor)
     moved = f", {counting}; {chance_text(p_gain)} by the model alone"
-    chance = f"the chance of a gain is {chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
+    chance = (
+        "the chance of a gain is "
+        f"{chance_text(said)}{'' if abs(said - p_gain) < PUBLISHED_COUNTED else moved}."
+    )
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 
@@ -396,18 +461,27 @@ def _ratio(item: DraftRow) -> str:
 
 
 def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
-    """That the limit on time per output token is missed, and by how much. Empty where it is kept or there is none."""
+    """That the limit on time per output token is missed, and by how much. Empty where it is kept or
+    there is none."""
     own, limit_ms = next(item for item in rows if item.recommended), setup.scenario.max_tpot_ms
     if limit_ms is None or own.meets_limit:
         return ""
-    return f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, and no K keeps it."
+    return (
+        f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, "
+        "and no K keeps it."
+    )
 
 
 def _tier_because(setup: Setup, tier: Tier) -> str:
     if tier is Tier.ROOFLINE:
-        assumed = "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
+        assumed = (
+            "datasheet peaks and assumed fractions for a component that takes a tenth of the "
+            "time or more"
+        )
         return f"{assumed}{_refit_note(setup)}"
-    experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
+    experts = (
+        f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
+    )
     how = "fitted on" if tier is Tier.FITTED else "read off"
     other = setup.costs.kernels_of
     whose = f"{other}, the same chip" if other else "this accelerator"
@@ -419,7 +493,8 @@ def _refit_note(setup: Setup) -> str:
 
 
 def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
-    """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one batch."""
+    """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one
+    batch."""
     parts, _ = curve.components_at(row, 0)
     total = sum(parts.values())
     largest = max(parts, key=lambda name: parts[name])
@@ -433,7 +508,9 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     tokens_per_weight = curve.batches[row]
     moe = setup.architecture.moe
     if largest == "routed" and moe is not None:
-        tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
+        tokens_per_weight = (
+            curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
+        )
     ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
     if tokens_per_weight > ridge and largest != "attention":
         return "compute", f"Arithmetic on {load} takes {share:.0%} of a plain step."
@@ -446,16 +523,29 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
     if not rows[chosen].meets_limit:
         fastest = min(item.tpot_s for item in rows) * 1e3
         warnings.append(
-            f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes {fastest:.2f} ms. "
+            f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes "
+            f"{fastest:.2f} ms. "
             "Lower the batch or add GPUs."
         )
     if curve.extrapolated[row, chosen]:
-        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is widened.")
+        warnings.append(
+            "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is "
+            "widened."
+        )
     if chosen and curve.drafts[chosen] == setup.scenario.k_max:
-        warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
+        warnings.append(
+            f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look "
+            "further."
+        )
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
-        above = f", above {setup.scenario.k_max}, the longest here" if setup.acceptance.extrapolated[1:].all() else ""
-        warnings.append(f"The accepted length at this K is extrapolated from those it is known at{above}.")
+        above = (
+            f", above {setup.scenario.k_max}, the longest here"
+            if setup.acceptance.extrapolated[1:].all()
+            else ""
+        )
+        warnings.append(
+            f"The accepted length at this K is extrapolated from those it is known at{above}."
+        )
     warnings += graph_texts(setup, curve, row, chosen)
     if (held := held_sweep(setup)) is not None:
         warnings.append(held.text_at(float(curve.batches[row])))

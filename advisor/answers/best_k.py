@@ -1,6 +1,8 @@
-"""The recommended K at one batch, what other K lose, batches to avoid, and where speculation stops paying.
+"""The recommended K at one batch, what other K lose, batches to avoid, and where speculation stops
+paying.
 
-Below them what they weigh: the cost of an iteration by batch and K, and ranges of batches that run one K.
+Below them what they weigh: the cost of an iteration by batch and K, and ranges of batches that run
+one K.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ IntArray = NDArray[np.int64]
 class RoundCosts:
     """Cost and benefit of one speculative round on a grid of batch sizes (B) and draft lengths (K).
 
-    batches [nB] increasing, from 1. drafts [nK] = 0..k_max. round_time_s [nB, nK]: a whole round, drafting included;
-    column 0 is a plain decode step. accepted_length [nK]: tokens emitted per round and sequence, 1 at K = 0.
-    draft_warm_s [nB]: extra time of a K = 0 iteration that still runs the drafter once, so that its cache stays valid
-    (0 for n-gram and suffix drafters).
+    batches [nB] increasing, from 1. drafts [nK] = 0..k_max. round_time_s [nB, nK]: a whole round,
+    drafting included; column 0 is a plain decode step. accepted_length [nK]: tokens emitted per
+    round and sequence, 1 at K = 0. draft_warm_s [nB]: extra time of a K = 0 iteration that still
+    runs the drafter once, so that its cache stays valid (0 for n-gram and suffix drafters).
     """
 
     batches: Array
@@ -56,19 +58,25 @@ class RoundCosts:
 
 
 def round_costs(
-    batches: ArrayLike, round_time_s: ArrayLike, accepted_length: ArrayLike, draft_warm_s: ArrayLike = 0.0
+    batches: ArrayLike,
+    round_time_s: ArrayLike,
+    accepted_length: ArrayLike,
+    draft_warm_s: ArrayLike = 0.0,
 ) -> RoundCosts:
-    """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s may be one number."""
+    """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s may be one
+    number."""
     grid, time = np.asarray(batches, dtype=float), np.asarray(round_time_s, dtype=float)
     warm = np.broadcast_to(draft_warm_s, grid.shape)
-    return RoundCosts(grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm)
+    return RoundCosts(
+        grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm
+    )
 
 
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
     Raises AdvisorError for a curve that leaves a K out.
-    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays `kept_drafter_s`, an upper bound.
-        False: the cache is rebuilt for free, a lower bound.
+    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays
+        `kept_drafter_s`, an upper bound. False: the cache is rebuilt for free, a lower bound.
 
     Prefill is left out: the simulator's clock counts decode iterations only.
     """
@@ -79,15 +87,18 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
 
 
 def kept_drafter_s(curve: Curve) -> Array:
-    """Time that a round of K = 0 takes longer where the drafter's cache has to stay valid, [nB]. [s]
+    """Time that a round of K = 0 takes longer where the drafter's cache has to stay valid, [nB].
+    [s]
 
-    One pass of the drafter, from a curve with K = 1: kernels, launches and host time. An upper bound, since the cache
-    needs no LM head. 0 for drafters that run no model.
+    One pass of the drafter, from a curve with K = 1: kernels, launches and host time. An upper
+    bound, since the cache needs no LM head. 0 for drafters that run no model.
     """
     if curve.drafts.size == 1:
         return np.zeros(curve.batches.size)
     column = curve.column(1)
-    return np.asarray(curve.round_components["draft"][:, column] + curve.round_components["draft_host"][:, column])
+    return np.asarray(
+        curve.round_components["draft"][:, column] + curve.round_components["draft_host"][:, column]
+    )
 
 
 def idle_speedup(curve: Curve) -> Array:
@@ -97,8 +108,11 @@ def idle_speedup(curve: Curve) -> Array:
 
 
 def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
-    """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log batch."""
-    return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
+    """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log
+    batch."""
+    return np.exp(
+        _interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at)
+    )
 
 
 def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> Array:
@@ -107,11 +121,13 @@ def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> 
 
 
 def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
-    """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to extrapolate."""
+    """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to
+    extrapolate."""
     requested = np.asarray(at, dtype=float)
     if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
-            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}.."
+            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches "
+            f"{grid[0]:g}.."
             f"{grid[-1]:g}; compute the costs over a wider range"
         )
     if grid.size == 1:
@@ -124,10 +140,12 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class KRange:
-    """One range of the schedule: batch sizes batch_start..batch_end, both included, run n_draft drafts.
+    """One range of the schedule: batch sizes batch_start..batch_end, both included, run n_draft
+    drafts.
 
-    speedup is the mean over the range's batch sizes, regret the largest expected loss within the range; K = 0 is a
-    server without speculation. meets_limit is False where no K satisfies the limit on time per output token.
+    speedup is the mean over the range's batch sizes, regret the largest expected loss within the
+    range; K = 0 is a server without speculation. meets_limit is False where no K satisfies the
+    limit on time per output token.
     """
 
     batch_start: int
@@ -141,7 +159,8 @@ class KRange:
 
     @property
     def k_running(self) -> int:
-        """K that one server for all batches runs: what an engine's table holds and a simulation serves."""
+        """K that one server for all batches runs: what an engine's table holds and a simulation
+        serves."""
         return self.n_draft if self.table_k is None else self.table_k
 
 
@@ -152,7 +171,8 @@ def range_values(item: KRange) -> dict[str, int | float | bool]:
 
 
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
-    """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
+    """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM
+    does)."""
     return _looked_up(ranges, [item.n_draft for item in ranges], batch)
 
 
@@ -170,7 +190,8 @@ def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) ->
 
 @dataclass(frozen=True)
 class DraftRow:
-    """One draft length at the target batch: what it gives, and its odds. The evidence of a recommendation."""
+    """One draft length at the target batch: what it gives, and its odds. The evidence of a
+    recommendation."""
 
     n_draft: int
     speedup: float
@@ -194,8 +215,8 @@ class DraftRow:
 def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     """Every K at the curve's batch `row`, exactly one of them recommended.
 
-    That is the smallest K that the noise does not tell from the least expected loss, among those that keep the
-    scenario's limit on time per output token; among all where none does.
+    That is the smallest K that the noise does not tell from the least expected loss, among those
+    that keep the scenario's limit on time per output token; among all where none does.
     """
     within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
@@ -221,43 +242,56 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
 
 
 def recommended_drafts(setup: Setup, curve: Curve) -> tuple[NDArray[np.int64], Odds]:
-    """Index along the drafts of the K that `draft_rows` recommends, [nB], and the odds behind it."""
+    """Index along the drafts of the K that `draft_rows` recommends, [nB], and the odds behind
+    it."""
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
     return recommended(odds.loss, odds.noise, within), odds
 
 
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
-    """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of `draft_rows`."""
+    """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of
+    `draft_rows`."""
     within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     return int(recommended(odds.loss, odds.noise, within))
 
 
 def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
-    """Whether some K keeps the scenario's limit on time per output token at the curve's batch `row`."""
+    """Whether some K keeps the scenario's limit on time per output token at the curve's batch
+    `row`."""
     return bool(within_limit(setup, curve)[row].any())
 
 
 def others_text(rows: Sequence[DraftRow]) -> str:
-    """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for one K."""
+    """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for
+    one K."""
     own = next(item for item in rows if item.recommended)
     others = [item for item in rows if item is not own and item.n_draft > 0]
     if own.n_draft == 0 or not others:
         return ""
     equal = [item for item in others if item.as_good]
-    worse = sorted((item for item in others if not item.as_good), key=lambda item: item.expected_loss)[:1]
+    worse = sorted(
+        (item for item in others if not item.as_good), key=lambda item: item.expected_loss
+    )[:1]
     clauses = []
     if equal:
         clauses = [
-            f"K = {_drafts_text([item.n_draft for item in equal])} {'does' if len(equal) == 1 else 'do'} as well"
+            f"K = {_drafts_text([item.n_draft for item in equal])} "
+            f"{'does' if len(equal) == 1 else 'do'} as well"
         ]
         lead = max(item.speedup for item in equal) / own.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
-            clauses[0] += f" (the lead of {lead_text} is within the noise, so the shortest is taken)"
+            clauses[0] += (
+                f" (the lead of {lead_text} is within the noise, so the shortest is taken)"
+            )
     clauses += [
-        f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, {item.expected_loss:.1%} at K = {item.n_draft}"
+        (
+            f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, "
+            f"{item.expected_loss:.1%} at "
+            f"K = {item.n_draft}"
+        )
         for item in worse
     ]
     text = "; ".join(clauses)
@@ -265,7 +299,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
 
 
 def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
-    """Mask of K that keep the scenario's limit on time per output token, [nB, nK]. All where there is none."""
+    """Mask of K that keep the scenario's limit on time per output token, [nB, nK]. All where there
+    is none."""
     limit_ms = setup.scenario.max_tpot_ms
     if limit_ms is None:
         return np.ones(curve.tpot_s.shape, bool)
@@ -286,12 +321,14 @@ def _drafts_text(drafts: Sequence[int]) -> str:
 
 
 LEAST_DEPTH = 3.0 * PER_K_LOG_SD
-"""How deep a dip is at least on both sides, in log speedup: three times what neighbouring token counts scatter. [-]"""
+"""How deep a dip is at least on both sides, in log speedup: three times what neighbouring token
+counts scatter. [-]"""
 
 
 @dataclass(frozen=True)
 class Cliff:
-    """Range of batches in which speculation gains less than on both sides. First to last of the curve's grid."""
+    """Range of batches in which speculation gains less than on both sides. First to last of the
+    curve's grid."""
 
     n_draft: int
     first: int
@@ -311,28 +348,36 @@ class Cliff:
     def text(self) -> str:
         """The range and why, in one sentence."""
         return (
-            f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches above {self.first - 1} "
-            f"(measured), verification jumps from {self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the "
-            f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to {self.later:.2f}x."
+            f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches "
+            f"above {self.first - 1} "
+            f"(measured), verification jumps from {self.before_s * 1e3:.1f} to "
+            f"{self.after_s * 1e3:.1f} ms, and the "
+            f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to "
+            f"{self.later:.2f}x."
         )
 
 
 def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     """Ranges of batches that the K in `column` does better to avoid, in order of batch.
 
-    A verify step that grows by more than its batch is a kernel switch: the same tokens in two smaller steps would be
-    faster, so no growth of work explains it. Where the speedup falls there, and later rises again by LEAST_DEPTH, the
-    range reaches to the last batch of the grid that is nearer to the bottom than to the lower edge. Steps from data
-    sheets have no kernels to switch.
+    A verify step that grows by more than its batch is a kernel switch: the same tokens in two
+    smaller steps would be faster, so no growth of work explains it. Where the speedup falls there,
+    and later rises again by LEAST_DEPTH, the range reaches to the last batch of the grid that is
+    nearer to the bottom than to the lower edge. Steps from data sheets have no kernels to switch.
     """
     batches, gain = np.log(curve.batches), np.log(curve.speedup[:, column])
-    # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing: `graph_texts` tells of it.
+    # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing:
+    # `graph_texts` tells of it.
     left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
     rows = batches if curve.padding is None else batches + np.log(curve.padding[:, column])
-    grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(np.diff(batches), np.diff(rows))
+    grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(
+        np.diff(batches), np.diff(rows)
+    )
     cliffs: list[Cliff] = []
     for i in np.flatnonzero((grows > 1.0) & (left[1:] == left[:-1])):
-        if (cliffs and curve.batches[i] < cliffs[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
+        if (cliffs and curve.batches[i] < cliffs[-1].last) or curve.tier[
+            i + 1, column
+        ] == Tier.ROOFLINE:
             continue
         rise = np.array([gain[j:].max() for j in range(i + 1, len(gain))]) - gain[i + 1 :]
         bottom = i + 1 + int(np.argmax(np.minimum(gain[i] - gain[i + 1 :], rise)))
@@ -362,9 +407,11 @@ LEAST_PADDING = 1.2
 
 
 def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str, ...]:
-    """Sentences on rounds at the curve's batch `row` that no captured CUDA graph holds, and on padding.
+    """Sentences on rounds at the curve's batch `row` that no captured CUDA graph holds, and on
+    padding.
 
-    column : of the recommended K, or 0. Where no release was named its captures are unknown: a warning alone.
+    column : of the recommended K, or 0. Where no release was named its captures are unknown: a
+        warning alone.
     """
     batch = int(np.ceil(curve.batches[row] / setup.placement.attention_groups - 1e-9))
     location = f"at batch {batch}" + (" of a rank" if setup.placement.attention_groups > 1 else "")
@@ -377,20 +424,27 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         first = int(column if curve.eager[row, column] else outside[0])
         k = int(curve.drafts[first])
         largest, tokens = graphs.largest(k + 1), batch * (k + 1)
-        held = f"above the {largest:,} that {graphs.release} captures" if tokens > largest else "which none holds"
+        held = (
+            f"above the {largest:,} that {graphs.release} captures"
+            if tokens > largest
+            else "which none holds"
+        )
         held = held if largest else f"and {graphs.release} captures none"
         larger_k = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
         larger_k += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
         texts.append(
             f"K = {k} {location} is {tokens:,} tokens, {held}: no CUDA graph, "
-            f"{curve.speedup[row, first]:.2f}x{larger_k}. Capture sizes up to {tokens:,} hold it (export writes them)."
+            f"{curve.speedup[row, first]:.2f}x{larger_k}. Capture sizes up to {tokens:,} hold it "
+            "(export writes them)."
         )
     rows = float(curve.padding[row, column])
     if rows >= LEAST_PADDING:
         tokens = batch * (int(curve.drafts[column]) + 1)
         texts.append(
-            f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as {round(rows * tokens):,}, "
-            f"the next size that {graphs.release} captures: the rows between are computed for nothing."
+            f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as "
+            f"{round(rows * tokens):,}, "
+            f"the next size that {graphs.release} captures: the rows between are computed for "
+            "nothing."
         )
     return tuple(texts)
 
@@ -401,8 +455,10 @@ def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> t
         return ()
     name = load_engine(setup.scenario.engine).name
     return (
-        f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} captures in CUDA graphs by "
-        "default: such a step is launched kernel by kernel, which is not charged here. Name the release "
+        f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} "
+        "captures in CUDA graphs by "
+        "default: such a step is launched kernel by kernel, which is not charged here. Name the "
+        "release "
         "(engine_version), or capture larger sizes.",
     )
 
@@ -413,7 +469,8 @@ def sweet_spot(batches: Array, speedup: Array) -> float:
 
 
 def break_even_batch(batches: Array, speedup: Array) -> float | None:
-    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch. None if never."""
+    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log
+    batch. None if never."""
     peak = int(np.argmax(speedup))
     if speedup[peak] <= 1.0:
         return None

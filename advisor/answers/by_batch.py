@@ -1,4 +1,5 @@
-"""K by batch of one scenario, at its own context and at others, and what that gains on a batch histogram."""
+"""K by batch of one scenario, at its own context and at others, and what that gains on a batch
+histogram."""
 
 from __future__ import annotations
 
@@ -56,29 +57,37 @@ MAX_WEIGHT = 1e15
 
 @dataclass(frozen=True)
 class BatchHistogram:
-    """Share of plain decoding time that the server ran at each batch size, on any positive scale."""
+    """Share of plain decoding time that the server ran at each batch size, on any positive
+    scale."""
 
     batches: tuple[int, ...]
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if len(self.batches) != len(self.weights) or not self.batches:
-            raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
+            raise AdvisorError(
+                "the batch histogram needs as many weights as batch sizes, and at least one"
+            )
         if len(self.batches) > MAX_HISTOGRAM_ROWS:
-            raise AdvisorError(f"the batch histogram has {len(self.batches):,} rows; at most {MAX_HISTOGRAM_ROWS:,}")
+            raise AdvisorError(
+                f"the batch histogram has {len(self.batches):,} rows; at most "
+                f"{MAX_HISTOGRAM_ROWS:,}"
+            )
         for batch, weight in zip(self.batches, self.weights, strict=True):
             if not 1 <= batch <= MAX_BATCH:
                 raise AdvisorError(f"batch histogram: batch {batch} must lie in 1..{MAX_BATCH}")
             if not 0 <= weight <= MAX_WEIGHT:
                 raise AdvisorError(
-                    f"batch histogram: the weight {weight} of batch {batch} must be 0 or more, up to {MAX_WEIGHT:g}"
+                    f"batch histogram: the weight {weight} of batch {batch} must be 0 or more, up "
+                    f"to {MAX_WEIGHT:g}"
                 )
         if sum(self.weights) <= 0:
             raise AdvisorError("batch histogram: at least one weight must be above 0")
 
     @classmethod
     def from_text(cls, text: str) -> BatchHistogram:
-        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a wrong piece."""
+        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a
+        wrong piece."""
         pairs = []
         for piece in text.split(","):
             try:
@@ -86,7 +95,8 @@ class BatchHistogram:
                 pairs.append((int(batch), float(weight)))
             except ValueError as error:
                 raise AdvisorError(
-                    f"batch histogram: {piece.strip()!r} is not batch:weight; give e.g. 1:10,16:60,64:30"
+                    f"batch histogram: {piece.strip()!r} is not batch:weight; give e.g. "
+                    "1:10,16:60,64:30"
                 ) from error
         return cls(tuple(batch for batch, _ in pairs), tuple(weight for _, weight in pairs))
 
@@ -122,19 +132,25 @@ class RuntimeSchedule:
     @property
     def texts(self) -> tuple[str, ...]:
         """Sentences on the gain of the schedule over one K, at the scenario's own context."""
-        return schedule_texts(self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft)
+        return schedule_texts(
+            self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft
+        )
 
     @property
     def to_serve(self) -> tuple[KRange, ...]:
         """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
-        return ranges_to_serve(self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft)
+        return ranges_to_serve(
+            self.ranges, self.values, self.setup.scenario.batch_size, self.n_draft
+        )
 
 
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
     """Values of each K on the batches that decide every schedule, whatever others a curve shows."""
     end = float(curve.batches[-1])
     fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
-    beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(1, np.ceil(np.log2(end / SCHEDULE_BATCHES[-1])) + 1)
+    beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(
+        1, np.ceil(np.log2(end / SCHEDULE_BATCHES[-1])) + 1
+    )
     grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
     known = np.isin(curve.batches, grid)
     if np.count_nonzero(known) == len(grid):
@@ -143,10 +159,11 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
 
 
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
-    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit.
+    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's
+    limit.
 
-    Independent of the batch that is asked about. The whole curve where nothing fits: a schedule of what does not run is
-    of use to nobody who could run something.
+    Independent of the batch that is asked about. The whole curve where nothing fits: a schedule of
+    what does not run is of use to nobody who could run something.
 
     values : `schedule_values`, where they are at hand.
     """
@@ -158,14 +175,17 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 def schedule_for(
     scenario: Scenario, contexts: Sequence[int] = (), histogram: BatchHistogram | None = None
 ) -> RuntimeSchedule:
-    """The schedule of a scenario, other `contexts` and a `histogram`. Raises AdvisorError for an impossible one."""
+    """The schedule of a scenario, other `contexts` and a `histogram`. Raises AdvisorError for an
+    impossible one."""
     extra = [max(histogram.batches)] if histogram is not None else []
     setup = load_setup(scenario)
     grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))
     if extra and 0 < setup.memory.largest_batch < extra[0]:
         raise AdvisorError(
-            f"Batch {extra[0]:,} does not fit in memory; the largest that does is {setup.memory.largest_batch:,}. "
-            "Leave it out of the histogram, or make it fit: shorter context, more GPUs, smaller formats."
+            f"Batch {extra[0]:,} does not fit in memory; the largest that does is "
+            f"{setup.memory.largest_batch:,}. "
+            "Leave it out of the histogram, or make it fit: shorter context, more GPUs, smaller "
+            "formats."
         )
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
@@ -180,7 +200,8 @@ def schedule_for(
 def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...]:
     """One range with the same K from batch 1 to `last`, for a static export.
 
-    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [-]
+    last : the batch at which the schedule ends, so that an engine admits as many requests either
+        way. [-]
 
     Raises AdvisorError for a K that has no values.
     """
@@ -188,27 +209,36 @@ def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...
 
 
 def given_ranges(values: KValues, drafts: IntArray) -> tuple[KRange, ...]:
-    """Ranges of K that were given for batches 1 to n, [n]. Raises AdvisorError for a K that has no values."""
+    """Ranges of K that were given for batches 1 to n, [n]. Raises AdvisorError for a K that has no
+    values."""
     if (unknown := drafts[~np.isin(drafts, values.drafts)]).size:
         most = int(values.drafts[-1])
-        raise AdvisorError(f"static K={unknown[0]} must lie in 0..{most}; raise k_max for longer drafts")
+        raise AdvisorError(
+            f"static K={unknown[0]} must lie in 0..{most}; raise k_max for longer drafts"
+        )
     at = np.arange(1, drafts.size + 1)
     column = at - 1, np.searchsorted(values.drafts, drafts)
     speedup = interpolate_batches(values.batches, values.speedup, at)[column]
     loss = interpolate_losses(values.batches, values.loss, at)[column]
     edges = [0, *(1 + np.flatnonzero(np.diff(drafts))).tolist(), drafts.size]
     return tuple(
-        KRange(a + 1, b, int(drafts[a]), float(speedup[a:b].mean()), float(loss[a:b].max())) for a, b in pairwise(edges)
+        KRange(a + 1, b, int(drafts[a]), float(speedup[a:b].mean()), float(loss[a:b].max()))
+        for a, b in pairwise(edges)
     )
 
 
-def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int) -> tuple[KRange, ...]:
-    """Ranges that app, report and export give to an engine: one K where one is enough, else the schedule.
+def ranges_to_serve(
+    ranges: tuple[KRange, ...], values: KValues, batch_size: int, n_draft: int
+) -> tuple[KRange, ...]:
+    """Ranges that app, report and export give to an engine: one K where one is enough, else the
+    schedule.
 
-    The one K is that recommended at the target batch. Where that is none, the engine is started without a drafter: one
-    that waits for other batches would slow it down. So too where one server for all batches runs another K there.
+    The one K is that recommended at the target batch. Where that is none, the engine is started
+    without a drafter: one that waits for other batches would slow it down. So too where one server
+    for all batches runs another K there.
 
-    ranges : the schedule. values : those that it was decided on. batch_size, n_draft : target batch and its K. [-]
+    ranges : the schedule. values : those that it was decided on. batch_size, n_draft : target batch
+        and its K. [-]
     """
     gain = gain_over_doublings(ranges, values)  # as the sentence has it
     scheduled = int(k_at(ranges, batch_size))
@@ -219,27 +249,36 @@ def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:
-    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole positive numbers."""
+    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole
+    positive numbers."""
     try:
         contexts = sorted({int(piece) for piece in text.split(",")})
     except ValueError as error:
-        raise AdvisorError(f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768") from error
+        raise AdvisorError(
+            f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768"
+        ) from error
     if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
-        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}")
+        raise AdvisorError(
+            f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}"
+        )
     if len(contexts) > MAX_CONTEXT_BUCKETS:
-        raise AdvisorError(f"{len(contexts)} contexts are too many; give at most {MAX_CONTEXT_BUCKETS}")
+        raise AdvisorError(
+            f"{len(contexts)} contexts are too many; give at most {MAX_CONTEXT_BUCKETS}"
+        )
     return tuple(contexts)
 
 
 CONTEXTS = (512, 2048, 8192, 32768, 131072)
 """Choice of this project: contexts that are looked at, a factor of four apart. [tokens]"""
 SHOWN_BATCHES = (1, 4, 16, 64, 256, 1024)
-"""Choice of this project: batches that a table of K by batch and context shows, a factor of four apart. [-]"""
+"""Choice of this project: batches that a table of K by batch and context shows, a factor of four
+apart. [-]"""
 
 
 @dataclass(frozen=True)
 class KByContext:
-    """The recommended K of each context and batch, beside the schedule at the scenario's own context."""
+    """The recommended K of each context and batch, beside the schedule at the scenario's own
+    context."""
 
     own_context: int
     contexts: tuple[int, ...]
@@ -251,15 +290,16 @@ class KByContext:
     own_k: IntArray
     """K of the schedule at the scenario's own context, [nB]."""
     loss: Array
-    """What that schedule loses against the recommended K at each context, beyond the noise and beyond what it loses at
-    its own, [nC, nB]; 0 where the batch fits at one of the two only. [-]"""
+    """What that schedule loses against the recommended K at each context, beyond the noise and
+    beyond what it loses at its own, [nC, nB]; 0 where the batch fits at one of the two only. [-]"""
     misses: NDArray[np.bool_]
-    """Where that schedule misses a limit on time per output token that another K keeps, and keeps it at its own
-    context, [nC, nB]."""
+    """Where that schedule misses a limit on time per output token that another K keeps, and keeps
+    it at its own context, [nC, nB]."""
 
     @property
     def matters(self) -> bool:
-        """Whether the schedule loses more at some context than a switch of K has to save, or misses the limit."""
+        """Whether the schedule loses more at some context than a switch of K has to save, or misses
+        the limit."""
         return bool((self._cost > SWITCH_COST).any())
 
     @property
@@ -275,15 +315,18 @@ class KByContext:
             return ""
         if not self.matters:
             return (
-                f"Context hardly changes the answer: from {self.contexts[0]:,} to {self.contexts[-1]:,} tokens this "
-                f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch that fits."
+                f"Context hardly changes the answer: from {self.contexts[0]:,} to "
+                f"{self.contexts[-1]:,} tokens this "
+                f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch "
+                "that fits."
             )
         cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
         return f"Context changes the answer: {cases}."
 
     @property
     def _worst(self) -> list[tuple[int, int]]:
-        """(context, batch) where the schedule loses most, of the two contexts at which it loses too much and most."""
+        """(context, batch) where the schedule loses most, of the two contexts at which it loses too
+        much and most."""
         worst = self._cost.max(axis=1)
         rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
@@ -291,8 +334,10 @@ class KByContext:
     def _case_text(self, row: int, column: int) -> str:
         cost = f"cost {self.loss[row, column]:.1%}"
         return (
-            f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = {self.k[row, column]}, where "
-            f"this schedule's {self.own_k[column]} would {'miss the limit' if self.misses[row, column] else cost}"
+            f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = "
+            f"{self.k[row, column]}, where "
+            f"this schedule's {self.own_k[column]} would "
+            f"{'miss the limit' if self.misses[row, column] else cost}"
         )
 
     @property
@@ -319,19 +364,28 @@ def context_values(result: KByContext) -> dict[str, object]:
     }
 
 
-def curves_at(setup: Setup, curve: Curve, contexts: Sequence[int] | None = None) -> Mapping[int, tuple[Setup, Curve]]:
+def curves_at(
+    setup: Setup, curve: Curve, contexts: Sequence[int] | None = None
+) -> Mapping[int, tuple[Setup, Curve]]:
     """A scenario and its curve at each context, its own as given. Over the same batches.
 
-    contexts : default CONTEXTS as far as the model goes, at least the scenario's prompt; its own joins them. [tokens]
+    contexts : default CONTEXTS as far as the model goes, at least the scenario's prompt; its own
+        joins them. [tokens]
 
-    One curve for each context, over all batches, K and draws at once: as the scenario at that context has it.
+    One curve for each context, over all batches, K and draws at once: as the scenario at that
+    context has it.
     """
     own = setup.scenario.context_tokens
-    max_tokens, prompt_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT, setup.scenario.input_tokens or 0
+    max_tokens, prompt_tokens = (
+        setup.architecture.max_context_tokens or MAX_CONTEXT,
+        setup.scenario.input_tokens or 0,
+    )
     reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
     all_contexts = sorted({*(reached if contexts is None else contexts), own})
     return {
-        context: (setup, curve) if context == own else at_context(setup.scenario, context, curve.batches)
+        context: (setup, curve)
+        if context == own
+        else at_context(setup.scenario, context, curve.batches)
         for context in all_contexts
     }
 
@@ -342,8 +396,11 @@ def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup,
     return setup, curve_for(setup, batches)
 
 
-def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]) -> KByContext:
-    """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of `curves_at`."""
+def k_by_context(
+    own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]
+) -> KByContext:
+    """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of
+    `curves_at`."""
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
@@ -355,15 +412,18 @@ def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tu
     return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
 
 
-def _judged(setup: Setup, curve: Curve, own_k: IntArray) -> tuple[IntArray, Array, NDArray[np.bool_]]:
-    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it misses a limit that
-    another K keeps), each [nB]."""
+def _judged(
+    setup: Setup, curve: Curve, own_k: IntArray
+) -> tuple[IntArray, Array, NDArray[np.bool_]]:
+    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it
+    misses a limit that another K keeps), each [nB]."""
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
     best = recommended(odds.loss, odds.noise, within)
     rows, column = np.arange(curve.batches.size), np.searchsorted(curve.drafts, own_k)
     missed = within.any(axis=1) & ~within[rows, column]
-    if missed.any():  # there the loss is against all K, and its noise too: against those within it would be infinite
+    # there the loss is against all K, and its noise too: against those within it would be infinite
+    if missed.any():
         within |= missed[:, None]
         odds = draft_odds(curve.draws, within)
     loss = excess_loss(odds.loss, odds.noise, within)[rows, column]

@@ -1,8 +1,10 @@
-"""A scenario's experts on its ranks: assumed, in order and balanced with copies; what dispatch and combine move.
+"""A scenario's experts on its ranks: assumed, in order and balanced with copies; what dispatch and
+combine move.
 
-Experts lie whole on all ranks; attention runs as ranks / tp groups, each with sequences of its own. vLLM:
---tensor-parallel-size tp --data-parallel-size ranks/tp --enable-expert-parallel. SGLang: --tp-size ranks --dp-size
-ranks/tp --enable-dp-attention --ep-size ranks. A scenario says the same with tensor_parallel and expert_parallel.
+Experts lie whole on all ranks; attention runs as ranks / tp groups, each with sequences of its own.
+vLLM: --tensor-parallel-size tp --data-parallel-size ranks/tp --enable-expert-parallel. SGLang:
+--tp-size ranks --dp-size ranks/tp --enable-dp-attention --ep-size ranks. A scenario says the same
+with tensor_parallel and expert_parallel.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ TRANSPORTS = (
     ),
     Transport("all-gather", "all-gather and reduce-scatter", "to all ranks", "vLLM's default"),
 )
-"""From DeepEP (csrc/kernels/legacy: internode_ll.cu sends a message for each chosen expert, layout.cu marks each
-destination rank once) and vLLM's docs/serving/expert_parallel_deployment.md, read November 2026."""
+"""From DeepEP (csrc/kernels/legacy: internode_ll.cu sends a message for each chosen expert,
+layout.cu marks each destination rank once) and vLLM's docs/serving/expert_parallel_deployment.md,
+read November 2026."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,9 @@ class MovedBytes:
     """Dispatch and combine of all routed layers, at the rank that receives most. [B]"""
 
 
-def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[MovedBytes, ...]:
+def moved(
+    setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Array
+) -> tuple[MovedBytes, ...]:
     """Bytes that the exchange of tokens moves, by transport and K.
 
     drafts, accepted : K, and tokens that a round emits, [nK]. [-]
@@ -84,7 +89,10 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
     if moe is None or placement.attention_groups == 1:
         return ()
     step, hidden = drafts, float(setup.architecture.hidden_size)
-    ranks, tokens = placement.expert_parallel, np.asarray(setup.scenario.batch_size * (step + 1.0), float)
+    ranks, tokens = (
+        placement.expert_parallel,
+        np.asarray(setup.scenario.batch_size * (step + 1.0), float),
+    )
     out = []
     for transport in TRANSPORTS:
         if transport.travels == "to all ranks":
@@ -94,8 +102,13 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
             per_expert = transport.travels == "to each expert"
             largest = (counts.received_pairs if per_expert else counts.received_tokens)[step]
             mean = (counts.mean_received_pairs if per_expert else counts.mean_received_tokens)[step]
-            dispatch, combine = laws.fp8_messages(largest, hidden), laws.message_bytes(largest, hidden)
-            everywhere = (laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)) * ranks
+            dispatch, combine = (
+                laws.fp8_messages(largest, hidden),
+                laws.message_bytes(largest, hidden),
+            )
+            everywhere = (
+                laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)
+            ) * ranks
         emitted = setup.scenario.batch_size * accepted
         out.append(
             MovedBytes(
@@ -112,32 +125,43 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
 
 @dataclass(frozen=True)
 class ChargedBytes:
-    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B] Before the fullest rank's share."""
+    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B] Before the fullest
+    rank's share."""
 
     inside: Array
-    """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).
+    """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits
+    (`laws.sent_bytes`).
 
-    The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly: what is saved by 8
-    bits, or by sending a token once, is in the rate.
+    The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly:
+    what is saved by 8 bits, or by sending a token once, is in the rate.
     """
     outside: Array
-    """Over the network, as they travel; the longer of both times counts (`laws.expert_exchange`)."""
+    """Over the network, as they travel; the longer of both times counts
+    (`laws.expert_exchange`)."""
 
 
 def charged(setup: Setup, drafts: NDArray[np.int64]) -> ChargedBytes:
-    """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
+    """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention
+    groups."""
     placement = setup.placement
-    rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
-    steps = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))
+    rows = np.asarray(
+        setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float
+    )
+    steps = exchanges(
+        setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture)
+    )
     (values,) = (one.symbols for one in steps if one.kind == "expert exchange")
     share = values.get("s", 0.0)
     sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
-    return ChargedBytes(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
+    return ChargedBytes(
+        np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows)
+    )
 
 
 @dataclass(frozen=True)
 class LayoutOptions:
-    """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
+    """Layouts to try: copies of experts, machines, and groups of experts that stay together on
+    one."""
 
     redundant: tuple[int, ...] = ()
     """Copies to try; empty: none, and one for each rank. [-]"""
@@ -192,9 +216,12 @@ class RanksAnswer:
 
     @property
     def best(self) -> LayoutCost:
-        """The counted arm of least time per token, each at its own K, that fits, else of those without copies."""
+        """The counted arm of least time per token, each at its own K, that fits, else of those
+        without copies."""
         counted_arms = self.arms[1:]
-        able = [arm for arm in counted_arms if self.fits(arm)] or [arm for arm in counted_arms if not arm.extra_bytes]
+        able = [arm for arm in counted_arms if self.fits(arm)] or [
+            arm for arm in counted_arms if not arm.extra_bytes
+        ]
         return min(able, key=_tpot)
 
     @property
@@ -213,19 +240,28 @@ def _tpot(arm: LayoutCost) -> float:
     return float(arm.curve.tpot_s[0, arm.best])
 
 
-def ranks_answer(setup: Setup, traffic: Traffic, placing: LayoutOptions | None = None) -> RanksAnswer:
-    """Place experts in several ways, the slowest rank counted. Raises AdvisorError where that cannot be."""
+def ranks_answer(
+    setup: Setup, traffic: Traffic, placing: LayoutOptions | None = None
+) -> RanksAnswer:
+    """Place experts in several ways, the slowest rank counted. Raises AdvisorError where that
+    cannot be."""
     placing, setup = placing or LayoutOptions(), with_assumed_ranks(setup)
     node = placing.ranks_per_node or gpus_of_node(setup.hardware)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
     if ranks < 2:
-        raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
+        raise AdvisorError(
+            "the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. "
+            "--ep 8"
+        )
     nodes = -(-ranks // node) if placing.groups > 1 else 1
     sources = Sources(setup.placement.attention_groups, node)
     least = filling_copies(n_experts, ranks, 0)
     # Copies of each counted layout; None: experts lie in order.
     copies = [None, *sorted(set(placing.redundant or (least, least + ranks)))]
-    plans = [layout_plan(n_experts, ranks, n, *(() if n is None else (nodes, placing.groups))) for n in copies]
+    plans = [
+        layout_plan(n_experts, ranks, n, *(() if n is None else (nodes, placing.groups)))
+        for n in copies
+    ]
     steps = Steps(setup.scenario.batch_size, setup.longest_step)
     counts = counted(setup.routed_layer.rank_seconds, traffic, plans, sources, steps)
     arms = [_assumed(setup), *(_arm(setup, n, one) for n, one in zip(copies, counts, strict=True))]
@@ -240,7 +276,13 @@ def _assumed(setup: Setup) -> LayoutCost:
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
     return LayoutCost(
-        "assumed", 0, slowest, slowest / (touched_overall / ranks), curve, 0.0, recommended_draft(setup, curve, 0)
+        "assumed",
+        0,
+        slowest,
+        slowest / (touched_overall / ranks),
+        curve,
+        0.0,
+        recommended_draft(setup, curve, 0),
     )
 
 
@@ -251,7 +293,8 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     redundant = copies or 0
     with_copies = replace(setup.placement, redundant=redundant)
     own_bytes, bytes_with_copies = (
-        weight_bytes_per_gpu(setup.architecture, placement) for placement in (setup.placement, with_copies)
+        weight_bytes_per_gpu(setup.architecture, placement)
+        for placement in (setup.placement, with_copies)
     )
     return LayoutCost(
         "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",

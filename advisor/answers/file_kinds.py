@@ -35,7 +35,8 @@ _MAX_DEPTH = 6
 
 
 def kind_of(name: str, data: bytes) -> Kind:
-    """The kind of a file. What is of no other kind is a benchmark, whose reader says what it lacks."""
+    """The kind of a file. What is of no other kind is a benchmark, whose reader says what it
+    lacks."""
     if data.startswith(b"\x93NUMPY"):
         return _of_array(data)
     if data.startswith(b"PK\x03\x04"):
@@ -86,7 +87,8 @@ def _of_text(text: str, sample: Sample) -> Kind:
         return "loads"
     told = read_servers(text)
     if any("launch_line" in facts for _, facts in told):
-        return "server"  # with the runs printed below it: K and settings of a run stand in its launch line
+        # with the runs printed below it: K and settings of a run stand in its launch line
+        return "server"
     if _is_benchmark(sample):
         return "benchmark"
     return "server" if told else "benchmark"
@@ -101,13 +103,16 @@ def _is_benchmark(sample: Sample) -> bool:
 
 
 def _holds(node: object, keys: tuple[str, ...], depth: int = 0, *, part: bool = False) -> bool:
-    """Whether a document has one of these fields, however deep; `part`: or one whose name holds it."""
+    """Whether a document has one of these fields, however deep; `part`: or one whose name holds
+    it."""
     if depth > _MAX_DEPTH:
         return False
     if isinstance(node, dict):
         named = any(key in keys or (part and any(one in str(key) for one in keys)) for key in node)
         return named or any(_holds(item, keys, depth + 1, part=part) for item in node.values())
-    return isinstance(node, list) and any(_holds(item, keys, depth + 1, part=part) for item in node[:20])
+    return isinstance(node, list) and any(
+        _holds(item, keys, depth + 1, part=part) for item in node[:20]
+    )
 
 
 def _of_array(data: bytes) -> Kind:
@@ -115,7 +120,11 @@ def _of_array(data: bytes) -> Kind:
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape = read(file)[0]
     except (ValueError, OSError, EOFError, SyntaxError, OverflowError, tokenize.TokenError):
         return "trace"  # a header that cannot be read: the trace reader says so

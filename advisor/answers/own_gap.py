@@ -1,4 +1,5 @@
-"""A user's own runs against the model: the gap, its parts, what follows from it, and the sentences that say so."""
+"""A user's own runs against the model: the gap, its parts, what follows from it, and the sentences
+that say so."""
 
 from __future__ import annotations
 
@@ -26,13 +27,16 @@ Quantity = Literal["speedup", "plain_s", "round_s"]
 AGREES = 0.06
 """Choice of this project: mean gaps up to this are none. [-]"""
 HALVED = 0.5
-"""Choice of this project: an accepted length explains a gap whose logarithm it at least halves, to PLAIN_OFF. [-]"""
+"""Choice of this project: an accepted length explains a gap whose logarithm it at least halves, to
+PLAIN_OFF. [-]"""
 PLAIN_OFF = 0.15
 """Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
 APART = 0.15
-"""Choice of this project: rows that are off by more than this in the mean, up or down, do not agree. [-]"""
+"""Choice of this project: rows that are off by more than this in the mean, up or down, do not
+agree. [-]"""
 PLAIN_FAR = 1.5
-"""Choice of this project: a plain step further off than this is another server than the predicted one. [-]"""
+"""Choice of this project: a plain step further off than this is another server than the predicted
+one. [-]"""
 SAME_LENGTH = 0.01
 """Accepted lengths nearer to each other are one: they are shown with two decimals. [-]"""
 _SAME_CONTEXT = 0.1
@@ -65,7 +69,9 @@ class OwnVerdict:
         """Points with a loss where the model predicts a gain, as both are shown."""
         speedups = self.quantity == "speedup"
         return self.points[
-            speedups & (self.points["measured"].round(2) < 1.0) & (self.points["predicted"].round(2) > 1.0)
+            speedups
+            & (self.points["measured"].round(2) < 1.0)
+            & (self.points["predicted"].round(2) > 1.0)
         ]
 
     @property
@@ -77,30 +83,44 @@ class OwnVerdict:
 def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Rows of a points frame that the scenario's curve can be held against, and why there are none.
 
-    Of its accelerator, model, GPUs and drafter, at a K and batch of the curve, with a speedup or a plain step.
+    Of its accelerator, model, GPUs and drafter, at a K and batch of the curve, with a speedup or a
+    plain step.
     """
     scenario, curve = advice.scenario, advice.curve
     rows = rows_of(frame, scenario)
     if not len(rows):
-        return rows, f"No row is of {scenario.model_id} on {scenario.n_gpus} x {scenario.hardware_id}."
+        return (
+            rows,
+            f"No row is of {scenario.model_id} on {scenario.n_gpus} x {scenario.hardware_id}.",
+        )
     k = rows["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
     drafter = rows["drafter"].isna() | (rows["drafter"] == scenario.drafter_id) | (k == 0)
     if not drafter.any():
         named = ", ".join(sorted(map(str, rows["drafter"].dropna().unique())))
-        return rows[drafter], f"The file's drafter is {named}, the scenario's {scenario.drafter_id}."
-    near = rows["batch_size"].astype(float).between(float(curve.batches[0]), float(curve.batches[-1]))
+        return rows[
+            drafter
+        ], f"The file's drafter is {named}, the scenario's {scenario.drafter_id}."
+    near = (
+        rows["batch_size"].astype(float).between(float(curve.batches[0]), float(curve.batches[-1]))
+    )
     known = np.isin(k, curve.drafts)
     if not (drafter & near & known).any():
-        ends = f"K = 0 to {curve.drafts[-1]} and batch {curve.batches[0]:.0f} to {curve.batches[-1]:,.0f}"
+        ends = (
+            f"K = 0 to {curve.drafts[-1]} and batch {curve.batches[0]:.0f} to "
+            f"{curve.batches[-1]:,.0f}"
+        )
         return rows[drafter & near & known], f"No row lies within the curve, {ends}."
     rows = rows[drafter & near & known]
     timed = rows["speedup"].notna() | ((rows["draft_tokens_k"] == 0) & _plain_s(rows).notna())
     timed |= rows["step_time_s"].notna()
-    return rows[timed], "" if timed.any() else "No row has a speedup, nor the time of a step or round."
+    return rows[
+        timed
+    ], "" if timed.any() else "No row has a speedup, nor the time of a step or round."
 
 
 def drafts_of(rows: pd.DataFrame) -> list[int]:
-    """The K of rows with a speedup, most rows first. Without any: 0 for plain steps, else the K of rounds."""
+    """The K of rows with a speedup, most rows first. Without any: 0 for plain steps, else the K of
+    rounds."""
     k = rows["draft_tokens_k"].astype(int)
     drafting = k[rows["speedup"].notna() & (k > 0)]
     found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k
@@ -108,7 +128,8 @@ def drafts_of(rows: pd.DataFrame) -> list[int]:
 
 
 def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) -> OwnVerdict:
-    """The verdict on rows of `rows_to_compare`, at least one, at a K of `drafts_of`. Default: its first."""
+    """The verdict on rows of `rows_to_compare`, at least one, at a K of `drafts_of`. Default: its
+    first."""
     k = drafts_of(rows)[0] if n_draft is None else n_draft
     curve, column = advice.curve, advice.curve.column(k)
     of_k = rows[rows["draft_tokens_k"] == k]
@@ -118,23 +139,43 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     batch = some["batch_size"].to_numpy(float)
     plain_s = at_batch(curve, curve.tpot_s[:, curve.column(0)], batch)
     if quantity == "speedup":
-        measured, predicted = some["speedup"].to_numpy(float), at_batch(curve, curve.speedup[:, column], batch)
+        measured, predicted = (
+            some["speedup"].to_numpy(float),
+            at_batch(curve, curve.speedup[:, column], batch),
+        )
     elif quantity == "round_s":
-        measured, predicted = some["step_time_s"].to_numpy(float), at_batch(curve, curve.round_s[:, column], batch)
+        measured, predicted = (
+            some["step_time_s"].to_numpy(float),
+            at_batch(curve, curve.round_s[:, column], batch),
+        )
     else:
         measured, predicted = _plain_s(some).to_numpy(float), plain_s
     gap = _mean(measured / predicted)
     model_length = float(curve.accepted_length[column])
-    length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
+    length = (
+        _mean(some["accepted_length"].to_numpy(float, na_value=np.nan))
+        if quantity == "speedup"
+        else np.nan
+    )
     if quantity == "speedup":
         own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
-        if np.isnan(own_plain):  # of a rate, which prompts and queues lower too, a plain step is told from far off
-            by_rate = _mean(np.array([measured_times(row)[0] for row in some.to_dict("records")]) / plain_s)
+        if np.isnan(
+            own_plain
+        ):  # of a rate, which prompts and queues lower too, a plain step is told from far off
+            by_rate = _mean(
+                np.array([measured_times(row)[0] for row in some.to_dict("records")]) / plain_s
+            )
             own_plain = by_rate if is_far(by_rate) else np.nan
     else:
         own_plain = np.nan if k else gap
-    stated, plain_step = None if np.isnan(length) else length, 1.0 if np.isnan(own_plain) else own_plain
-    contexts, context_tokens = some["context_tokens"].dropna().to_numpy(float), float(advice.scenario.context_tokens)
+    stated, plain_step = (
+        None if np.isnan(length) else length,
+        1.0 if np.isnan(own_plain) else own_plain,
+    )
+    contexts, context_tokens = (
+        some["context_tokens"].dropna().to_numpy(float),
+        float(advice.scenario.context_tokens),
+    )
     context = float(np.median(contexts)) if len(contexts) else context_tokens
     found = OwnVerdict(
         kind=_kind(gap, plain_step, stated, model_length, quantity),
@@ -145,13 +186,21 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
         plain_step=plain_step,
         model_length=model_length,
         own_length=stated,
-        own_context=None if abs(context / context_tokens - 1.0) <= _SAME_CONTEXT else max(round(context), 1),
+        own_context=None
+        if abs(context / context_tokens - 1.0) <= _SAME_CONTEXT
+        else max(round(context), 1),
     )
     apart = float(np.mean(np.abs(np.log(measured / predicted)))) > np.log1p(APART)
-    return replace(found, kind="mixed") if found.kind == "agree" and (apart or len(found.unforeseen)) else found
+    return (
+        replace(found, kind="mixed")
+        if found.kind == "agree" and (apart or len(found.unforeseen))
+        else found
+    )
 
 
-def _kind(gap: float, plain_step: float, stated: float | None, model_length: float, quantity: Quantity) -> VerdictKind:
+def _kind(
+    gap: float, plain_step: float, stated: float | None, model_length: float, quantity: Quantity
+) -> VerdictKind:
     if quantity == "speedup" and is_far(plain_step):
         return "plain_step"
     if abs(gap - 1.0) <= AGREES:
@@ -179,8 +228,13 @@ def at_batch(curve: Curve, values: Array, batch: ArrayLike) -> Array:
 
 
 def _mean(values: Array) -> float:
-    """Geometric mean; NaN unless every value is known, so that parts of the same rows multiply to their whole."""
-    return float(np.exp(np.mean(np.log(values)))) if len(values) and not np.isnan(values).any() else float("nan")
+    """Geometric mean; NaN unless every value is known, so that parts of the same rows multiply to
+    their whole."""
+    return (
+        float(np.exp(np.mean(np.log(values))))
+        if len(values) and not np.isnan(values).any()
+        else float("nan")
+    )
 
 
 _HIGHER, _LONGER = ("higher", "lower", "as predicted"), ("longer", "less", "as long as predicted")
@@ -193,13 +247,17 @@ def _beside(ratio: float, words: tuple[str, str, str] = _HIGHER) -> str:
 
 
 def is_far(plain_step: float) -> bool:
-    """Whether a measured plain step over the predicted one tells of another server than the predicted."""
+    """Whether a measured plain step over the predicted one tells of another server than the
+    predicted."""
     return bool(abs(np.log(plain_step)) >= np.log(PLAIN_FAR))
 
 
 def plain_title(off: float) -> str:
     """Clause on a plain step that is `off` times the predicted one."""
-    return f"Your plain step takes {f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
+    return (
+        "Your plain step takes "
+        f"{f'{off:.1f} times as long as' if off > 1.0 else f'{off:.0%} of the time'} predicted"
+    )
 
 
 def _named(points: pd.DataFrame) -> str:
@@ -234,23 +292,39 @@ def verdict_text(found: OwnVerdict) -> str:
     rows = counted(len(found.points), "row")
     of = f"{rows} at K = {found.n_draft}" if found.n_draft else f"{rows} without drafts"
     if found.quantity == "round_s":
-        return f"Your rounds take {_beside(found.gap, _LONGER)} ({of}); a run without drafts tells the speedup."
+        return (
+            f"Your rounds take {_beside(found.gap, _LONGER)} ({of}); a run without drafts tells "
+            "the speedup."
+        )
     if found.kind == "accepted_length":
         said = (
             f"{found.own_length:.2f} tokens, not {found.model_length:.2f}: the gap shrinks from "
             f"{change_text(found.gap)} to {change_text(found.gap_with_own_length)}."
         )
     elif found.kind in ("agree", "mixed"):
-        each = (found.points["measured"] / found.points["predicted"]).groupby(found.points["batch_size"]).median()
-        ends = [f"{change_text(each[at])} at batch {at:,.4g}" for at in dict.fromkeys((each.idxmin(), each.idxmax()))]
+        each = (
+            (found.points["measured"] / found.points["predicted"])
+            .groupby(found.points["batch_size"])
+            .median()
+        )
+        ends = [
+            f"{change_text(each[at])} at batch {at:,.4g}"
+            for at in dict.fromkeys((each.idxmin(), each.idxmax()))
+        ]
         mean = f": {change_text(found.gap)} on average" * (found.kind == "agree")
         said = f"{of}{mean}, {' to '.join(ends)} against the prediction."
     else:
         far = f"{CHECK_SERVER} " if is_far(found.plain_step) else ""
         apart = found.own_length and abs(found.own_length / found.model_length - 1.0) > SAME_LENGTH
-        at = f" at {found.model_length:.2f} accepted tokens, not your {found.own_length:.2f}" if apart else ""
+        at = (
+            f" at {found.model_length:.2f} accepted tokens, not your {found.own_length:.2f}"
+            if apart
+            else ""
+        )
         said = (
-            far + f"Your speedup is {_beside(found.gap)}{at} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
+            far + f"Your speedup is {_beside(found.gap)}{at} ({of})."
+            if found.n_draft
+            else f"{of[:1].upper()}{of[1:]}."
         )
     if found.own_context is not None:
         said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
@@ -258,14 +332,19 @@ def verdict_text(found: OwnVerdict) -> str:
 
 
 def decision_text(frame: pd.DataFrame) -> str:
-    """Sentence on which K to draft where, by the measured speedups of a points frame alone. Empty without any."""
+    """Sentence on which K to draft where, by the measured speedups of a points frame alone. Empty
+    without any."""
     at = _by_k(frame)
     if at.empty:
         return ""
     best = at.max(axis=1)
     k = at.idxmax(axis=1).where(best >= 1.0, 0)
-    keep = [f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one]
-    none_loses = ": so switched, no batch of yours loses" * (len(at.columns) > 1 and bool((k > 0).all()))
+    keep = [
+        f"K = {one} {_batches(best[k == one], best)}" for one in dict.fromkeys(k.tolist()) if one
+    ]
+    none_loses = ": so switched, no batch of yours loses" * (
+        len(at.columns) > 1 and bool((k > 0).all())
+    )
     said = f"{KEEP} {listed(keep)}{none_loses}. " if keep else ""
     if not (k == 0).any():
         return said.strip()
@@ -277,8 +356,8 @@ def decision_text(frame: pd.DataFrame) -> str:
 def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
     """The answer with the K of an `own_schedule` in its engine's schedule.
 
-    Beyond its end the model's K, no higher than its last, and before its start than any that pays. No drafter where
-    nothing is drafted at the answer's batch.
+    Beyond its end the model's K, no higher than its last, and before its start than any that pays.
+    No drafter where nothing is drafted at the answer's batch.
     """
     batch, end = advice.scenario.batch_size, advice.k_by_batch[-1].batch_end
     if not own:
@@ -290,18 +369,25 @@ def as_measured(advice: Advice, own: Sequence[tuple[int, int, int]]) -> Advice:
     if longest := max(k for *_, k in own):  # where all lose, smaller batches are the model's
         drafts[: own[0][0] - 1] = np.minimum(drafts[: own[0][0] - 1], longest)
     drafts *= bool(drafts[min(batch, end) - 1])
-    return replace(advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts))
+    return replace(
+        advice, to_serve=given_ranges(schedule_values(advice.setup, advice.curve), drafts)
+    )
 
 
 def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...]:
     """(first batch, last, K) of measured speedups that decide, K = 0 where every K loses.
 
-    Between measured batches each K is read along straight lines of the logarithms. A doubling beyond the last, where a
-    speedup falls on as between its last two, and down to half the first, where that gains; a last K = 0 to the end: a
-    model that did not foresee the loss is not followed beyond it.
+    Between measured batches each K is read along straight lines of the logarithms. A doubling
+    beyond the last, where a speedup falls on as between its last two, and down to half the first,
+    where that gains; a last K = 0 to the end: a model that did not foresee the loss is not followed
+    beyond it.
     """
     at = pd.DataFrame() if points is None else _by_k(points[points["decides"]])
-    batches = np.arange(np.ceil(0.5 * at.index[0]), np.floor(2.0 * at.index[-1]) + 1) if len(at) else np.empty(0)
+    batches = (
+        np.arange(np.ceil(0.5 * at.index[0]), np.floor(2.0 * at.index[-1]) + 1)
+        if len(at)
+        else np.empty(0)
+    )
     gains, x = [np.zeros(batches.size)], np.log(np.clip(batches, at.index.min(), at.index.max()))
     beyond = np.log(np.maximum(batches / at.index.max(), 1.0))
     for own in (at[k].dropna() for k in at):
@@ -314,37 +400,54 @@ def own_schedule(points: pd.DataFrame | None) -> tuple[tuple[int, int, int], ...
     first = np.flatnonzero(np.diff(best, prepend=-1))
     last = np.append(first, best.size)[1:] - 1
     batches = np.append(batches[:-1], MAX_BATCH) if best.size and not best[-1] else batches
-    return tuple(zip(*(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])), strict=True))
+    return tuple(
+        zip(
+            *(x.astype(int).tolist() for x in (batches[first], batches[last], best[first])),
+            strict=True,
+        )
+    )
 
 
 def border_texts(points: pd.DataFrame) -> dict[int, str]:
-    """Reason for each last batch of `own_schedule` that is not measured, and of the model's before it."""
+    """Reason for each last batch of `own_schedule` that is not measured, and of the model's before
+    it."""
     at, ends = points["batch_size"], [last for _, last, _ in own_schedule(points)[:-1]]
     inside = [last for last in ends if at.min() < last < at.max() and not at.eq(last).any()]
     said = "interpolated between your"
-    found = {last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside}
+    found = {
+        last: f"{said} {at[at < last].max():,.4g} and {at[at > last].min():,.4g}" for last in inside
+    }
     if (start := own_schedule(points)[0][0]) > 1:
         found[start - 1] = "up to here the model's"
     found |= {
-        last: f"where your speedup, falling on beyond {at.max():,.4g}, reaches 1x" for last in ends if last > at.max()
+        last: f"where your speedup, falling on beyond {at.max():,.4g}, reaches 1x"
+        for last in ends
+        if last > at.max()
     }
     return dict(sorted(found.items()))
 
 
 def _by_k(frame: pd.DataFrame) -> pd.DataFrame:
     """Median measured speedups, batch by K."""
-    rows = frame.rename(columns={"n_draft": "draft_tokens_k"}).dropna(subset=["batch_size", "speedup"])
+    rows = frame.rename(columns={"n_draft": "draft_tokens_k"}).dropna(
+        subset=["batch_size", "speedup"]
+    )
     rows = rows[rows["draft_tokens_k"].gt(0).fillna(False)]
     rows = rows.astype({"batch_size": float, "draft_tokens_k": int, "speedup": float})
     return rows.groupby(["batch_size", "draft_tokens_k"])["speedup"].median().unstack()
 
 
 def _batches(some: pd.Series, at: pd.Series, of: str = "") -> str:
-    """Batches among those measured, with their speedups: `up to batch 64 (measured 1.09x to 1.46x)`, and whose."""
+    """Batches among those measured, with their speedups:
+    `up to batch 64 (measured 1.09x to 1.46x)`, and whose."""
     first, last = some.index[0], some.index[-1]
     named = f"at batch {', '.join(f'{one:,.4g}' for one in some.index)}"
     if len(some) > 1 and len(some) == len(at.loc[first:last]):
         from_first = first == at.index[0] and some.iloc[0] >= 1.0
-        named = f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
-    ends = (some.iloc[0], some.iloc[-1]) if some.is_monotonic_decreasing else (some.min(), some.max())  # as the batches
+        named = (
+            f"up to batch {last:,.4g}" if from_first else f"at batch {first:,.4g} to {last:,.4g}"
+        )
+    ends = (
+        (some.iloc[0], some.iloc[-1]) if some.is_monotonic_decreasing else (some.min(), some.max())
+    )  # as the batches
     return f"{named} (measured {' to '.join(dict.fromkeys(f'{one:.2f}x' for one in ends))}{of})"

@@ -1,4 +1,5 @@
-"""The answer in one line and the lines below it: which K, how sure, what would change it, whether it fits in memory."""
+"""The answer in one line and the lines below it: which K, how sure, what would change it, whether
+it fits in memory."""
 
 from __future__ import annotations
 
@@ -68,14 +69,29 @@ def headline(advice: Advice, n_draft: int) -> str:
 
 
 def contradicted(advice: Advice, n_draft: int) -> str:
-    """Words on published runs of the batch that all lie beyond one end of the likely range. Else empty."""
+    """Words on published runs of the batch that all lie beyond one end of the likely range. Else
+    empty."""
     row, batch = advice.drafts[n_draft], advice.scenario.batch_size
-    found = sorted(run.speedup for run in published_here(advice)) if 0 < n_draft == advice.curve_k else []
+    found = (
+        sorted(run.speedup for run in published_here(advice))
+        if 0 < n_draft == advice.curve_k
+        else []
+    )
     if not found or (found[-1] >= row.speedup_low and found[0] <= row.speedup_high):
         return ""
-    values = listed([f"{one:.2f}×" for one in found]) if len(found) < 3 else f"{found[0]:.2f}–{found[-1]:.2f}×"
-    at_batch = [run for run in runs_beside(advice.scenario, advice.setup.placement.gpus) if run.batch_size == batch]
-    return f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
+    values = (
+        listed([f"{one:.2f}×" for one in found])
+        if len(found) < 3
+        else f"{found[0]:.2f}–{found[-1]:.2f}×"
+    )
+    at_batch = [
+        run
+        for run in runs_beside(advice.scenario, advice.setup.placement.gpus)
+        if run.batch_size == batch
+    ]
+    return (
+        f"modelled, {values} published{f' at K = {n_draft}' if len(at_batch) > len(found) else ''}"
+    )
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -84,20 +100,28 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     scenario, hardware = setup.scenario, setup.hardware
     model = model_name(scenario.model_id)
     if scenario.served_checkpoint is not None:
-        model = f"{scenario.served_checkpoint.rpartition('/')[2]} (as {model}: the same architecture)"
-    if scenario.model_config_json is not None:  # the shape shows a misreading of the user's configuration
+        model = (
+            f"{scenario.served_checkpoint.rpartition('/')[2]} (as {model}: the same architecture)"
+        )
+    if (
+        scenario.model_config_json is not None
+    ):  # the shape shows a misreading of the user's configuration
         model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
-    batches = [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
+    batches = (
+        [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
+    )
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
         model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}"
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context "
+        f"{scenario.context_tokens:,}"
         f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
     )
 
 
 def published_text(advice: Advice) -> str:
-    """Sentence on what published runs of this setup and drafter measured. Empty where there are none."""
+    """Sentence on what published runs of this setup and drafter measured. Empty where there are
+    none."""
     runs = runs_beside(advice.scenario, advice.setup.placement.gpus)
     if not runs:
         return ""
@@ -106,7 +130,10 @@ def published_text(advice: Advice) -> str:
     loads = dict.fromkeys(f"{batch:,.0f}" for batch in (batches[0], batches[-1]))
     beside = [side_of_range(advice, run) for run in runs]
     below, outside = sum(side < 0 for side in beside), sum(side != 0 for side in beside)
-    where, silent = "all lie within the likely range", sum(bool(np.isnan(run.accepted_length)) for run in runs)
+    where, silent = (
+        "all lie within the likely range",
+        sum(bool(np.isnan(run.accepted_length)) for run in runs),
+    )
     if outside:
         where = f"{outside} lie outside the likely range{f', {below} below it' if below else ''}"
     if outside and silent:
@@ -116,9 +143,14 @@ def published_text(advice: Advice) -> str:
         which = "the runs do" if silent == len(runs) else f"{silent} of the runs do"
         where += f". It is for this answer's accepted length; {which} not state theirs{told}"
     near = [f"{run.speedup:.2f}x" for run in published_here(advice)]
-    here = f", {listed(near)} at batch {advice.scenario.batch_size:,}" if near and len(near) < len(runs) else ""
+    here = (
+        f", {listed(near)} at batch {advice.scenario.batch_size:,}"
+        if near and len(near) < len(runs)
+        else ""
+    )
     return (
-        f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: {' to '.join(values)} at batch "
+        f"{counted(len(runs), 'published run')} of this model, GPUs and drafter: "
+        f"{' to '.join(values)} at batch "
         f"{' to '.join(loads)}{here}; {where}."
     )
 
@@ -132,10 +164,14 @@ def likely_text(advice: Advice, n_draft: int) -> str:
     likely = ""
     if n_draft:
         gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
-        likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
+        likely = (
+            f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). "
+            f"{gain}{_limit_text(advice, row)}"
+        )
     if row.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}: expected loss {row.expected_loss:.1%}, of K = {recommended.n_draft} "
+            f"{likely} You picked K = {n_draft}: expected loss {row.expected_loss:.1%}, of K = "
+            f"{recommended.n_draft} "
             f"{recommended.expected_loss:.1%}."
         ).strip()
     has_others = any(row.n_draft not in (n_draft, 0) for row in rows)
@@ -143,8 +179,12 @@ def likely_text(advice: Advice, n_draft: int) -> str:
 
 
 def _limit_text(advice: Advice, row: DraftRow) -> str:
-    """That the limit is missed at the slow end of the band though the central value keeps it; else empty."""
-    limit_ms, slow_ms = advice.scenario.max_tpot_ms, row.tpot_s * row.speedup / row.speedup_low * 1e3
+    """That the limit is missed at the slow end of the band though the central value keeps it; else
+    empty."""
+    limit_ms, slow_ms = (
+        advice.scenario.max_tpot_ms,
+        row.tpot_s * row.speedup / row.speedup_low * 1e3,
+    )
     if limit_ms is None or not row.meets_limit or slow_ms <= limit_ms:
         return ""
     return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
@@ -153,10 +193,16 @@ def _limit_text(advice: Advice, row: DraftRow) -> str:
 def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
     """Gain of the schedule over one K in so many sentences, and its ranges of batch, in words."""
     ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts[:n_texts])
-    if len(ranges) == 1 or (len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)):
+    if len(ranges) == 1 or (
+        len(advice.to_serve) == 1 and all(item.n_draft and item.meets_limit for item in ranges)
+    ):
         return gain
     # Neighbouring ranges of one K differ in their limit or their mean speedup alone.
-    ends = [item for item, after in zip_longest(ranges, ranges[1:]) if after is None or after.n_draft != item.n_draft]
+    ends = [
+        item
+        for item, after in zip_longest(ranges, ranges[1:])
+        if after is None or after.n_draft != item.n_draft
+    ]
     steps = ", ".join(
         f"{item.n_draft} at {start:,}" + (f"-{item.batch_end:,}" if item.batch_end > start else "")
         for start, item in zip([1, *(item.batch_end + 1 for item in ends)], ends, strict=False)
@@ -164,8 +210,13 @@ def one_k_text(advice: Advice, n_texts: int | None = None) -> str:
     missed = next((item.batch_start for item in ranges if not item.meets_limit), None)
     limit = ""
     if missed is not None:
-        groups = advice.setup.placement.attention_groups  # SGLang counts the requests of all of them
-        flags = {"vllm": f"--max-num-seqs {missed - 1}", "sglang": f"--max-running-requests {(missed - 1) * groups}"}
+        groups = (
+            advice.setup.placement.attention_groups
+        )  # SGLang counts the requests of all of them
+        flags = {
+            "vllm": f"--max-num-seqs {missed - 1}",
+            "sglang": f"--max-running-requests {(missed - 1) * groups}",
+        }
         flag = f" ({flags[advice.scenario.engine]})" if advice.scenario.engine in flags else ""
         cap = f": let at most {missed - 1:,} requests run at once{flag}" if missed > 1 else ""
         limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
@@ -180,10 +231,16 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
     full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
     if advice.break_even_batch is not None and (alone is not None or len(advice.k_by_batch) == 1):
         return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    curve, batches = advice.curve, np.arange(1, min(full or shown, shown) + 1)  # each, as the page has it (rules.js)
+    curve, batches = (
+        advice.curve,
+        np.arange(1, min(full or shown, shown) + 1),
+    )  # each, as the page has it (rules.js)
     drafted = k_at(advice.k_by_batch, batches) if alone is None else np.full(len(batches), alone)
     served = np.arange(len(batches)), np.searchsorted(curve.drafts, drafted)
-    speedup, low = (interpolate_batches(curve.batches, one, batches)[served] for one in (curve.speedup, curve.low))
+    speedup, low = (
+        interpolate_batches(curve.batches, one, batches)[served]
+        for one in (curve.speedup, curve.low)
+    )
     if full < 1 or speedup.max() <= 1.0:
         return ""
     if alone is None and not advice.k_by_batch[-1].n_draft:
@@ -198,18 +255,25 @@ def gain_end_text(advice: Advice, alone: int | None = None) -> str:
 
 
 def unlaunched_text(advice: Advice) -> str:
-    """Sentence where the batch does not fit: what a server would run is the K of another. Empty where it fits."""
+    """Sentence where the batch does not fit: what a server would run is the K of another. Empty
+    where it fits."""
     largest, batch = advice.setup.memory.largest_batch, advice.scenario.batch_size
     if largest >= batch:
         return ""
-    return f"batch {batch:,} does not fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
+    return (
+        f"batch {batch:,} does not "
+        f"fit.{f' For at most {largest:,} at once: --batch {largest}.' if largest else ''}"
+    )
 
 
 def stated_k(advice: Advice) -> int:
-    """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one. [-]"""
+    """K at which accepted lengths are stated: that of the user's own `X@K`, else the shown one.
+    [-]"""
     _, _, given = advice.scenario.acceptance.partition("@")
     given_k = int(given) if given.strip().isdigit() else 0
-    return given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
+    return (
+        given_k if advice.curve_k and given_k and given_k in advice.curve.drafts else advice.curve_k
+    )
 
 
 _STEP = 0.06
@@ -235,8 +299,9 @@ class Flip:
 def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     """The nearest flip on each side of today's accepted length, and the one to no drafting at all.
 
-    A draw's speedup is proportional to the accepted length at its K where prompts are not charged, so the curve is
-    scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`).
+    A draw's speedup is proportional to the accepted length at its K where prompts are not charged,
+    so the curve is scaled instead of computed anew, K by K as one number carried to other K would
+    move (`parse_acceptance`).
     """
     k = stated_k(advice)
     today = float(advice.curve.accepted_length[advice.curve.column(k)])
@@ -253,10 +318,17 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
                 while abs(far - near) > _FINE:  # today's own length may lie within a step of it
                     middle = (near + far) / 2.0
                     k_there = _recommended(advice, today, middle)
-                    near, far, after = (middle, far, after) if k_there == before else (near, middle, k_there)
+                    near, far, after = (
+                        (middle, far, after) if k_there == before else (near, middle, k_there)
+                    )
                 flips.append(Flip((near + far) / 2.0, before, after, length < today))
                 break
-    if flips and flips[0].is_below and flips[0].k_after and _recommended(advice, today, _LEAST) == 0:
+    if (
+        flips
+        and flips[0].is_below
+        and flips[0].k_after
+        and _recommended(advice, today, _LEAST) == 0
+    ):
         low, high, k_before = _LEAST, flips[0].accepted_length, 0
         while high - low > _STEP / 2.0:
             central = (low + high) / 2.0
@@ -288,13 +360,19 @@ def _recommended(advice: Advice, today: float, length: float) -> int:
     longest = int(curve.drafts[-1])
     k = stated_k(advice)
     factor = (_carried(length, k, longest) / _carried(today, k, longest))[curve.drafts]
-    scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
+    scaled = replace(
+        curve,
+        speedup=curve.speedup * factor,
+        draws=curve.draws * factor,
+        tpot_s=curve.tpot_s / factor,
+    )
     return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index)])
 
 
 @lru_cache(maxsize=4096)
 def _carried(length: float, n_draft: int, longest: int) -> Array:
-    """Accepted length at K = 0 to `longest`, from one at `n_draft`. The batch plays no part. [tokens]"""
+    """Accepted length at K = 0 to `longest`, from one at `n_draft`. The batch plays no part.
+    [tokens]"""
     return parse_acceptance(f"{min(length, n_draft + 1.0):.6f}@{n_draft}", longest).accepted_length
 
 
@@ -318,14 +396,24 @@ class Fit:
     @property
     def title(self) -> str:
         """Memory needed and there, in one line."""
-        return f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are usable"
+        return (
+            f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} "
+            "are usable"
+        )
 
     @property
     def because(self) -> str:
         """Reason in one sentence."""
         if self.largest_batch:
-            return f"Batch {self.largest_batch:,} is the largest that fits. The numbers are hypothetical."
-        load = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
+            return (
+                f"Batch {self.largest_batch:,} is the largest that fits. The numbers are "
+                "hypothetical."
+            )
+        load = (
+            "The weights alone are"
+            if self.weights_fill
+            else f"One sequence at context {self.context_tokens:,} is"
+        )
         return f"{load} too large. The numbers are hypothetical."
 
     @property
@@ -338,7 +426,9 @@ class Fit:
         """Sentence on what makes it fit, by what does not."""
         if self.weights_fill:
             return "Choose more GPUs or a smaller weight format."
-        shorter = "a smaller batch, a shorter context" if self.largest_batch else "a shorter context"
+        shorter = (
+            "a smaller batch, a shorter context" if self.largest_batch else "a shorter context"
+        )
         return f"Choose {shorter}, more GPUs or a smaller format."
 
 
@@ -372,7 +462,8 @@ def on_more_gpus(scenario: Scenario) -> Scenario | None:
 
 
 ENOUGH_ROWS = 10
-"""Choice of this project: errors of fewer published points say too little of an accelerator and model."""
+"""Choice of this project: errors of fewer published points say too little of an accelerator and
+model."""
 _WORDS: Mapping[Tier, str] = {
     Tier.MEASURED: "measured at this very point",
     Tier.INTERPOLATED: "read between measured kernels of {}",
@@ -388,7 +479,8 @@ def tier_words(setup: Setup, tier: Tier) -> str:
 
 
 def errors_text(by_group: Mapping[str, Errors]) -> str:
-    """Errors of the nearest group of published points with enough rows, and of the nearer ones. Empty without any."""
+    """Errors of the nearest group of published points with enough rows, and of the nearer ones.
+    Empty without any."""
     if not by_group:
         return ""
     near = [(name, errors) for name, errors in by_group.items() if errors.n >= ENOUGH_ROWS]
@@ -396,11 +488,17 @@ def errors_text(by_group: Mapping[str, Errors]) -> str:
     if errors.median_ape is None or errors.coverage is None:
         return ""
     of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
-    whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
+    whose = (
+        f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}"
+        if errors.n_sources
+        else ""
+    )
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
-        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely range{_right_side(errors, ' and ')}."
+        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the "
+        "median error is "
+        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the likely "
+        f"range{_right_side(errors, ' and ')}."
     )
 
 
@@ -409,23 +507,33 @@ _LEAST_SHARE = 0.01
 
 
 def correction_text(advice: Advice) -> str:
-    """Share of the recommended K's round that is a correction, in one sentence. Empty where it hardly counts."""
+    """Share of the recommended K's round that is a correction, in one sentence. Empty where it
+    hardly counts."""
     curve, n_draft = advice.curve, advice.recommendation.n_draft
     parts = curve.components_at(advice.batch_index, curve.column(n_draft))[1]
     share = parts.get("verified", 0.0) / sum(parts.values())
     if share < _LEAST_SHARE:
         return ""
-    return f"{share:.0%} of the round is a correction for verified tokens, fitted on published speedups."
+    return (
+        f"{share:.0%} of the round is a correction for verified tokens, fitted on published "
+        "speedups."
+    )
 
 
 def _right_side(errors: Errors, before: str) -> str:
-    return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
+    return (
+        ""
+        if errors.sign_accuracy is None
+        else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
+    )
 
 
 def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
-    """The groups nearer than `group`, which have too few rows, in one sentence with a space behind."""
+    """The groups nearer than `group`, which have too few rows, in one sentence with a space
+    behind."""
     texts = [
-        f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in the likely range"
+        f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in "
+        "the likely range"
         f"{_right_side(errors, ', ')})"
         for name, errors in list(by_group.items())[: list(by_group).index(group)]
         if errors.median_ape is not None and errors.coverage is not None
@@ -434,7 +542,8 @@ def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
 
 
 def borrowed_from(answer: Advice | DesignSpace) -> str:
-    """The checkpoint, or of the same model the drafter, whose accepted length stands in. Empty where none does."""
+    """The checkpoint, or of the same model the drafter, whose accepted length stands in. Empty
+    where none does."""
     setup = answer.setup
     curve = _stored_curve(setup.scenario)
     if curve is None or not setup.acceptance.borrowed or setup.drafter.kind == "none":
@@ -454,17 +563,29 @@ def accepted_text(advice: Advice) -> str:
     scenario, curve = advice.scenario, _stored_curve(advice.scenario)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
-    accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
+    accepted, carried = (
+        f"Accepted length {length:.2f} at K = {k}",
+        bool(advice.setup.acceptance.extrapolated[k]),
+    )
     if curve is None:
         yours = curve_on_task(scenario.acceptance, scenario.task)
-        return f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
+        return (
+            f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
+        )
     whose = borrowed_from(advice)
-    ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
-    other = f", by {curve.checkpoint}" if ran not in ("", model) else ""  # another than whose dimensions it has
+    ran, model = (
+        re.sub(r"[^a-z0-9]", "", name.lower())
+        for name in (curve.checkpoint, model_name(curve.model_id))
+    )
+    other = (
+        f", by {curve.checkpoint}" if ran not in ("", model) else ""
+    )  # another than whose dimensions it has
     other = f", borrowed from {whose}: fill in yours at Accepted length" if whose else other
     first, last = curve.n_draft[0], curve.n_draft[-1]
     how = (
-        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}" if carried else "measured"
+        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}"
+        if carried
+        else "measured"
     )
     if advice.setup.acceptance.carried_from:
         task = str(scenario.task).replace("_", " ")
@@ -480,7 +601,8 @@ _SAME = 0.005
 
 
 def refitted_times_text(adjustment: Adjustment) -> str:
-    """Basis of the times of a refitted answer, with the determined constants that the points moved most."""
+    """Basis of the times of a refitted answer, with the determined constants that the points moved
+    most."""
     from advisor.measured.refit_result import LEAST_MOVE
 
     rests_on = f"refitted on {adjustment.n_points} points of yours"
@@ -488,7 +610,11 @@ def refitted_times_text(adjustment: Adjustment) -> str:
         return rests_on
     learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
     moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
-    changes = [f"{FACTORS[name]} {change_text(factor)}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
+    changes = [
+        f"{FACTORS[name]} {change_text(factor)}"
+        for name, factor in moves
+        if abs(factor - 1.0) >= LEAST_MOVE
+    ]
     moved = ", ".join(changes[:_NAMED]) or "no constant that they determine moved by 1% or more"
     return f"{rests_on} ({moved})"
 
@@ -496,7 +622,8 @@ def refitted_times_text(adjustment: Adjustment) -> str:
 def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
     """Effect of a refit on the speedup of a K and its band, with the uncertainty behind it.
 
-    refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
+    refitted, shipped : answers to one scenario with the refit and without it. Empty where there is
+        no refit, or nothing
     is drafted.
     """
     k = min(n_draft, len(refitted.drafts) - 1)
@@ -508,20 +635,26 @@ def refit_text(refitted: Advice, shipped: Advice, n_draft: int) -> str:
     )
     moved = f"{'narrows' if after < before else 'widens'} from ±{before:.0%} to ±{after:.0%}"
     band = f"stays ±{after:.0%}" if abs(after - before) < _SAME else moved
-    at = f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to {now:.2f}×"
+    at = (
+        f"predicted for K = {k} at batch {refitted.scenario.batch_size:,} from {was:.2f}× to "
+        f"{now:.2f}×"
+    )
     return f"Your rows move the speedup {at}; the likely range {band}."
 
 
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"
 OWN_ROWS = 4
-"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [-]"""
+"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's
+own rows. [-]"""
 
 
 @dataclass(frozen=True)
 class OwnRuns:
-    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows. Shares. [-]
+    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows.
+    Shares. [-]
 
-    Means over laboratories; widths are medians of (high - low) / predicted; slopes are log error on log2 batch.
+    Means over laboratories; widths are medians of (high - low) / predicted; slopes are log error on
+    log2 batch.
     """
 
     kind: str
@@ -540,27 +673,35 @@ class OwnRuns:
 
 @lru_cache(maxsize=1)
 def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
-    """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or damaged."""
+    """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or
+    damaged."""
 
     def runs(kind: str, figures: dict[str, Any]) -> OwnRuns:
         # A slope without three batches is no number.
-        numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in figures.items()}
+        numbers: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in figures.items()
+        }
         return OwnRuns(kind=kind, **numbers)
 
     return read_made(
         path,
-        lambda found: (str(found["data_and_fits"]), {kind: runs(kind, row) for kind, row in found["kinds"].items()}),
+        lambda found: (
+            str(found["data_and_fits"]),
+            {kind: runs(kind, row) for kind, row in found["kinds"].items()},
+        ),
     )
 
 
 def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
-    """Half the band's width over its value, now and after OWN_ROWS runs of one's own. [-] Narrower as in the study."""
+    """Half the band's width over its value, now and after OWN_ROWS runs of one's own. [-] Narrower
+    as in the study."""
     now = (high - low) / (2.0 * value)
     return now, now * min(study.width_after / study.width_before, 1.0)
 
 
 def own_runs_text(advice: Advice) -> str:
-    """Clause on what first own runs would do to the band. Empty with a refit, without drafts or shipped figures."""
+    """Clause on what first own runs would do to the band. Empty with a refit, without drafts or
+    shipped figures."""
     if advice.scenario.refit or not advice.curve_k:
         return ""
     try:
@@ -571,8 +712,11 @@ def own_runs_text(advice: Advice) -> str:
     study = kinds.get(kind) or kinds["all"]
     at = advice.batch_index, advice.curve_column
     curve = advice.curve
-    now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
+    now, after = half_width_after(
+        float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study
+    )
     return (
-        f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to {OWN_ROWS} benchmark "
+        f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to "
+        f"{OWN_ROWS} benchmark "
         "runs of your own"
     )

@@ -1,7 +1,8 @@
-"""Shipped kernel and overhead constants corrected by a user's own measurements: factors, spreads, one line of text.
+"""Shipped kernel and overhead constants corrected by a user's own measurements: factors, spreads,
+one line of text.
 
-`refit` makes an adjustment, a scenario carries its text, and `load_setup` applies it, so that every prediction of that
-scenario, its hash, its link and its report hold the same constants.
+`refit` makes an adjustment, a scenario carries its text, and `load_setup` applies it, so that every
+prediction of that scenario, its hash, its link and its report hold the same constants.
 """
 
 from __future__ import annotations
@@ -17,8 +18,22 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.fit_records import class_costs
-from advisor.physics.components import DEVICE_RECORDS, FACTORS, JOINT, KERNELS, LINK_RECORDS, OVERHEADS
-from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.physics.components import (
+    DEVICE_RECORDS,
+    FACTORS,
+    JOINT,
+    KERNELS,
+    LINK_RECORDS,
+    OVERHEADS,
+)
+from advisor.physics.kernel_costs import (
+    AttentionCost,
+    GemmCost,
+    KernelCosts,
+    MoeCost,
+    Network,
+    StreamCost,
+)
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
@@ -53,13 +68,17 @@ class Adjustment:
     correlation: tuple[float, ...] = (0.0,) * len(JOINT_PAIRS)
     """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [-]"""
     learnt: tuple[str, ...] | None = None
-    """Factors that the points determine; the others moved within what was known before. None: not said."""
+    """Factors that the points determine; the others moved within what was known before. None: not
+    said."""
     own: str = ""
-    """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a shipped one."""
+    """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a
+    shipped one."""
     growth: float = 0.0
-    """Further power of the tokens that what verified tokens add grows with (`KernelCosts.verified_growth`). [-]"""
+    """Further power of the tokens that what verified tokens add grows with
+    (`KernelCosts.verified_growth`). [-]"""
     expert_s: float = 0.0
-    """Further time for each touched expert of a layer, before the factor of the routed experts. [s]"""
+    """Further time for each touched expert of a layer, before the factor of the routed experts.
+    [s]"""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
@@ -69,11 +88,15 @@ class Adjustment:
     @property
     def label(self) -> str:
         """Name in a few words: points, and whether it was forced."""
-        return f"refitted on {self.n_points} uploaded points{', rejected by the checks and forced' * self.forced}"
+        return (
+            f"refitted on {self.n_points} uploaded "
+            f"points{', rejected by the checks and forced' * self.forced}"
+        )
 
 
 def carried(factor: float) -> float:
-    """A factor as a scenario carries it: four significant digits, so that every page says the same of it. [-]"""
+    """A factor as a scenario carries it: four significant digits, so that every page says the same
+    of it. [-]"""
     return float(f"{factor:.4g}")
 
 
@@ -84,14 +107,18 @@ def change_text(factor: float) -> str:
 
 
 def write_adjustment(adjustment: Adjustment) -> str:
-    """One line that `parse_adjustment` reads: four significant digits, correlations three decimals."""
+    """One line that `parse_adjustment` reads: four significant digits, correlations three
+    decimals."""
     parts = [
         f"on={adjustment.hardware_id}/{adjustment.engine}/{adjustment.engine_class}",
         *([f"own={adjustment.own}"] if adjustment.own else []),
         f"n={adjustment.n_points}",
         f"data={adjustment.data}",
     ]
-    parts += [f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}" for name in adjustment.factors]
+    parts += [
+        f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}"
+        for name in adjustment.factors
+    ]
     if adjustment.growth:
         parts.append(f"growth={adjustment.growth:g}")
     if adjustment.expert_s:
@@ -107,7 +134,8 @@ def write_adjustment(adjustment: Adjustment) -> str:
 
 
 def parse_adjustment(text: str) -> Adjustment:
-    """Inverse of `write_adjustment`. Lines after the first are notes. Raises AdvisorError with the grammar else."""
+    """Inverse of `write_adjustment`. Lines after the first are notes. Raises AdvisorError with the
+    grammar else."""
     try:
         pairs = [field.split("=", 1) for field in text.strip().partition("\n")[0].split(";")]
         values = dict(pairs)
@@ -120,7 +148,9 @@ def parse_adjustment(text: str) -> Adjustment:
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
         growth = _number(values.pop("growth", "0"), -MAX_GROWTH, MAX_GROWTH)
         expert = _number(values.pop("expert", "0"), 0.0, MAX_EXPERT_S)
-        learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
+        learnt = (
+            tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
+        )
         if not set(learnt or ()) <= set(values):
             raise ValueError("learnt, but not among the factors")
         if (
@@ -140,7 +170,10 @@ def parse_adjustment(text: str) -> Adjustment:
             n_points=count,
             data=data,
             own=own,
-            factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
+            factors={
+                name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR)
+                for name, (value, _) in split.items()
+            },
             log_sd={name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()},
             correlation=correlation,
             learnt=learnt,
@@ -154,38 +187,52 @@ def parse_adjustment(text: str) -> Adjustment:
 
 
 def is_for(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> bool:
-    """Whether an adjustment is of this accelerator and engine. The user's own is known by its figures, not its name."""
+    """Whether an adjustment is of this accelerator and engine. The user's own is known by its
+    figures, not its name."""
     same = adjustment.own == own if own or adjustment.own else adjustment.hardware_id == hardware_id
     return same and adjustment.engine == engine
 
 
 def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> None:
-    """Raises AdvisorError for another engine or accelerator. own : digest of the figures of the user's own."""
+    """Raises AdvisorError for another engine or accelerator. own : digest of the figures of the
+    user's own."""
     if is_for(adjustment, hardware_id, engine, own):
         return
     if (adjustment.hardware_id, adjustment.engine) != (hardware_id, engine):
         raise AdvisorError(
-            f"the refit is for {adjustment.hardware_id} with {adjustment.engine}, not for {hardware_id} with {engine}; "
+            f"the refit is for {adjustment.hardware_id} with {adjustment.engine}, not for "
+            f"{hardware_id} with {engine}; "
             "choose that accelerator and engine, or drop the refit"
         )
     raise AdvisorError(
-        f"the refit is for an accelerator called {hardware_id} with other figures, which its factors multiply; give "
+        f"the refit is for an accelerator called {hardware_id} with other figures, which its "
+        "factors multiply; give "
         "the file it was made with, or refit the rows with the new figures"
     )
 
 
-def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment) -> tuple[KernelCosts, KernelCosts]:
-    """Costs of target and drafter with each constant times its factor, overheads from its engine class."""
+def adjusted(
+    costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment
+) -> tuple[KernelCosts, KernelCosts]:
+    """Costs of target and drafter with each constant times its factor, overheads from its engine
+    class."""
     factors, log_sd = adjustment.factors, adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
     if adjustment.expert_s:
         base = base.with_expert_time(adjustment.expert_s)
     changes: dict[str, Any] = {}
     for component in OVERHEADS:
-        changes |= {name: getattr(base, name) * factors.get(component.factor, 1.0) for name in component.priced_by}
+        changes |= {
+            name: getattr(base, name) * factors.get(component.factor, 1.0)
+            for name in component.priced_by
+        }
     changes["verified_growth"] = adjustment.growth
-    changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("dense", 1.0)  # beside the attention's products
-    changes["stream_mixing"] = _scaled(base.stream_mixing, factors.get("dense", 1.0), log_sd.get("dense"))
+    changes["query_key_norm_s"] = base.query_key_norm_s * factors.get(
+        "dense", 1.0
+    )  # beside the attention's products
+    changes["stream_mixing"] = _scaled(
+        base.stream_mixing, factors.get("dense", 1.0), log_sd.get("dense")
+    )
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
@@ -197,11 +244,18 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     for component in KERNELS:
         if not component.drafter:
             changes |= _scaled_records(
-                base, component.priced_by, factors.get(component.factor, 1.0), log_sd.get(component.factor)
+                base,
+                component.priced_by,
+                factors.get(component.factor, 1.0),
+                log_sd.get(component.factor),
             )
     changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
-    changes["network"] = _scaled(base.network, factors.get("communication", 1.0), log_sd.get("communication"))
-    return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
+    changes["network"] = _scaled(
+        base.network, factors.get("communication", 1.0), log_sd.get("communication")
+    )
+    return replace(base, **changes), slower(
+        draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter")
+    )
 
 
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
@@ -214,12 +268,18 @@ def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> Ke
 
 
 def _scaled_modules(costs: KernelCosts, factor: float, log_sd: float | None) -> dict[str, Any]:
-    """Measured attention layers of `costs` with their time multiplied by `factor`, and the spread of attention."""
+    """Measured attention layers of `costs` with their time multiplied by `factor`, and the spread
+    of attention."""
     changes = {} if log_sd is None else {"attention_log_sd": log_sd}
-    return {"modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()}, **changes}
+    return {
+        "modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()},
+        **changes,
+    }
 
 
-def _scaled_records(costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None) -> dict[str, Any]:
+def _scaled_records(
+    costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None
+) -> dict[str, Any]:
     """Kernel records of `costs` by field, each with its time multiplied by `factor`."""
     return {name: _scaled(getattr(costs, name), factor, log_sd) for name in names}
 
@@ -245,13 +305,18 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
 
 def _covariance(costs: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
     """Of the logarithms of JOINT. Shipped spreads where the adjustment has none."""
-    fitted = np.array(costs.overhead_log_covariance or np.eye(len(JOINT)) * costs.overhead_log_sd**2)
+    fitted = np.array(
+        costs.overhead_log_covariance or np.eye(len(JOINT)) * costs.overhead_log_sd**2
+    )
     user_sds = [adjustment.log_sd.get(component.factor) for component in JOINT]
     if not any(log_sd is not None for log_sd in user_sds):
         return costs.overhead_log_covariance
     shipped = np.sqrt(np.diag(fitted))
     log_sd = np.array(
-        [user_sd if user_sd is not None else shipped_sd for user_sd, shipped_sd in zip(user_sds, shipped, strict=True)]
+        [
+            user_sd if user_sd is not None else shipped_sd
+            for user_sd, shipped_sd in zip(user_sds, shipped, strict=True)
+        ]
     )
     covariance = _matrix(adjustment.correlation) * np.outer(log_sd, log_sd)
     return tuple(tuple(float(value) for value in row) for row in covariance)

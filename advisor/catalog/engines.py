@@ -1,7 +1,8 @@
-"""Serving engines, one file each under profiles/engines: names, vintages, drafting methods, exports, CUDA graphs.
+"""Serving engines, one file each under profiles/engines: names, vintages, drafting methods,
+exports, CUDA graphs.
 
-A step that no graph holds is launched kernel by kernel; one that a larger graph holds computes all rows of that
-graph.
+A step that no graph holds is launched kernel by kernel; one that a larger graph holds computes all
+rows of that graph.
 """
 
 import re
@@ -21,23 +22,28 @@ from advisor.profiles import load_profile, profile_ids, unknown_id
 from advisor.text import name_key
 
 EAGER_DENSE_S, EAGER_ROUTED_S = 0.77e-3, 1.1e-3
-"""Launching the kernels of a dense layer, and of one with routed experts, one by one. Measured on vLLM: rounds of 0.24
-on GB200 beyond its captured sizes, 1.20 and 1.23 ms a layer with experts, .81 dense; plain steps without graphs there,
-1.03 and 1.04, and .73 to .74 (seonjinn/RL, dynamic_sd_sync_rollout and the NeMo-RL notes); .79 on an A800 with an x86
-host (vllm-project/vllm-omni issue 7960). Not measured for other engines, of which they are assumed. [s]"""
+"""Launching the kernels of a dense layer, and of one with routed experts, one by one. Measured on
+vLLM: rounds of 0.24 on GB200 beyond its captured sizes, 1.20 and 1.23 ms a layer with experts, .81
+dense; plain steps without graphs there, 1.03 and 1.04, and .73 to .74 (seonjinn/RL,
+dynamic_sd_sync_rollout and the NeMo-RL notes); .79 on an A800 with an x86 host
+(vllm-project/vllm-omni issue 7960). Not measured for other engines, of which they are assumed.
+[s]"""
 EAGER_SOURCE = (
-    "measured with vLLM on GB200 (seonjinn/RL, dynamic_sd_sync_rollout) and A800 (vllm-omni issue 7960), 80% range a "
+    "measured with vLLM on GB200 (seonjinn/RL, dynamic_sd_sync_rollout) and A800 (vllm-omni issue "
+    "7960), 80% range a "
     "factor of 1.2 either way"
 )
 MAX_SIZE = 65_536
 """Largest size that may be given. [tokens or requests]"""
 ADMITTED = 1024
-"""max_num_seqs where nothing says it, of vLLM's server on parts of 70 GiB and more (vllm/engine/arg_utils.py of
-0.33.0); its 256 on smaller ones gives the same sizes up to the ceiling of 512. [requests]"""
+"""max_num_seqs where nothing says it, of vLLM's server on parts of 70 GiB and more
+(vllm/engine/arg_utils.py of 0.33.0); its 256 on smaller ones gives the same sizes up to the ceiling
+of 512. [requests]"""
 
 
 class GraphMemory(Frozen):
-    """Largest size on accelerators with less memory than `below_gib`, on few GPUs and on four or more."""
+    """Largest size on accelerators with less memory than `below_gib`, on few GPUs and on four or
+    more."""
 
     below_gib: float = Field(gt=0)
     few: int = Field(ge=1)
@@ -71,7 +77,8 @@ class GraphRule(Frozen):
     pads: bool = True
     """A step between two sizes runs in the larger one; else without a graph."""
     of_rows: bool = True
-    """Whether published runs that name the release are taken to capture so; else their recipes set other sizes."""
+    """Whether published runs that name the release are taken to capture so; else their recipes set
+    other sizes."""
     source: str = Field(min_length=3)
     date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
     """Day it was read."""
@@ -99,7 +106,8 @@ class GraphServer:
 
 
 def stated_sizes(text: str) -> dict[str, Any]:
-    """Fields of GraphServer from `none`, `512`, `8,16,32` or `max_num_seqs=64`. Raises AdvisorError for others."""
+    """Fields of GraphServer from `none`, `512`, `8,16,32` or `max_num_seqs=64`. Raises AdvisorError
+    for others."""
     stated = text.strip().lower()
     if stated in ("none", "off", "eager"):
         return {"sizes": ()}
@@ -110,7 +118,8 @@ def stated_sizes(text: str) -> dict[str, Any]:
     if re.fullmatch(r"\[?\d{1,6}([ ,]+\d{1,6})+\]?", stated):
         return {"sizes": tuple(sorted({_size(number) for number in re.findall(r"\d+", stated)}))}
     raise AdvisorError(
-        f"graph_sizes={text[:60]!r} says no captured sizes; give the largest (512), a list (8,16,32), max_num_seqs=64, "
+        f"graph_sizes={text[:60]!r} says no captured sizes; give the largest (512), a list "
+        "(8,16,32), max_num_seqs=64, "
         "or none for a server without CUDA graphs"
     )
 
@@ -122,7 +131,8 @@ def _size(text: str) -> int:
 
 
 def captured_sizes(rule: GraphRule, server: GraphServer, q: int) -> NDArray[np.int64]:
-    """Captured sizes of steps whose requests verify q tokens each (1: no speculation), increasing. [tokens]"""
+    """Captured sizes of steps whose requests verify q tokens each (1: no speculation), increasing.
+    [tokens]"""
     top = _largest(rule, server, q)
     if server.sizes is not None:
         sizes = set(server.sizes)
@@ -147,7 +157,9 @@ def _largest(rule: GraphRule, server: GraphServer, q: int) -> int:
         return max(server.sizes, default=0)
     if server.largest is not None:
         return server.largest
-    twice = {"": MAX_SIZE, "2 n": 2 * server.admitted, "2 n q": 2 * server.admitted * q}[rule.at_most]
+    twice = {"": MAX_SIZE, "2 n": 2 * server.admitted, "2 n q": 2 * server.admitted * q}[
+        rule.at_most
+    ]
     return min(_ceiling(rule, server), twice)
 
 
@@ -165,7 +177,11 @@ def grid_sizes(grid: tuple[tuple[int, int], ...], top: int) -> set[int]:
     """Numbers on a rule's grid up to `top`. [tokens or requests]"""
     bounds = [*(first for first, _ in grid[1:]), top + 1]
     stretches = zip(grid, bounds, strict=True)
-    return {size for (first, step), bound in stretches for size in range(first, min(bound, top + 1), step)}
+    return {
+        size
+        for (first, step), bound in stretches
+        for size in range(first, min(bound, top + 1), step)
+    }
 
 
 def _counts_of_requests(rule: GraphRule, server: GraphServer, top: int, q: int) -> set[int]:
@@ -173,7 +189,11 @@ def _counts_of_requests(rule: GraphRule, server: GraphServer, top: int, q: int) 
     if q == 1:
         return {server.admitted} if server.admitted <= top else set()
     max_requests = min(server.admitted, _ceiling(rule, server))
-    return {count * q for count in grid_sizes(rule.grid, max_requests) | {max_requests} if count * q <= top}
+    return {
+        count * q
+        for count in grid_sizes(rule.grid, max_requests) | {max_requests}
+        if count * q <= top
+    }
 
 
 @dataclass(frozen=True)
@@ -196,7 +216,8 @@ class Graphs:
     server: GraphServer
 
     def largest(self, q: int) -> int:
-        """Tokens of the largest graph for q verified tokens of each request. [tokens] 0 where nothing is captured."""
+        """Tokens of the largest graph for q verified tokens of each request. [tokens] 0 where
+        nothing is captured."""
         return int(max(self.sizes(q), default=0))
 
     def sizes(self, q: int) -> NDArray[np.int64]:
@@ -206,10 +227,12 @@ class Graphs:
     def ran(self, sequences: ArrayLike, tokens: ArrayLike) -> Ran:
         """Graph that each step runs in.
 
-        sequences: of one attention group, whose ranks each run graphs of their own; a part of one counts as whole. [-]
-        tokens: of each sequence, q. [-]
+        sequences: of one attention group, whose ranks each run graphs of their own; a part of one
+        counts as whole. [-] tokens: of each sequence, q. [-]
         """
-        batch, per_sequence = np.broadcast_arrays(np.asarray(sequences, float), np.asarray(tokens, float))
+        batch, per_sequence = np.broadcast_arrays(
+            np.asarray(sequences, float), np.asarray(tokens, float)
+        )
         padding, eager = np.ones(batch.shape), np.ones(batch.shape, bool)
         for q in np.unique(per_sequence):
             mask = per_sequence == q
@@ -263,7 +286,11 @@ class Build:
         """First and last month that the date may mean. Empty texts without a date."""
         if not self.date:
             return "", ""
-        return (f"{self.date}-01", f"{self.date}-12") if len(self.date) == len("2026") else (self.date[:7],) * 2
+        return (
+            (f"{self.date}-01", f"{self.date}-12")
+            if len(self.date) == len("2026")
+            else (self.date[:7],) * 2
+        )
 
 
 class _Older(Frozen):
@@ -272,7 +299,8 @@ class _Older(Frozen):
     before: str | None = Field(default=None, pattern=r"\d{4}-\d{2}")
     """Month from which on rows are of today's version, where they name none."""
     before_version: str | None = Field(default=None, pattern=r"\d+(\.\d+)+")
-    """First release of today's kind; a row that names its version is judged by it, not by its date."""
+    """First release of today's kind; a row that names its version is judged by it, not by its
+    date."""
     not_called: tuple[str, ...] = ()
     """Words of a version or note that say that a build is of today's kind, whatever its date."""
     chips: tuple[str, ...] = ()
@@ -284,12 +312,16 @@ class _Older(Frozen):
         return not set(self.chips).isdisjoint(build.chip.split())
 
     def is_older(self, build: Build) -> bool | None:
-        """Whether a build is older than that release. None where its date may mean months before and after."""
+        """Whether a build is older than that release. None where its date may mean months before
+        and after."""
         release = _release(build.version)
         if release and self.before_version:
             return release < _release(self.before_version)
         called = f"{build.version} {build.notes}"
-        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE) for word in self.not_called):
+        if any(
+            re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE)
+            for word in self.not_called
+        ):
             return False
         first, last = build.months
         if not first or self.before is None or first >= self.before:
@@ -298,7 +330,8 @@ class _Older(Frozen):
 
 
 class EngineClass(_Older):
-    """Builds of an engine whose rows share launch and host overheads that today's release has not."""
+    """Builds of an engine whose rows share launch and host overheads that today's release has
+    not."""
 
     ending: str = Field(pattern=r"[a-z0-9]+")
     """The class is called `ENGINE-ENDING` in profiles/calibration/end_to_end/overheads.json."""
@@ -314,8 +347,8 @@ class EngineClass(_Older):
         return self
 
     def holds(self, build: Build) -> bool | None:
-        """Whether a build belongs to it, by what its row states and never by its result. None where a date is no
-        answer because today's kind came out between the months it may mean."""
+        """Whether a build belongs to it, by what its row states and never by its result. None where
+        a date is no answer because today's kind came out between the months it may mean."""
         if self.trees and build.tree:
             return True
         if self.vendor or self.chips:
@@ -324,7 +357,8 @@ class EngineClass(_Older):
 
 
 class GraphPieces(_Older):
-    """Builds whose attention kernels no full CUDA graph holds where a sequence has several tokens."""
+    """Builds whose attention kernels no full CUDA graph holds where a sequence has several
+    tokens."""
 
     cache: str | None = None
     """Format of the KV cache that they are picked for; None: any."""
@@ -332,9 +366,14 @@ class GraphPieces(_Older):
     """What keeps the verification in a full graph."""
 
     def holds(self, build: Build, cache: str) -> bool:
-        """Whether a build captures a verification in pieces. Without version and date it is today's."""
+        """Whether a build captures a verification in pieces. Without version and date it is
+        today's."""
         of_all = self.before_version is None
-        return self.on_chip(build) and self.cache in (None, cache) and (of_all or self.is_older(build) is True)
+        return (
+            self.on_chip(build)
+            and self.cache in (None, cache)
+            and (of_all or self.is_older(build) is True)
+        )
 
 
 class ExportRule(Frozen):
@@ -343,7 +382,8 @@ class ExportRule(Frozen):
     writer: str = Field(pattern=r"[a-z_]+")
     """Module of advisor.answers.engines whose `export` writes it."""
     file_name: str | None = None
-    """The file that the launch line points to; None where the configuration stands on the line itself."""
+    """The file that the launch line points to; None where the configuration stands on the line
+    itself."""
 
 
 GuardEffect = Literal["safe", "no_effect", "harmful", "unknown"]
@@ -359,10 +399,10 @@ GuardTag = Literal[
     "dspark",
     "split_blocks",
 ]
-"""What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one data-parallel rank
-(of SGLang's attention, too); MTP modules drafted by a worker each; a drafter with a forward pass of its own; a method
-that vLLM runs on its older model runner; another context has another K; DSpark's drafter; experts
-split within the blocks of their weights."""
+"""What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one
+data-parallel rank (of SGLang's attention, too); MTP modules drafted by a worker each; a drafter
+with a forward pass of its own; a method that vLLM runs on its older model runner; another context
+has another K; DSpark's drafter; experts split within the blocks of their weights."""
 
 
 class Reviewed(Frozen):
@@ -397,9 +437,11 @@ class Guard(Frozen):
 
 
 class Unlisted(Frozen):
-    """Weight formats that an engine's documentation does not list on some generations of accelerators.
+    """Weight formats that an engine's documentation does not list on some generations of
+    accelerators.
 
-    That is no proof that they do not run: TensorRT-LLM's matrix leaves out mxfp4 on Hopper, where it was measured.
+    That is no proof that they do not run: TensorRT-LLM's matrix leaves out mxfp4 on Hopper, where
+    it was measured.
     """
 
     formats: tuple[str, ...] = Field(min_length=1)
@@ -412,7 +454,8 @@ class MtpSupport(Frozen):
     """Families of models whose MTP modules an engine runs."""
 
     models: dict[str, int] = Field(default_factory=dict)
-    """Modules that it loads where a configuration states none, by its model_type; 0: as stated there."""
+    """Modules that it loads where a configuration states none, by its model_type; 0: as stated
+    there."""
     multi_layer: tuple[str, ...] = ()
     """Those that it drafts with by one worker per module."""
     source: str = Field(min_length=3)
@@ -433,28 +476,37 @@ class Engine(Frozen):
     backend: str = Field(min_length=1)
     """How the backend names of SGLang's serving benchmark begin that mean it."""
     classes: tuple[EngineClass, ...] = ()
-    """Kinds of builds; the first that a row belongs to counts, else the row is of today's release."""
+    """Kinds of builds; the first that a row belongs to counts, else the row is of today's
+    release."""
     methods: dict[str, str] = Field(default_factory=dict)
-    """Its own name of each drafting method that an export can ask for, by the method's name in vLLM."""
+    """Its own name of each drafting method that an export can ask for, by the method's name in
+    vLLM."""
     parallel_drafting: bool = False
-    """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
+    """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one
+    pass."""
     decodes_during_prefill: bool = True
-    """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
+    """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for
+    a prompt."""
     tables_on_host: bool = False
-    """N-gram tables lie in host memory unless it is told otherwise; else on the GPUs, split among them."""
+    """N-gram tables lie in host memory unless it is told otherwise; else on the GPUs, split among
+    them."""
     prefills_together: bool = False
-    """Data-parallel groups hold prompts back until all have one; else every group waits for each other's prompts."""
+    """Data-parallel groups hold prompts back until all have one; else every group waits for each
+    other's prompts."""
     latent_rows_apart: tuple[str, ...] = ()
-    """Chips on which its latent attention reads the cache for each token that is verified, as for a sequence."""
+    """Chips on which its latent attention reads the cache for each token that is verified, as for a
+    sequence."""
     other_kernels: tuple[str, ...] = ()
-    """Formats of experts for which it picks a quicker kernel than tables were made with, where those read slowly."""
+    """Formats of experts for which it picks a quicker kernel than tables were made with, where
+    those read slowly."""
     heads_apart: tuple[str, ...] = ()
-    """Chips on which its attention reads the cache for each query head of a group where it verifies."""
+    """Chips on which its attention reads the cache for each query head of a group where it
+    verifies."""
     graph_pieces: tuple[GraphPieces, ...] = ()
     """Where it verifies outside full CUDA graphs."""
     norms_apart_before: str | None = None
-    """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
-    alone (docs/decisions/0013-small-launches.md)."""
+    """Version before which normalising queries and keys took more kernels; None: its launches are
+    told by the layer alone (docs/decisions/0013-small-launches.md)."""
     norms_apart_before_date: str | None = Field(default=None, pattern=r"\d{4}-\d{2}-\d{2}")
     """Day of that release, for builds that name a day in place of a release."""
     export: ExportRule | None = None
@@ -473,16 +525,30 @@ class Engine(Frozen):
     sources: tuple[str, ...] = Field(min_length=1)
 
     def warned_of(self, tags: Collection[str], version: str | None = None) -> tuple[Guard, ...]:
-        """The guards of an export of these kinds in a version. Raises AdvisorError for no release number."""
+        """The guards of an export of these kinds in a version. Raises AdvisorError for no release
+        number."""
         release = version or (self.reviewed.version if self.reviewed else "0.0")
         if not _release(release):
-            raise AdvisorError(f"{release[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
-        return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(release))
+            raise AdvisorError(
+                f"{release[:40]!r} is no version of {self.name}; give a release such as 0.33.0"
+            )
+        return tuple(
+            guard
+            for guard in self.guards
+            if set(guard.when) <= set(tags) and guard.concerns(release)
+        )
 
     def graph_rule(self, version: str) -> GraphRule | None:
         """Rule of what a release captures in CUDA graphs. None where that was not read."""
         release = _release(version)
-        return next((rule for rule in self.graphs if _release(rule.since) <= release < _release(rule.before)), None)
+        return next(
+            (
+                rule
+                for rule in self.graphs
+                if _release(rule.since) <= release < _release(rule.before)
+            ),
+            None,
+        )
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
         """Reason why a weight format is in doubt on a generation of accelerators, or None."""
@@ -492,8 +558,8 @@ class Engine(Frozen):
     def class_of(self, build: Build) -> str:
         """Class of a build, whose rows share launch and host overheads.
 
-        The engine, with the kind of its build where that is none of today's releases; OTHER_ENGINE, which informs no
-        class, where a date leaves it open.
+        The engine, with the kind of its build where that is none of today's releases; OTHER_ENGINE,
+        which informs no class, where a date leaves it open.
         """
         for kind in self.classes:
             holds = kind.holds(build)
@@ -508,7 +574,8 @@ class Engine(Frozen):
 def engines() -> tuple[Engine, ...]:
     """All engines in their order, read once. Raises AdvisorError for a damaged file."""
     loaded = [
-        load_profile("engines", name, Engine, "engines", "see profiles/engines") for name in profile_ids("engines")
+        load_profile("engines", name, Engine, "engines", "see profiles/engines")
+        for name in profile_ids("engines")
     ]
     return tuple(sorted(loaded, key=lambda engine: (engine.order, engine.id)))
 
@@ -532,9 +599,14 @@ def engine_choices() -> list[str]:
 
 
 def class_today(engine: str, vendor: str, chip: str, version: str | None = None) -> str:
-    """Class of a scenario's engine on a vendor's generation of parts: of its release, else of today's."""
+    """Class of a scenario's engine on a vendor's generation of parts: of its release, else of
+    today's."""
     known = engine_of(engine)
-    return engine if known is None else known.class_of(Build(version=version or "", vendor=vendor, chip=chip))
+    return (
+        engine
+        if known is None
+        else known.class_of(Build(version=version or "", vendor=vendor, chip=chip))
+    )
 
 
 def engine_of(choice: str) -> Engine | None:
@@ -548,7 +620,8 @@ def export_engines() -> list[Engine]:
 
 
 def engine_called(text: str, forks: bool = False) -> Engine | None:
-    """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork of."""
+    """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork
+    of."""
     key = name_key(text)
     for engine in engines():
         if key in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
@@ -569,14 +642,19 @@ def _release(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _OneOf:
-    """A string among those that `listed` gives at the time of checking, refused and documented as a Literal is."""
+    """A string among those that `listed` gives at the time of checking, refused and documented as a
+    Literal is."""
 
     listed: Callable[[], list[str]]
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._known)
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         return {"enum": self.listed(), "type": "string"}
 
     def _known(self, value: Any) -> str:

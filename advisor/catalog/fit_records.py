@@ -1,4 +1,5 @@
-"""Records of fits shipped under profiles/calibration: kernels, overheads, measured shapes, attention layers.
+"""Records of fits shipped under profiles/calibration: kernels, overheads, measured shapes,
+attention layers.
 
 Every file is read once and has to be there: without one, other constants would serve in silence.
 """
@@ -43,7 +44,8 @@ _Read = TypeVar("_Read")
 
 
 class FitParameter(Frozen):
-    """One fitted number. `stderr` is None where the parameter sits at a bound; `high` None means unbounded."""
+    """One fitted number. `stderr` is None where the parameter sits at a bound; `high` None means
+    unbounded."""
 
     value: float
     unit: str
@@ -61,7 +63,8 @@ class Dropped(Frozen):
 
 
 class FitRecord(Frozen):
-    """One fit of one kernel table. Errors are relative, on rows of shapes that the fit did not see. [-]"""
+    """One fit of one kernel table. Errors are relative, on rows of shapes that the fit did not see.
+    [-]"""
 
     id: str
     op: Operation
@@ -73,20 +76,21 @@ class FitRecord(Frozen):
     form: str
     parameters: dict[str, FitParameter]
     curve: tuple[tuple[float, float], ...] = ()
-    """Knots of the factor on the form: (rows per touched expert, factor) of experts, (bytes, factor) of an all-reduce;
-    empty where the form has none."""
+    """Knots of the factor on the form: (rows per touched expert, factor) of experts, (bytes,
+    factor) of an all-reduce; empty where the form has none."""
     correlation_names: tuple[str, ...] = ()
     correlation: tuple[tuple[float, ...], ...] = ()
     ungated_matrices: int | None = None
-    """Matrices per expert with which the kernel ran the shapes of ungated models (2, or 3 when it gated them); None
-    where the table has no such shape. MoE only."""
+    """Matrices per expert with which the kernel ran the shapes of ungated models (2, or 3 when it
+    gated them); None where the table has no such shape. MoE only."""
     n_ranks: int | None = None
     n_rows: int = Field(ge=0)
     n_shapes: int = Field(ge=0)
     n_widths: int | None = None
     """Distinct (input width, width of a shard) among the fitted rows. MoE only."""
     n_lowered: int = 0
-    """Fitted rows that took clearly longer than a step of more tokens and were lowered to it. MoE only."""
+    """Fitted rows that took clearly longer than a step of more tokens and were lowered to it. MoE
+    only."""
     dropped: tuple[Dropped, ...] = ()
     data_sha256: str
     form_version: str = FORM_VERSION
@@ -99,42 +103,53 @@ class FitRecord(Frozen):
     """Errors of T(4 t) / T(t), where the table has both token counts."""
     ep_median: float | None = None
     ep_p90: float | None = None
-    """Errors on expert-parallel rows (2 to 8 ranks), none of which was fitted; U of the slowest rank by
-    `local_experts`. MoE only."""
+    """Errors on expert-parallel rows (2 to 8 ranks), none of which was fitted; U of the slowest
+    rank by `local_experts`. MoE only."""
     log_sd: float
-    """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [-]"""
+    """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of
+    held-out rows. [-]"""
     success: bool
     message: str
 
     def value(self, name: str) -> float:
         """The value of one parameter. Raises AdvisorError when the form has none of that name."""
         if name not in self.parameters:
-            raise AdvisorError(f"fit {self.id} has no parameter {name!r}; it has {', '.join(sorted(self.parameters))}")
+            raise AdvisorError(
+                f"fit {self.id} has no parameter {name!r}; it has "
+                f"{', '.join(sorted(self.parameters))}"
+            )
         return self.parameters[name].value
 
 
 def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = None) -> str:
     """Name of the fit of one table, from its IDENTITY."""
-    return "/".join([op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])])
+    return "/".join(
+        [op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])]
+    )
 
 
 def read_fitted(path: Path, kind: type[_Read], what: str) -> _Read:
-    """Contents of a shipped JSON file as `kind`. Raises AdvisorError where it is missing or not `what`."""
+    """Contents of a shipped JSON file as `kind`. Raises AdvisorError where it is missing or not
+    `what`."""
     try:
         return TypeAdapter(kind).validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         # Refits start from what is shipped, so that none of them can make a file anew.
-        raise AdvisorError(f"{path.parent.name}/{path.name} is missing; restore it from the repository") from None
+        raise AdvisorError(
+            f"{path.parent.name}/{path.name} is missing; restore it from the repository"
+        ) from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise AdvisorError(
-            f"{path.parent.name}/{path.name}: not {what} ({reason}); restore it or run `make calibrate`"
+            f"{path.parent.name}/{path.name}: not {what} ({reason}); restore it or run `make "
+            "calibrate`"
         ) from error
 
 
 @lru_cache(maxsize=32)
 def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
-    """The records of one measured device. Raises AdvisorError when the file is missing or damaged."""
+    """The records of one measured device. Raises AdvisorError when the file is missing or
+    damaged."""
     return read_fitted(folder / f"{device}.json", tuple[FitRecord, ...], "fit records")
 
 
@@ -148,10 +163,11 @@ WORKSTATION = "-workstation"
 SYNCHRONOUS = "-synchronous"
 """Ending of the classes of engines that schedule a round only after the last has returned."""
 SYNCHRONOUS_ROUND_S, _ALONE_S = 2.4e-3, 1.5e-3
-"""What such a round waits for its host, on several GPUs and on one: an overlapping engine's 0.4 ms and what overlapping
-saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on eight GPUs, accepted length 2.296 at 140.5
-against 159.7 tokens/s; sgl-project/sglang pull request 12128) and 1.1 ms (Llama-3.1-8B on one, 2.99 at 246.8 against
-3.01 at 273.4; pull request 11398). [s]"""
+"""What such a round waits for its host, on several GPUs and on one: an overlapping engine's 0.4 ms
+and what overlapping saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on
+eight GPUs, accepted length 2.296 at 140.5 against 159.7 tokens/s; sgl-project/sglang pull request
+12128) and 1.1 ms (Llama-3.1-8B on one, 2.99 at 246.8 against 3.01 at 273.4; pull request 11398).
+[s]"""
 ONE_GPU_SHARE = _ALONE_S / SYNCHRONOUS_ROUND_S
 OVERHEAD_FORM_VERSION = "6"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
@@ -161,7 +177,8 @@ class OverheadRecord(Frozen):
     """Launch and host overheads of one engine class, fitted on published speedups."""
 
     engine_class: str
-    """Engine, with its vintage where scheduling changed; `any` is the mean over classes, for engines never seen."""
+    """Engine, with its vintage where scheduling changed; `any` is the mean over classes, for
+    engines never seen."""
     parameters: dict[str, FitParameter]
     log_covariance: tuple[tuple[float, ...], ...]
     """Covariance of the logarithms, in the order of OVERHEAD_NAMES. [-]"""
@@ -175,7 +192,8 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """Spread that the components leave unexplained of left-out speedups, mostly between laboratories."""
+    """Spread that the components leave unexplained of left-out speedups, mostly between
+    laboratories."""
 
     tier: str
     workstation: bool
@@ -188,7 +206,8 @@ class ResidualRecord(Frozen):
 
 
 class HeldOutFit(Frozen):
-    """Fit without one laboratory, by which its rows are judged. Never are they judged by what they took part in."""
+    """Fit without one laboratory, by which its rows are judged. Never are they judged by what they
+    took part in."""
 
     laboratory: str
     records: tuple[OverheadRecord, ...]
@@ -228,7 +247,8 @@ def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
 
 @lru_cache(maxsize=4)
 def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
-    """The shipped fit without each laboratory, by its name. Raises AdvisorError when the file is missing or damaged."""
+    """The shipped fit without each laboratory, by its name. Raises AdvisorError when the file is
+    missing or damaged."""
     every = read_fitted(path, tuple[HeldOutFit, ...], "overhead records")
     return {fit.laboratory: fit for fit in every}
 
@@ -239,10 +259,11 @@ def one_gpu_share(engine_class: str) -> float:
 
 
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
-    """Fields of KernelCosts for a class as shipped, or as fitted without a laboratory that took part.
+    """Fields of KernelCosts for a class as shipped, or as fitted without a laboratory that took
+    part.
 
-    Raises AdvisorError where that laboratory took part and the fit without it is missing: its rows would be judged by
-    what was fitted on them.
+    Raises AdvisorError where that laboratory took part and the fit without it is missing: its rows
+    would be judged by what was fitted on them.
     """
     fit = load_overheads()
     if without not in fit.sources:
@@ -250,7 +271,8 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     held_out = load_held_out().get(without)
     if held_out is None:
         raise AdvisorError(
-            f"end_to_end/{HELD_OUT_FILE.name} has no fit without {without}, whose rows were fitted on; "
+            f"end_to_end/{HELD_OUT_FILE.name} has no fit without {without}, whose rows were "
+            "fitted on; "
             "restore it or run `make calibrate`"
         )
     return costs_by(held_out, engine_class)
@@ -259,7 +281,9 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
     """Fields of KernelCosts for a class by one fit."""
     record, workstation = record_of(fit.records, engine_class), engine_class.endswith(WORKSTATION)
-    residuals = {record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation}
+    residuals = {
+        record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation
+    }
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "host_one_gpu_share": one_gpu_share(engine_class),
@@ -270,19 +294,21 @@ def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]
 
 MEASURED = RECORDS / "measured"
 MAX_FACTOR = 3.0
-"""Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
-another one. They are reported, not used. [-]"""
+"""Rows further than this from the form, either way, show a kernel that was not tuned for the shape:
+engines then run another one. They are reported, not used. [-]"""
 
 
 class ShapeRows(Frozen):
-    """One measured shape: measured over additive time at `MeasuredTable.tokens`. None where there is no row. [-]"""
+    """One measured shape: measured over additive time at `MeasuredTable.tokens`. None where there
+    is no row. [-]"""
 
     shape: ExpertShape
     factor: tuple[float | None, ...]
 
 
 class MeasuredTable(Frozen):
-    """The shapes of one kernel table, as factors on one fit. Errors are relative, on rows no factor saw. [-]"""
+    """The shapes of one kernel table, as factors on one fit. Errors are relative, on rows no factor
+    saw. [-]"""
 
     fit_id: str
     tokens: tuple[int, ...]
@@ -311,7 +337,8 @@ MODULES = RECORDS / "modules"
 
 
 class ModuleTable(Frozen):
-    """One attention layer by sequences and context, holes filled and rising in both. What was measured is said."""
+    """One attention layer by sequences and context, holes filled and rising in both. What was
+    measured is said."""
 
     op: str
     engine: str
@@ -328,21 +355,32 @@ class ModuleTable(Frozen):
     time_us: tuple[tuple[float, ...], ...]
     """[batches, contexts]. [us]"""
     measured_to: tuple[int, ...]
-    """Largest batch that was measured at each context, 0 where none was: the rest is carried on. [-]"""
+    """Largest batch that was measured at each context, 0 where none was: the rest is carried on.
+    [-]"""
     n_rows: int
     n_spikes: int = 0
     """Rows left out because a doubling of the batch took more than three times as long. [-]"""
     log_sd: float
-    """As in FitRecord, of measured rows over what the thinned table gives for them, and of rows between neighbours."""
+    """As in FitRecord, of measured rows over what the thinned table gives for them, and of rows
+    between neighbours."""
 
     @property
     def id(self) -> str:
         """Name of the table, readable: engine, version, layer and format."""
-        parts = (self.op, self.engine, self.version, self.model, f"kv-{self.kv_dtype}", self.gemm_dtype)
+        parts = (
+            self.op,
+            self.engine,
+            self.version,
+            self.model,
+            f"kv-{self.kv_dtype}",
+            self.gemm_dtype,
+        )
         return "/".join((*parts, f"{self.n_heads} heads"))
 
 
 @lru_cache(maxsize=32)
 def load_modules(device: str, folder: Path = MODULES) -> tuple[ModuleTable, ...]:
     """The tables of one device, Raises AdvisorError when the file is missing or damaged."""
-    return read_fitted(folder / f"{device}.json", tuple[ModuleTable, ...], "measured attention layers")
+    return read_fitted(
+        folder / f"{device}.json", tuple[ModuleTable, ...], "measured attention layers"
+    )

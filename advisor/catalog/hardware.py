@@ -1,4 +1,5 @@
-"""Models, accelerators and drafters as readers know them, and an accelerator made of a few figures of a data sheet."""
+"""Models, accelerators and drafters as readers know them, and an accelerator made of a few figures
+of a data sheet."""
 
 import datetime as dt
 import functools
@@ -21,7 +22,8 @@ from advisor.text import RepeatedKeyError, name_key, read_json
 MAX_HARDWARE_BYTES = 20_000
 """Largest document of an accelerator. [B]"""
 SAME_CHIP_TOLERANCE = 0.05
-"""Bandwidth and peaks of the same chip differ by less: data sheets round differently, a variant differs by more. [-]"""
+"""Bandwidth and peaks of the same chip differ by less: data sheets round differently, a variant
+differs by more. [-]"""
 PeakDtype = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int8", "int4"]
 Peak = Annotated[float, Field(ge=1e10, le=1e19, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=200)]
@@ -29,7 +31,8 @@ _NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
 class OwnHardware(Frozen):
-    """Figures that a user gives of one GPU of a node, in SI units, dense peaks (docs/scenarios.md)."""
+    """Figures that a user gives of one GPU of a node, in SI units, dense peaks
+    (docs/scenarios.md)."""
 
     name: Annotated[str, StringConstraints(strip_whitespace=True)]
     memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
@@ -56,7 +59,10 @@ class OwnHardware(Frozen):
     @classmethod
     def _plain(cls, value: str) -> str:
         if _NAME.fullmatch(value) is None:
-            raise ValueError("a name has 1 to 60 letters, digits, spaces and . , + ( ) / - and begins with a letter")
+            raise ValueError(
+                "a name has 1 to 60 letters, digits, spaces and . , + ( ) / - and begins with a "
+                "letter"
+            )
         return value
 
     @field_validator("source")
@@ -70,41 +76,61 @@ class OwnHardware(Frozen):
     def _has_a_common_peak(self) -> "OwnHardware":
         if "bf16" not in self.peak_flops_per_s:
             raise ValueError(
-                "peak_flops_per_s has no bf16; give it, since every format without a peak multiplies in it"
+                "peak_flops_per_s has no bf16; give it, since every format without a peak "
+                "multiplies in it"
             )
         return self
 
 
 def read_own_hardware(text: str) -> OwnHardware:
-    """The document of an accelerator. Raises AdvisorError naming each wrong field, its range and unit."""
+    """The document of an accelerator. Raises AdvisorError naming each wrong field, its range and
+    unit."""
     if len(text.encode()) > MAX_HARDWARE_BYTES:
-        raise AdvisorError(f"an accelerator's file has at most {MAX_HARDWARE_BYTES:,} bytes; this is something else")
+        raise AdvisorError(
+            f"an accelerator's file has at most {MAX_HARDWARE_BYTES:,} bytes; this is something "
+            "else"
+        )
     try:
         values = read_json(text)
     except RepeatedKeyError as error:
         raise AdvisorError(f"the accelerator's file: {error}; remove one of them") from error
     except ValueError as error:
-        raise AdvisorError("the accelerator's file is not JSON; docs/scenarios.md has an example") from error
+        raise AdvisorError(
+            "the accelerator's file is not JSON; docs/scenarios.md has an example"
+        ) from error
     if not isinstance(values, dict):
-        raise AdvisorError("the accelerator's file must hold one JSON object; docs/scenarios.md has an example")
+        raise AdvisorError(
+            "the accelerator's file must hold one JSON object; docs/scenarios.md has an example"
+        )
     if "model_type" in values or "architectures" in values:
-        raise AdvisorError("this is a model's config.json, not an accelerator; give it as the model")
+        raise AdvisorError(
+            "this is a model's config.json, not an accelerator; give it as the model"
+        )
     if "scenario" in values:
-        raise AdvisorError("this is a whole scenario, not an accelerator; open it as a scenario file")
+        raise AdvisorError(
+            "this is a whole scenario, not an accelerator; open it as a scenario file"
+        )
     try:
         document = OwnHardware.model_validate(values)
     except ValidationError as error:
         reason = explain(error).replace("a setting of a scenario", "a field of an accelerator")
-        raise AdvisorError(f"the accelerator's file: {reason}. Figures are in B, B/s and FLOP/s.") from error
+        raise AdvisorError(
+            f"the accelerator's file: {reason}. Figures are in B, B/s and FLOP/s."
+        ) from error
     _check_same_chip(document)
     return document
 
 
 def hardware_from_own(text: str, hardware_id: str) -> Hardware:
-    """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `read_own_hardware` does."""
+    """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as
+    `read_own_hardware` does."""
     document = read_own_hardware(text)
     chip = load_hardware(document.same_chip_as) if document.same_chip_as is not None else None
-    link, price, board = document.link_bytes_per_s, document.price_usd_per_hour, document.board_power_w
+    link, price, board = (
+        document.link_bytes_per_s,
+        document.price_usd_per_hour,
+        document.board_power_w,
+    )
     node, network = document.gpus_per_node, document.network_bytes_per_s
     return Hardware(
         id=hardware_id,
@@ -126,28 +152,35 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
         board_power_w=None if board is None else _constant(document, board, "W"),
         kernels={} if chip is None else chip.kernels,
         kernel_table_device=None if chip is None else chip.kernel_table_device,
-        notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
+        notes=()
+        if chip is None
+        else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
     )
 
 
 def own_digest(text: str | None) -> str:
-    """Twelve hex digits of the figures in an accelerator's document, whatever it is called. Empty without one."""
+    """Twelve hex digits of the figures in an accelerator's document, whatever it is called. Empty
+    without one."""
     if text is None:
         return ""
-    figures = read_own_hardware(text).model_dump_json(exclude={"name", "source", "date"}, exclude_none=True)
+    figures = read_own_hardware(text).model_dump_json(
+        exclude={"name", "source", "date"}, exclude_none=True
+    )
     return hashlib.sha256(figures.encode()).hexdigest()[:12]
 
 
 @functools.cache
 def figure_range(field: str) -> tuple[float, float]:
-    """Least and largest value of a figure of OwnHardware, in its own unit. `peak_flops_per_s` is one peak."""
+    """Least and largest value of a figure of OwnHardware, in its own unit. `peak_flops_per_s` is
+    one peak."""
     schema = OwnHardware.model_json_schema()["properties"][field]
     limits = schema.get("additionalProperties") or next(iter(schema.get("anyOf", ())), schema)
     return float(limits["minimum"]), float(limits["maximum"])
 
 
 def hardware_slug(name: str) -> str:
-    """An id for an accelerator of that name which no profile has: `own-` and the name in plain letters."""
+    """An id for an accelerator of that name which no profile has: `own-` and the name in plain
+    letters."""
     slug = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-._")[:40] or "accelerator"
     return slug if slug.startswith("own-") else f"own-{slug}"
 
@@ -163,25 +196,44 @@ def _check_same_chip(document: OwnHardware) -> None:
         return
     if document.same_chip_as not in (measured := measured_chips()):
         raise AdvisorError(
-            f"same chip as {document.same_chip_as[:60]!r}: that one has no measured kernels; choose one of "
+            f"same chip as {document.same_chip_as[:60]!r}: that one has no measured kernels; "
+            "choose one of "
             f"{', '.join(measured)}, or leave it out"
         )
     chip = load_hardware(document.same_chip_as)
-    pairs = [("memory bandwidth", document.bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s.value, 1e12, "TB/s")]
+    pairs = [
+        (
+            "memory bandwidth",
+            document.bandwidth_bytes_per_s,
+            chip.bandwidth_bytes_per_s.value,
+            1e12,
+            "TB/s",
+        )
+    ]
     for dtype, peak in document.peak_flops_per_s.items():
         if dtype in chip.peak_flops_per_s:
-            pairs.append((f"{dtype} peak", peak, chip.peak_flops_per_s[dtype].value, 1e12, "TFLOP/s"))
+            pairs.append(
+                (f"{dtype} peak", peak, chip.peak_flops_per_s[dtype].value, 1e12, "TFLOP/s")
+            )
     for figure, user_value, chip_value, scale, unit in pairs:
         if abs(user_value / chip_value - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
-                f"{document.name} is not the chip of {chip.id}: its {figure} is {user_value / scale:,.4g} {unit}, "
+                f"{document.name} is not the chip of {chip.id}: its {figure} is "
+                f"{user_value / scale:,.4g} {unit}, "
                 f"that of {chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; "
                 "the answer then rests on a roofline"
             )
 
 
 def _constant(document: OwnHardware, value: float, unit: str) -> Constant:
-    return Constant(value=value, unit=unit, kind="user", source=document.source, date=document.date, confidence="low")
+    return Constant(
+        value=value,
+        unit=unit,
+        kind="user",
+        source=document.source,
+        date=document.date,
+        confidence="low",
+    )
 
 
 _VENDORS = ("NVIDIA", "AMD", "Google", "Intel")
@@ -195,7 +247,8 @@ def models_by_name() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def model_label(model_id: str) -> str:
-    """A model's name with its experts, `Qwen3-30B-A3B · top-8 of 128`. An id that is none of ours stays as it is."""
+    """A model's name with its experts, `Qwen3-30B-A3B · top-8 of 128`. An id that is none of ours
+    stays as it is."""
     if model_id not in model_ids():
         return model_id
     return f"{model_name(model_id)} · {shape_label(load_model(model_id))}"
@@ -203,7 +256,11 @@ def model_label(model_id: str) -> str:
 
 def model_name(model_id: str) -> str:
     """A model's name. An id that is none of ours stays as it is."""
-    return model_profile(model_id).name.removesuffix(" (dense)") if model_id in model_ids() else model_id
+    return (
+        model_profile(model_id).name.removesuffix(" (dense)")
+        if model_id in model_ids()
+        else model_id
+    )
 
 
 def shape_label(architecture: Architecture) -> str:
@@ -214,7 +271,8 @@ def shape_label(architecture: Architecture) -> str:
 
 @lru_cache(maxsize=1)
 def hardware_by_vendor() -> tuple[str, ...]:
-    """Ids of all shipped accelerators, by vendor, newest first, H200 before GH200, SXM before PCIe."""
+    """Ids of all shipped accelerators, by vendor, newest first, H200 before GH200, SXM before
+    PCIe."""
 
     def chip(hardware_id: str) -> str:
         first = hardware_id.partition("-")[0]
@@ -233,7 +291,8 @@ def hardware_by_vendor() -> tuple[str, ...]:
 
 
 _COMMONEST = ("h100-sxm", "a100-80gb-sxm")
-"""Boards that their chip's bare name means: those in servers of eight, as clouds rent them. Own choice."""
+"""Boards that their chip's bare name means: those in servers of eight, as clouds rent them. Own
+choice."""
 
 
 _NOISE = re.compile(
@@ -246,11 +305,14 @@ _NOISE = re.compile(
 def _words_of(text: str) -> list[str]:
     """Words that tell an accelerator: `H100 SXM5 80 GB` is h100, sxm, 80gb."""
     key = name_key(re.sub(r"(\d)\s*gi?b?\b", r"\1gb", text.lower()))
-    return [re.sub(r"^sxm\d$", "sxm", word) for word in key.split("_") if not _NOISE.fullmatch(word)]
+    return [
+        re.sub(r"^sxm\d$", "sxm", word) for word in key.split("_") if not _NOISE.fullmatch(word)
+    ]
 
 
 def _name_line(hardware_id: str) -> str:
-    """Name of an accelerator by the line of its file, since forty whole profiles take longer than an answer."""
+    """Name of an accelerator by the line of its file, since forty whole profiles take longer than
+    an answer."""
     text = (PROFILES / "hardware" / f"{hardware_id}.yaml").read_text(encoding="utf-8")
     found = re.search(r'^name: "(.+)"$', text, re.MULTILINE)
     return found[1] if found else load_hardware(hardware_id).name
@@ -270,9 +332,11 @@ def _spelled() -> dict[str, tuple[set[str], set[str]]]:
 
 
 def boards_named(text: str) -> tuple[str, ...]:
-    """Ids of all accelerators that a name may mean, in any usual spelling: three for H100. `-sxm` may be left out.
+    """Ids of all accelerators that a name may mean, in any usual spelling: three for H100. `-sxm`
+    may be left out.
 
-    Memory that drivers add to a name ("H100 80GB HBM3") counts only where some accelerator is called so.
+    Memory that drivers add to a name ("H100 80GB HBM3") counts only where some accelerator is
+    called so.
     """
     words = _words_of(text)
     for wanted in (words, [word for word in words if not re.fullmatch(r"\d+gb", word)]):
@@ -286,9 +350,11 @@ def boards_named(text: str) -> tuple[str, ...]:
 
 
 def hardware_meant(text: str) -> str | None:
-    """Id of the one accelerator that a cell or a typed name means (`NVIDIA H200` is `h200-sxm`), or None.
+    """Id of the one accelerator that a cell or a typed name means (`NVIDIA H200` is `h200-sxm`), or
+    None.
 
-    Of several, the one whose only further word is `sxm` is taken: tools print data-centre parts without it.
+    Of several, the one whose only further word is `sxm` is taken: tools print data-centre parts
+    without it.
     """
     if text in hardware_ids():
         return text
@@ -308,13 +374,16 @@ def hardware_named(text: str) -> str:
     found = boards_named(text)
     usual = [name for name in found if name in _COMMONEST] or found
     if len(usual) > 1:
-        raise AdvisorError(f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}")
+        raise AdvisorError(
+            f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}"
+        )
     return usual[0] if usual else text
 
 
 @lru_cache(maxsize=256)
 def hardware_label(hardware_id: str) -> str:
-    """An accelerator's name with its memory, `H200 SXM · 141 GiB`. An id that is none of ours stays as it is."""
+    """An accelerator's name with its memory, `H200 SXM · 141 GiB`. An id that is none of ours stays
+    as it is."""
     if hardware_id not in hardware_ids():
         return hardware_id
     hardware = load_hardware(hardware_id)
@@ -330,9 +399,12 @@ def hardware_name(hardware: Hardware) -> str:
 
 
 def hardware_called(hardware_id: str, document: str | None = None) -> str:
-    """The short name of an accelerator by its id, or of the one that `document` gives. The id where it cannot be."""
+    """The short name of an accelerator by its id, or of the one that `document` gives. The id where
+    it cannot be."""
     try:
-        return hardware_name(hardware_from_own(document, hardware_id) if document else load_hardware(hardware_id))
+        return hardware_name(
+            hardware_from_own(document, hardware_id) if document else load_hardware(hardware_id)
+        )
     except AdvisorError:
         return hardware_id
 

@@ -1,4 +1,5 @@
-"""Which fit record serves an operation: the chosen engine's own and newest where it is any good, else a stand-in.
+"""Which fit record serves an operation: the chosen engine's own and newest where it is any good,
+else a stand-in.
 
 Engines pick the kernel of routed experts by shape, so what measured the very shape comes first.
 """
@@ -47,10 +48,11 @@ TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
 STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
 """Formats that read as many bytes on the same matrix units."""
 MIN_SHAPES = 3
-"""On fewer the cost of an expert is not told from the fixed one (docs/decisions/0025-plain-steps-to-repair.md). [-]"""
+"""On fewer the cost of an expert is not told from the fixed one
+(docs/decisions/0025-plain-steps-to-repair.md). [-]"""
 BORROWED_LOG_SD = 0.10
-"""Added in quadrature when the constants come from another engine or format of the same accelerator. Assumed:
-such tables err by 19 % in the median (`choose_experts`). [-]"""
+"""Added in quadrature when the constants come from another engine or format of the same
+accelerator. Assumed: such tables err by 19 % in the median (`choose_experts`). [-]"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Choice:
     @property
     def log_sd(self) -> float:
         """Held-out spread, widened when borrowed. [-]"""
-        return math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
+        return (
+            math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
+        )
 
 
 @lru_cache(maxsize=512)
@@ -76,7 +80,11 @@ def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
     numbers = tuple(int(part) for part in (head.group(0) if head else "").split(".") if part)
     candidate = re.search(r"rc(\d+)", version)
     post = re.search(r"post(\d+)", version)
-    return numbers, int(candidate.group(1)) if candidate else 10**6, int(post.group(1)) if post else 0
+    return (
+        numbers,
+        int(candidate.group(1)) if candidate else 10**6,
+        int(post.group(1)) if post else 0,
+    )
 
 
 def choose(
@@ -90,9 +98,10 @@ def choose(
 ) -> Choice | None:
     """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
 
-    Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
-    MIN_SHAPES shapes; the newest version; for attention the most head layouts; the lowest held-out error. `scales`
-    picks the kernel of a GEMM table that was fitted with and without its quantisation launches.
+    Order of preference: the format itself before its stand-in; the chosen engine before others;
+    fits on at least MIN_SHAPES shapes; the newest version; for attention the most head layouts; the
+    lowest held-out error. `scales` picks the kernel of a GEMM table that was fitted with and
+    without its quantisation launches.
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
     candidates = [
@@ -112,12 +121,14 @@ def choose(
 
     def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, int, float, str]:
         return (
-            # The format decides which kernel runs, the engine only whose: another engine's comes before a stand-in.
+            # The format decides which kernel runs, the engine only whose: another engine's comes
+            # before a stand-in.
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
-            # The kernel that an engine runs by default measured most head layouts; others serve what it refuses.
+            # The kernel that an engine runs by default measured most head layouts; others serve
+            # what it refuses.
             -record.n_shapes if op == "attention" else 0,
             # Where nothing could be held out nothing is known of the error: last.
             math.inf if record.loso_median is None else record.loso_median,
@@ -129,7 +140,8 @@ def choose(
 
 
 def borrowed_from(record: FitRecord, engine: str, dtype: WeightDtype) -> str:
-    """Engine, version and format of a record as far as they are not those asked for. Empty where all are."""
+    """Engine, version and format of a record as far as they are not those asked for. Empty where
+    all are."""
     reasons = [f"{record.engine} {record.version}"] if record.engine != engine else []
     reasons += [f"{record.dtype} kernels"] if record.dtype not in TABLE_DTYPES[dtype] else []
     return " ".join(reasons)
@@ -145,32 +157,43 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
 
 
 def _with_scales(records: list[FitRecord], scales: "ActivationScales") -> list[FitRecord]:
-    """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
+    """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps
+    it."""
     asked, every = ENDINGS[scales], {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
-    served = [record for record in records if not (others and record.kernel_source.endswith(others))]
+    served = [
+        record for record in records if not (others and record.kernel_source.endswith(others))
+    ]
     if not asked:
         return served
-    return [record for record in served if record.kernel_source.endswith(asked) or record.id + asked not in every]
+    return [
+        record
+        for record in served
+        if record.kernel_source.endswith(asked) or record.id + asked not in every
+    ]
 
 
 UNGATED_KERNELS = "nongated"
-"""Kernels for experts of two matrices: they serve no gated model, and come first for an ungated one."""
+"""Kernels for experts of two matrices: they serve no gated model, and come first for an ungated
+one."""
 SUBSTITUTED_KERNELS = "situ_as_silu"
 """Kernels measured with another activation in place of the model's own; they serve nothing."""
 SHARED_KERNELS = "trtllm"
-"""Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
+"""Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another
+runs too."""
 CLEARLY_QUICKER = 1.15
-"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long
-(docs/decisions/0010-kernels-as-they-run.md). [-]"""
+"""A shared kernel measured under another engine serves where the engine's own takes more than this
+times as long (docs/decisions/0010-kernels-as-they-run.md). [-]"""
 MIN_WIDTHS = 2
-"""A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
+"""A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its
+bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6
-"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
+"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4
+bits. [B]"""
 SLOW_FRACTION = 0.5
-"""An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
-Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does. The half is
-assumed. [-]"""
+"""An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was
+not tuned for it. Engines pick kernels per shape, so such a table says what one kernel does, not
+what the engine does. The half is assumed. [-]"""
 COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
 """Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
@@ -190,7 +213,8 @@ class _Candidates:
     """By record id, of those that measured the shape."""
 
     def seconds(self, record: FitRecord) -> float:
-        """Geometric mean over COMPARED_TOKENS of one layer's time. Infinite where no shape is given. [s]"""
+        """Geometric mean over COMPARED_TOKENS of one layer's time. Infinite where no shape is
+        given. [s]"""
         if self.shape is None:
             return math.inf
         times = layer_seconds(record, self.shape, self.rows.get(record.id, ()), COMPARED_TOKENS)
@@ -198,18 +222,28 @@ class _Candidates:
 
     def says_little(self, record: FitRecord) -> bool:
         """Whether the fit rests on one width of a shard and did not see this shape."""
-        return record.n_widths is not None and record.n_widths < MIN_WIDTHS and record.id not in self.rows
+        return (
+            record.n_widths is not None
+            and record.n_widths < MIN_WIDTHS
+            and record.id not in self.rows
+        )
 
     def slow(self, record: FitRecord) -> bool:
-        """Whether the kernel reads weights slowly and did not measure this shape, or is not what its engine picks."""
-        seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+        """Whether the kernel reads weights slowly and did not measure this shape, or is not what
+        its engine picks."""
+        seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value(
+            "per_expert_s"
+        )
         rate = TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
         others = load_engine(record.engine).other_kernels if record.engine in engine_ids() else ()
-        return (record.id not in self.rows or record.dtype in others) and rate < SLOW_FRACTION * self.streaming_rate
+        return (
+            record.id not in self.rows or record.dtype in others
+        ) and rate < SLOW_FRACTION * self.streaming_rate
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""
-        # Engines pick kernels by shape, so what measured the very shape beats any fit's error on other shapes.
+        # Engines pick kernels by shape, so what measured the very shape beats any fit's error on
+        # other shapes.
         measured = record.id in self.rows
         return (
             self.slow(record),
@@ -237,17 +271,19 @@ def choose_experts(
 ) -> Choice | None:
     """The record that serves the routed experts of an engine in a stored format, or None.
 
-    Order of preference: kernels that read weights at SLOW_FRACTION of the streaming rate of `hardware` or faster, or
-    measured this shape; the format before its stand-in; the engine before others; for ungated experts a kernel made for
-    them; fits on more than one width of a shard, or of this very shape; the newest version; those that measured this
-    shape, the quickest at COMPARED_TOKENS first; MIN_SHAPES shapes; the lowest held-out error.
-    A kernel of the library that engines share, measured at this shape under another engine, serves instead where it is
-    clearly quicker, or where the engine's own was measured at one other width alone. Without `shape` (arrays of
-    designs) what was measured of shapes decides nothing.
+    Order of preference: kernels that read weights at SLOW_FRACTION of the streaming rate of
+    `hardware` or faster, or measured this shape; the format before its stand-in; the engine before
+    others; for ungated experts a kernel made for them; fits on more than one width of a shard, or
+    of this very shape; the newest version; those that measured this shape, the quickest at
+    COMPARED_TOKENS first; MIN_SHAPES shapes; the lowest held-out error. A kernel of the library
+    that engines share, measured at this shape under another engine, serves instead where it is
+    clearly quicker, or where the engine's own was measured at one other width alone. Without
+    `shape` (arrays of designs) what was measured of shapes decides nothing.
 
-    Why a fit on one width is not simply borrowed for: carried to the other widths of 309 shapes of H200 and B200 tables
-    it errs by 13 % (median; by 91 % where weights may be read faster than the memory allows), another engine's table of
-    the same format by 19 %, but that of a shared kernel by 2 % (`python -m studies.calibration --widths`).
+    Why a fit on one width is not simply borrowed for: carried to the other widths of 309 shapes of
+    H200 and B200 tables it errs by 13 % (median; by 91 % where weights may be read faster than the
+    memory allows), another engine's table of the same format by 19 %, but that of a shared kernel
+    by 2 % (`python -m studies.calibration --widths`).
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
     usable = [
@@ -275,13 +311,19 @@ def choose_experts(
 
 
 def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
-    """Factors of every table that measured a shape near its form, by record id. They hold on one rank."""
+    """Factors of every table that measured a shape near its form, by record id. They hold on one
+    rank."""
     factors: dict[str, Knots] = {}
     for table in tables:
         for rows in table.shapes:
-            # Without the ranks: tables of several are never fitted (decision 0002), so one rank's rows decide.
+            # Without the ranks: tables of several are never fitted (decision 0002), so one rank's
+            # rows decide.
             if rows.shape[:5] == shape[:5]:
-                measured = tuple((float(t), f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                measured = tuple(
+                    (float(t), f)
+                    for t, f in zip(table.tokens, rows.factor, strict=True)
+                    if f is not None
+                )
                 if measured and max(abs(math.log(f)) for _, f in measured) <= math.log(MAX_FACTOR):
                     factors[table.fit_id] = measured
     return factors
@@ -290,7 +332,8 @@ def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict
 def layer_seconds(
     record: FitRecord, shape: ExpertShape, rows: Knots, tokens: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Time of a layer on one rank under uniform routing, by `rows` where there are any, else by the fit. [s]"""
+    """Time of a layer on one rank under uniform routing, by `rows` where there are any, else by the
+    fit. [s]"""
     h, width, active, experts, matrices, _ = shape
     touched = laws.uniform_experts(experts, active, tokens)
     rows_each = laws.rows_per_expert(tokens, active, touched)
@@ -309,8 +352,11 @@ def layer_seconds(
     return np.asarray(factor * (terms @ np.array([record.value(name) for name, _ in PARAMETERS])))
 
 
-def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> Choice | None:
-    """A clearly quicker kernel of the shared library, of another engine's newest version and this very shape."""
+def _shared_kernel(
+    candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]
+) -> Choice | None:
+    """A clearly quicker kernel of the shared library, of another engine's newest version and this
+    very shape."""
     engine, dtype = candidates.engine, candidates.dtype
     shared = [
         record
@@ -323,7 +369,8 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
     ]
     if not shared:
         return None
-    # On the same rows two engines' tables of this library differ by 1.8 % (median of 60 shapes, decision 0010).
+    # On the same rows two engines' tables of this library differ by 1.8 % (median of 60 shapes,
+    # decision 0010).
     quickest = min(shared, key=lambda record: (candidates.seconds(record), record.id))
     ratio = candidates.seconds(best) / candidates.seconds(quickest)
     if not candidates.says_little(best) and ratio <= CLEARLY_QUICKER:
@@ -338,14 +385,18 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
 
 
 def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
-    """What is wrong with the kernels of the engine that was asked for. Empty where one of them serves or none is."""
+    """What is wrong with the kernels of the engine that was asked for. Empty where one of them
+    serves or none is."""
     engine_records = [record for record in candidates.records if record.engine == candidates.engine]
     if best.engine == candidates.engine or not engine_records:
         return ""
     formats = sorted({record.dtype for record in engine_records})
     if not set(formats) & set(TABLE_DTYPES[candidates.dtype]):
         return f"{candidates.engine} was measured in {' and '.join(formats)} alone"
-    return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
+    return (
+        f"the kernel of {candidates.engine} reads weights at under half of what this "
+        "accelerator streams"
+    )
 
 
 def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
@@ -362,19 +413,25 @@ def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object])
         and record.dtype in TABLE_DTYPES[candidates.dtype]
         and version_key(record.version) == newest.get(record.engine)
     ]
-    return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
+    return (
+        "measured this shape"
+        if len(rivals) < 2
+        else f"quickest of {len(rivals)} kernels that measured this shape"
+    )
 
 
 ActivationScales = Literal["static", "dynamic", "fused"]
-"""How the activations of a quantised product get their scale: known from the checkpoint, found on every call, or (a
-bound for studies) without any time that a table has beyond another engine's."""
+"""How the activations of a quantised product get their scale: known from the checkpoint, found on
+every call, or (a bound for studies) without any time that a table has beyond another engine's."""
 ENDINGS: dict[ActivationScales, str] = {"static": "", "dynamic": "+dynamic", "fused": "+fused"}
-"""What the kernel's name ends in. A table without such launches has one record, which serves all three."""
+"""What the kernel's name ends in. A table without such launches has one record, which serves all
+three."""
 SMALL_LAUNCHES_FILE = RECORDS / "end_to_end" / "small_launches.json"
 
 
 class SmallLaunch(Frozen):
-    """Seconds that one layer takes beside the measured kernels, on one engine before one version."""
+    """Seconds that one layer takes beside the measured kernels, on one engine before one
+    version."""
 
     engine: str
     before_version: str | None = None
@@ -386,8 +443,8 @@ class SmallLaunch(Frozen):
     value_s: float = Field(ge=0)
     low_s: float = Field(ge=0)
     high_s: float = Field(ge=0)
-    """Range of the values with one model left out; with one model alone, the quartiles of its points, which hold the
-    noise of runs and not the spread between models."""
+    """Range of the values with one model left out; with one model alone, the quartiles of its
+    points, which hold the noise of runs and not the spread between models."""
     n_points: int = Field(ge=1)
     """Points of `models` that it was fitted on."""
     models: tuple[str, ...]
@@ -403,4 +460,6 @@ def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, 
 def small_launch(engine: str, name: str) -> SmallLaunch | None:
     """Today's record of an engine and field. None where the engine has none."""
     of_today = (record for record in load_small_launches() if record.before_version is None)
-    return next((record for record in of_today if (record.engine, record.name) == (engine, name)), None)
+    return next(
+        (record for record in of_today if (record.engine, record.name) == (engine, name)), None
+    )

@@ -18,7 +18,14 @@ from advisor.catalog.fit_records import (
     load_measured,
     load_records,
 )
-from advisor.catalog.kernel_choice import MIN_SHAPES, ActivationScales, Choice, choose, choose_experts, small_launch
+from advisor.catalog.kernel_choice import (
+    MIN_SHAPES,
+    ActivationScales,
+    Choice,
+    choose,
+    choose_experts,
+    small_launch,
+)
 from advisor.physics.architecture import Architecture, WeightDtype, WeightDtypes
 from advisor.physics.attention import GROUPED
 from advisor.physics.hardware import (
@@ -31,25 +38,34 @@ from advisor.physics.hardware import (
     load_hardware,
     peak_flops,
 )
-from advisor.physics.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.physics.kernel_costs import (
+    AttentionCost,
+    ExpertShape,
+    GemmCost,
+    KernelCosts,
+    MoeCost,
+    Network,
+    StreamCost,
+)
 from advisor.prediction import BAND_SIGMAS, Tier
 
 SHARPNESS = 4.0
-"""Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
-data sheet's, at the same error; chosen on those tables. [-]"""
+"""Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a
+bandwidth above the data sheet's, at the same error; chosen on those tables. [-]"""
 KV_BYTES = {name: BYTES_PER_WEIGHT[name] for name in ("bf16", "fp16", "fp8", "nvfp4")}
 ASSUMED_RATE = 0.6
-"""Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
-H100 and H200 under two engines give 0.54 to 0.60. [-]"""
+"""Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells:
+latent bf16 tables of H100 and H200 under two engines give 0.54 to 0.60. [-]"""
 GROUPED_BLOCK_ROWS = 16.0
-"""Query rows of a matrix instruction (mma.m16n8k16, PTX ISA). Decode kernels of grouped heads on larger instructions
-lay the queries along the narrow side; which, no table tells. [-]"""
+"""Query rows of a matrix instruction (mma.m16n8k16, PTX ISA). Decode kernels of grouped heads on
+larger instructions lay the queries along the narrow side; which, no table tells. [-]"""
 _WARPGROUP_ROWS = 64.0
 """Rows of wgmma (sm_90) and tcgen05.mma (sm_100, sm_103), PTX ISA. [-]"""
 
 
 def latent_block_rows(hardware: Hardware) -> float:
-    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction. [-]"""
+    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction.
+    [-]"""
     wide = hardware.generation.endswith(("sm_90", "sm_100", "sm_103"))
     return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
 
@@ -59,53 +75,67 @@ ROOFLINE_PER_EXPERT_S = 0.1e-6
 ROOFLINE_MOE_BANDWIDTH_FACTOR = 1.1
 ROOFLINE_MOE_FLOPS_FACTOR = 1.2
 ROOFLINE_MOE_ACTIVATION_FACTOR = 0.4
-"""What an unmeasured accelerator gets: near the medians of the fits with >= 8 shapes (22 us, 0.07 us, 1.16, 1.45 and
-0.45 of the profile's effective bandwidth and GEMM rate; terms overlap, hence above 1), shifted until the median error
-over ten measured accelerators, each treated as if it had no fits, was 2 %."""
+"""What an unmeasured accelerator gets: near the medians of the fits with >= 8 shapes (22 us, 0.07
+us, 1.16, 1.45 and 0.45 of the profile's effective bandwidth and GEMM rate; terms overlap, hence
+above 1), shifted until the median error over ten measured accelerators, each treated as if it had
+no fits, was 2 %."""
 ROOFLINE_LOG_SD = 0.32
-"""Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a prediction."""
+"""Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a
+prediction."""
 ROOFLINE_GEMM_SHARPNESS = 2.3
-"""Assumed: within the fitted GEMM tables' range (1.4 to 2.4 hold 80 % of 101, median 1.8), towards its sharp end."""
+"""Assumed: within the fitted GEMM tables' range (1.4 to 2.4 hold 80 % of 101, median 1.8), towards
+its sharp end."""
 ROOFLINE_GEMM_LOG_SD = 0.25
 """Assumed: between the fitted GEMM tables' spread (0.09-0.25) and that of the experts' roofline."""
 SHARED_LAUNCHES = 0.5
-"""Kernels of a shared expert over those of the layer it is part of, where they are launched one by one: vLLM launches
-about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13. Charged on accelerators of an unknown
-chip alone (docs/decisions/0032-launches-of-shared-experts.md). [-]"""
+"""Kernels of a shared expert over those of the layer it is part of, where they are launched one by
+one: vLLM launches about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13.
+Charged on accelerators of an unknown chip alone
+(docs/decisions/0032-launches-of-shared-experts.md). [-]"""
 HOST_PER_STEP_S = 300e-6
-"""Weak prior: in both arms, so that speedups do not determine it (docs/decisions/0003-engine-overheads.md)."""
+"""Weak prior: in both arms, so that speedups do not determine it
+(docs/decisions/0003-engine-overheads.md)."""
 OVERHEAD_LOG_SD = math.log(3.0) / BAND_SIGMAS
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 RESIDUAL_LOG_SD = 0.1
 """Assumed of tiers that published speedups do not calibrate, and before a user's own rows. [-]"""
 DRIFT_LOG_SD = 0.05
-"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04 and 0.06 the last two
-gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [-]"""
+"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04
+and 0.06 the last two gave the narrower bands on laboratories left out
+(docs/decisions/0015-what-a-round-lacked.md). [-]"""
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
 ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
 BETWEEN_S = 0.10e-3
-"""Launching the attention of one layer between pieces of a graph: geometric mean of three published pairs of vLLM.
-.05 ms: plain decode of Kimi-K2.6 on eight A100, 32.0 and 28.9 ms a token, 61 layers (vllm-project/vllm pull request
-42885). .12: Qwen3-Coder-30B-A3B on an H100, ten requests of 128 tokens in 2.46 and 1.72 s, 48 layers (25444). .165:
-Qwen3.5-122B-A10B on a GB10, 47.5 and 55.2 tokens/s at 2.7 tokens a round (assumed), 48 layers; that pair differs in the
-attention kernels too (issue 49547). [s]"""
-BETWEEN_SOURCE = "three published pairs of vLLM with and without full graphs, .05 to .17 ms: decision 0039"
+"""Launching the attention of one layer between pieces of a graph: geometric mean of three published
+pairs of vLLM. .05 ms: plain decode of Kimi-K2.6 on eight A100, 32.0 and 28.9 ms a token, 61 layers
+(vllm-project/vllm pull request 42885). .12: Qwen3-Coder-30B-A3B on an H100, ten requests of 128
+tokens in 2.46 and 1.72 s, 48 layers (25444). .165: Qwen3.5-122B-A10B on a GB10, 47.5 and 55.2
+tokens/s at 2.7 tokens a round (assumed), 48 layers; that pair differs in the attention kernels too
+(issue 49547). [s]"""
+BETWEEN_SOURCE = (
+    "three published pairs of vLLM with and without full graphs, .05 to .17 ms: decision 0039"
+)
 STREAM_MIXING = StreamCost(20.1e-6, 2.37e12, Tier.INTERPOLATED, ROOFLINE_LOG_SD)
-"""One mix of hyper-connections on AMD, published for an MI355X. Fixed: AITER's mhc_pre takes 16.3 us at one token in a
-CUDA graph (vllm-project/vllm pull request 56503), mhc_post a launch of 3.8 us (issue 56506). Rate: of 2,048 to 8,192
-tokens both fused move 2.28e12 B/s at 4,096 elements a stream, 2.45e12 at 7,168 (ROCm/aiter pull request 3536)."""
-STREAM_MIXING_SOURCE = "kernels of AITER timed on an MI355X by others: docs/decisions/0041-hyper-connections.md"
+"""One mix of hyper-connections on AMD, published for an MI355X. Fixed: AITER's mhc_pre takes 16.3
+us at one token in a CUDA graph (vllm-project/vllm pull request 56503), mhc_post a launch of 3.8 us
+(issue 56506). Rate: of 2,048 to 8,192 tokens both fused move 2.28e12 B/s at 4,096 elements a
+stream, 2.45e12 at 7,168 (ROCm/aiter pull request 3536)."""
+STREAM_MIXING_SOURCE = (
+    "kernels of AITER timed on an MI355X by others: docs/decisions/0041-hyper-connections.md"
+)
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
-"""Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
+"""Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with
+ROOFLINE_LOG_SD."""
 NETWORK_FRACTION = 0.94
 """Share of a network card's nominal rate that an expert exchange reaches. [-]"""
 NETWORK_T0_S = 17e-6
-"""Latency of its messages to other nodes. Both fitted on DeepEP's times on 2, 4 and 8 nodes of H200, judged on those of
-other publishers: docs/decisions/0016-between-nodes.md."""
+"""Latency of its messages to other nodes. Both fitted on DeepEP's times on 2, 4 and 8 nodes of
+H200, judged on those of other publishers: docs/decisions/0016-between-nodes.md."""
 NETWORK_FITTED_ON = "h200-sxm"
-"""Its exchange between nodes is as fitted as its exchange inside one; elsewhere the rate is a data sheet's."""
+"""Its exchange between nodes is as fitted as its exchange inside one; elsewhere the rate is a data
+sheet's."""
 
 
 def kernel_costs(
@@ -120,25 +150,29 @@ def kernel_costs(
 ) -> KernelCosts:
     """Kernel constants of one accelerator, engine and set of stored weight formats.
 
-    Fit records of the accelerator (or of the same chip) where there are any, else a roofline on the profile's
-    constants with a wider band. Reads one small file, once per accelerator.
+    Fit records of the accelerator (or of the same chip) where there are any, else a roofline on the
+    profile's constants with a wider band. Reads one small file, once per accelerator.
 
     Parameters
     ----------
     hardware : accelerator profile; its `kernel_table_device` names the records.
-    engine : a profile's id, or other (then the best-fitted engine of the accelerator serves, with a warning).
+    engine : a profile's id, or other (then the best-fitted engine of the accelerator serves, with a
+        warning).
     dtypes : stored format by component.
     kv_dtype : format of the KV cache, bf16 or fp8.
-    gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
-    shape : the model's routed layer on one rank (`expert_shape`): kernels that measured it come first. None
-        for dense models and for arrays of designs.
-    scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
-        quantization_config states that activation_scheme, else `static`.
+    gated_experts : False for experts of two matrices (up, down), which engines run with other
+        kernels.
+    shape : the model's routed layer on one rank (`expert_shape`): kernels that measured it come
+        first. None for dense models and for arrays of designs.
+    scales : how quantised projections get the scale of their activations: `dynamic` for a
+        checkpoint whose quantization_config states that activation_scheme, else `static`.
     attention_sinks : the model's attention has sinks, which fewer kernels know.
 
     Raises AdvisorError when the records are damaged.
     """
-    build = _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs  # a user's figures stay out of the cache
+    build = (
+        _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs
+    )  # a user's figures stay out of the cache
     return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, attention_sinks, hardware)
 
 
@@ -153,21 +187,35 @@ def _kernel_costs(
     attention_sinks: bool,
     hardware: Hardware,
 ) -> KernelCosts:
-    notes, beside = _Notes(hardware, engine), _beside_experts.__wrapped__ if hardware.is_own else _beside_experts
+    notes, beside = (
+        _Notes(hardware, engine),
+        _beside_experts.__wrapped__ if hardware.is_own else _beside_experts,
+    )
     routed = _routed(notes, dtypes.routed, gated_experts, shape)
     stored = (dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)
     costs, others = beside(engine, stored, kv_dtype, scales, attention_sinks, hardware)
     return KernelCosts(
         routed=routed,
         **costs,
-        sources={part: tuple(dict.fromkeys(texts)) for part, texts in {**notes.sources, **others.sources}.items()},
-        warnings={part: tuple(dict.fromkeys(texts)) for part, texts in {**notes.warnings, **others.warnings}.items()},
+        sources={
+            part: tuple(dict.fromkeys(texts))
+            for part, texts in {**notes.sources, **others.sources}.items()
+        },
+        warnings={
+            part: tuple(dict.fromkeys(texts))
+            for part, texts in {**notes.warnings, **others.warnings}.items()
+        },
     )
 
 
-def graph_pieces(engine: str, build: Build, cache: str, architecture: Architecture) -> GraphPieces | None:
-    """Rule by which a build verifies outside full CUDA graphs, or None. Not known of latent, sparse, sink attention."""
-    other = any(m.has_sinks or m.kind not in (*GROUPED, "linear", "none") for m in architecture.mixers)
+def graph_pieces(
+    engine: str, build: Build, cache: str, architecture: Architecture
+) -> GraphPieces | None:
+    """Rule by which a build verifies outside full CUDA graphs, or None. Not known of latent,
+    sparse, sink attention."""
+    other = any(
+        m.has_sinks or m.kind not in (*GROUPED, "linear", "none") for m in architecture.mixers
+    )
     rules = () if other or engine not in engine_ids() else load_engine(engine).graph_pieces
     return next((rule for rule in rules if rule.holds(build, cache)), None)
 
@@ -181,23 +229,30 @@ def _beside_experts(
     attention_sinks: bool,
     hardware: Hardware,
 ) -> tuple[dict[str, Any], _Notes]:
-    """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense, embedding."""
+    """What no shape of experts changes, by field, and its notes. stored : attention, shared, dense,
+    embedding."""
     notes, norm = _Notes(hardware, engine), small_launch(engine, "query_key_norm_s")
-    chip, served = set(hardware.generation.split()), load_engine(engine) if engine in engine_ids() else None
+    chip, served = (
+        set(hardware.generation.split()),
+        load_engine(engine) if engine in engine_ids() else None,
+    )
     heads_apart = False
     # FlashAttention 2 knows no sinks: the engine then takes a kernel that packs heads.
     if served is not None and not attention_sinks and not chip.isdisjoint(served.heads_apart):
         heads_apart = True
         why = "reads the cache for each query head where it verifies"
-        notes.warn("attention", f"Attention: {served.name} on this chip {why}; gains fall with batch and context.")
+        notes.warn(
+            "attention",
+            f"Attention: {served.name} on this chip {why}; gains fall with batch and context.",
+        )
     # Formats of the dense parts, always in this order: sources are listed as they are met.
     gemm = {dtype: _gemm(notes, dtype, scales) for dtype in dict.fromkeys(stored)}
     parts = ("attention_projection", "shared", "dense", "lm_head")
     costs = {part: gemm[dtype] for part, dtype in zip(parts, stored, strict=True)} | {
         "attention": _attention(notes, "attention", kv_dtype),
         "mla": _attention(notes, "mla", kv_dtype),
-        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's mamba_ssm_cache_dtype,
-        # SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
+        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's
+        # mamba_ssm_cache_dtype, SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
         "state": _attention(notes, "attention", "bf16", "recurrent state"),
         "all_reduce": _all_reduce(notes),
         "all_to_all": _all_to_all(notes),
@@ -217,7 +272,8 @@ def _beside_experts(
 
 
 def _stream_mixing(hardware: Hardware) -> StreamCost | None:
-    """Cost of hyper-connections: as timed on one chip of AMD, assumed on its others, and of no other vendor."""
+    """Cost of hyper-connections: as timed on one chip of AMD, assumed on its others, and of no
+    other vendor."""
     timed = "gfx950" in hardware.generation.split()
     assumed = replace(STREAM_MIXING, tier=Tier.ROOFLINE)
     return (STREAM_MIXING if timed else assumed) if hardware.vendor == "AMD" else None
@@ -235,7 +291,8 @@ _PART: dict[str, str] = {
 
 
 class _Notes:
-    """The accelerator and engine that parts are chosen for, its records, and sources and warnings by part so far."""
+    """The accelerator and engine that parts are chosen for, its records, and sources and warnings
+    by part so far."""
 
     def __init__(self, hardware: Hardware, engine: str) -> None:
         self.hardware, self.engine, device = hardware, engine, hardware.kernel_table_device
@@ -253,9 +310,13 @@ class _Notes:
         self.warnings.setdefault(part, []).append(text)
 
     def took(self, choice: Choice, part: str = "") -> None:
-        """Note a record, and a warning where it was borrowed. `part` where it is not its operation's."""
+        """Note a record, and a warning where it was borrowed. `part` where it is not its
+        operation's."""
         part = part or _PART[choice.record.op]
-        source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
+        source = (
+            f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, "
+            "Apache-2.0)"
+        )
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
             missing = "the chosen engine" if self.engine == "other" else self.engine
@@ -265,12 +326,19 @@ class _Notes:
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
         named = (what or part).capitalize()
-        self.warn(part, f"{named}: not measured on {self.hardware.id}; by the data sheet, wider likely range.")
+        self.warn(
+            part,
+            f"{named}: not measured on {self.hardware.id}; by the data sheet, wider likely range.",
+        )
 
 
 def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape | None) -> MoeCost:
     hardware = notes.hardware
-    measured = load_measured(hardware.kernel_table_device) if hardware.kernel_table_device and shape else ()
+    measured = (
+        load_measured(hardware.kernel_table_device)
+        if hardware.kernel_table_device and shape
+        else ()
+    )
     choice = choose_experts(notes.records, notes.engine, dtype, hardware, gated, shape, measured)
     if choice is None:
         notes.roofline("experts", f"{dtype} experts")
@@ -284,7 +352,8 @@ def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape |
         tier=Tier.FITTED,
         per_expert_s=record.value("per_expert_s"),
         activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
-        per_resident_expert_s=record.value("per_resident_expert_s") * _known_experts(record, shape, measured),
+        per_resident_expert_s=record.value("per_resident_expert_s")
+        * _known_experts(record, shape, measured),
         log_sd=choice.log_sd,
         because=_because(choice),
         curve=record.curve,
@@ -294,14 +363,19 @@ def _routed(notes: _Notes, dtype: WeightDtype, gated: bool, shape: ExpertShape |
     )
 
 
-def _known_experts(record: FitRecord, shape: ExpertShape | None, measured: tuple[MeasuredTable, ...]) -> float:
-    """Share of a layer's experts for which a record charges their number: those of its largest table, where few tell.
+def _known_experts(
+    record: FitRecord, shape: ExpertShape | None, measured: tuple[MeasuredTable, ...]
+) -> float:
+    """Share of a layer's experts for which a record charges their number: those of its largest
+    table, where few tell.
 
-    On fewer than MIN_SHAPES shapes the cost of a resident expert is not told from the fixed one, and grows without end:
-    two gpt-oss tables (32 and 128 experts) would give Marlin's kernel 74 us for 384 experts and 260 for 896, where its
-    tables of Kimi-K2 and Kimi-K3 have 32 and 52.
+    On fewer than MIN_SHAPES shapes the cost of a resident expert is not told from the fixed one,
+    and grows without end: two gpt-oss tables (32 and 128 experts) would give Marlin's kernel 74 us
+    for 384 experts and 260 for 896, where its tables of Kimi-K2 and Kimi-K3 have 32 and 52.
     """
-    counts = [rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes]
+    counts = [
+        rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes
+    ]
     if shape is None or not counts or record.n_shapes >= MIN_SHAPES:
         return 1.0
     return min(1.0, max(counts) / shape[3])
@@ -309,27 +383,41 @@ def _known_experts(record: FitRecord, shape: ExpertShape | None, measured: tuple
 
 def _because(choice: Choice) -> str:
     record = choice.record
-    error = "" if record.loso_median is None else f", median error {record.loso_median:.1%} on shapes left out"
+    error = (
+        ""
+        if record.loso_median is None
+        else f", median error {record.loso_median:.1%} on shapes left out"
+    )
     reason = f"; {choice.reason}" if choice.reason else ""
-    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}{reason}"
+    return (
+        f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}{reason}"
+    )
 
 
 def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
     stored = _computed(dtype)
     return MoeCost(
         t0_s=ROOFLINE_MOE_T0_S,
-        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value * ROOFLINE_MOE_BANDWIDTH_FACTOR,
+        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value
+        * ROOFLINE_MOE_BANDWIDTH_FACTOR,
         flops_per_s=effective_flops(hardware, stored).value * ROOFLINE_MOE_FLOPS_FACTOR,
         tier=Tier.ROOFLINE,
         per_expert_s=ROOFLINE_PER_EXPERT_S,
-        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value * ROOFLINE_MOE_ACTIVATION_FACTOR,
+        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value
+        * ROOFLINE_MOE_ACTIVATION_FACTOR,
         log_sd=ROOFLINE_LOG_SD,
-        because=f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a typical fixed cost",
+        because=(
+            f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and "
+            "a typical fixed cost"
+        ),
     )
 
 
 def _gemm(notes: _Notes, dtype: WeightDtype, scales: ActivationScales) -> GemmCost:
-    hardware, choice = notes.hardware, choose(notes.records, "gemm", notes.engine, dtype, scales=scales)
+    hardware, choice = (
+        notes.hardware,
+        choose(notes.records, "gemm", notes.engine, dtype, scales=scales),
+    )
     if choice is None:
         notes.roofline("projections", f"{dtype} projections")
         stored = _computed(dtype)
@@ -395,39 +483,56 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
 
     ranks: expert-parallel ranks. [-]
     """
-    node, network, link = gpus_of_node(hardware), hardware.network_bytes_per_s, hardware.link_bytes_per_s
+    node, network, link = (
+        gpus_of_node(hardware),
+        hardware.network_bytes_per_s,
+        hardware.link_bytes_per_s,
+    )
     if network is None or ranks <= node:
         return costs
     # A network as fast as the links inside a node makes one node of all.
     if link is not None and network.value >= link.value:
         return costs
     tier = Tier.FITTED if hardware.id == NETWORK_FITTED_ON else Tier.ROOFLINE
-    between_nodes = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD)
+    between_nodes = Network(
+        node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD
+    )
     source = f"{hardware.name}, network between nodes: {network.source}"
     part = "expert exchange"
     return replace(
-        costs, network=between_nodes, sources={**costs.sources, part: (*costs.sources.get(part, ()), source)}
+        costs,
+        network=between_nodes,
+        sources={**costs.sources, part: (*costs.sources.get(part, ()), source)},
     )
 
 
-def _streams(notes: _Notes, op: Operation, ranks: Iterable[int], first: str = "") -> dict[int, StreamCost]:
+def _streams(
+    notes: _Notes, op: Operation, ranks: Iterable[int], first: str = ""
+) -> dict[int, StreamCost]:
     """Measured costs of a collective by ranks, kernels whose name ends in `first` before others."""
     costs: dict[int, StreamCost] = {}
     for n in ranks:
-        choices = (choose(notes.records, op, notes.engine, "bf16", n_ranks=n, kernel_ending=end) for end in (first, ""))
+        choices = (
+            choose(notes.records, op, notes.engine, "bf16", n_ranks=n, kernel_ending=end)
+            for end in (first, "")
+        )
         if (choice := next(filter(None, choices), None)) is None:
             continue
         notes.took(choice)
         record = choice.record
         slope = record.value("s_per_byte") * _link_ratio(notes.hardware, record.hardware_id)
-        # A record with a curve passes through every measured size; another engine's stays a stand-in.
+        # A record with a curve passes through every measured size; another engine's stays a
+        # stand-in.
         tier = Tier.INTERPOLATED if record.curve and not choice.borrowed else Tier.FITTED
-        costs[n] = StreamCost(record.value("t0_s"), _inverse(slope), tier, choice.log_sd, record.curve)
+        costs[n] = StreamCost(
+            record.value("t0_s"), _inverse(slope), tier, choice.log_sd, record.curve
+        )
     return costs
 
 
 def _link_ratio(hardware: Hardware, measured_id: str) -> float:
-    """How much slower this accelerator's links are than those of the same chip that was measured. At least 1. [-]"""
+    """How much slower this accelerator's links are than those of the same chip that was measured.
+    At least 1. [-]"""
     if hardware.id == measured_id or hardware.link_bytes_per_s is None:
         return 1.0
     measured = load_hardware(measured_id).link_bytes_per_s
@@ -461,9 +566,10 @@ def attention_cost(
 ) -> PricedAttention | None:
     """Constants of grouped (`attention`) or latent (`mla`) attention. None where no record serves.
 
-    A record of a smaller cache that reads a token no faster than the same engine's 16-bit record does is refused: it
-    times a kernel that the engine would not choose. The engine's 16-bit record then serves, at the smaller cache's
-    bytes where another engine's tables show that these pay on this accelerator, else at the 16-bit time.
+    A record of a smaller cache that reads a token no faster than the same engine's 16-bit record
+    does is refused: it times a kernel that the engine would not choose. The engine's 16-bit record
+    then serves, at the smaller cache's bytes where another engine's tables show that these pay on
+    this accelerator, else at the 16-bit time.
     """
     kept = tuple(record for record in records if not _refused(records, record))
     small = choose(kept, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
@@ -476,22 +582,34 @@ def attention_cost(
     if plain is None:
         return None
     measured = any(r.op == op and r.engine == engine and _format(r) == kv_dtype for r in records)
-    reason = "its kernel was measured no faster than the 16-bit one" if measured else "its kernel was not measured"
+    reason = (
+        "its kernel was measured no faster than the 16-bit one"
+        if measured
+        else "its kernel was not measured"
+    )
     start = f"{kv_dtype} KV cache: {reason} under {plain.record.engine} {plain.record.version}; "
     if small is not None:
-        note = f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as {small.record.engine} reaches."
+        note = (
+            f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as "
+            f"{small.record.engine} reaches."
+        )
         return PricedAttention(_cost(hardware, op, plain), plain, note)
     slower = KV_BYTES["bf16"] / KV_BYTES[kv_dtype]
-    return PricedAttention(_cost(hardware, op, plain, slower), plain, f"{start}the 16-bit cache's time is assumed.")
+    return PricedAttention(
+        _cost(hardware, op, plain, slower), plain, f"{start}the 16-bit cache's time is assumed."
+    )
 
 
 def _refused(records: tuple[FitRecord, ...], record: FitRecord) -> bool:
-    """Whether `record` is of a smaller cache and saves nothing against the same engine's 16-bit record."""
+    """Whether `record` is of a smaller cache and saves nothing against the same engine's 16-bit
+    record."""
     if record.op not in ("attention", "mla") or _format(record) == "bf16":
         return False
     plain = choose(records, record.op, record.engine, "bf16", kernel_ending=_ending("bf16"))
     return (
-        plain is not None and plain.record.engine == record.engine and _token_time(record) >= _token_time(plain.record)
+        plain is not None
+        and plain.record.engine == record.engine
+        and _token_time(record) >= _token_time(plain.record)
     )
 
 
@@ -508,7 +626,9 @@ def _ending(kv_dtype: str) -> str:
     return f"+kv-{kv_dtype}"
 
 
-def _cost(hardware: Hardware, op: Operation, choice: Choice, slower_by: float = 1.0) -> AttentionCost:
+def _cost(
+    hardware: Hardware, op: Operation, choice: Choice, slower_by: float = 1.0
+) -> AttentionCost:
     record = choice.record
     return AttentionCost(
         t0_s=record.value("t0_s"),

@@ -1,4 +1,5 @@
-"""Kernel constants of one model: with the measured rows of its own expert shape and of whole attention layers."""
+"""Kernel constants of one model: with the measured rows of its own expert shape and of whole
+attention layers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.fit_records import MAX_FACTOR, MeasuredTable, ModuleTable, load_measured, load_modules
+from advisor.catalog.fit_records import (
+    MAX_FACTOR,
+    MeasuredTable,
+    ModuleTable,
+    load_measured,
+    load_modules,
+)
 from advisor.catalog.kernel_choice import BORROWED_LOG_SD, STAND_INS
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.models import load_model
@@ -21,7 +28,9 @@ from advisor.physics.kernel_costs import AttentionModule, KernelCosts, Knots, Me
 from advisor.physics.step import MoeShape, Placement, expert_shape, routed_time
 
 
-def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, stands_in: bool) -> AttentionModule:
+def served(
+    table: ModuleTable, shares_cache: bool, log_sd: float, because: str, stands_in: bool
+) -> AttentionModule:
     """A table as `attention` reads it."""
     return AttentionModule(
         batches=tuple(map(float, table.batches)),
@@ -36,13 +45,15 @@ def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, 
 
 
 KNOTS_PER_OCTAVE = 8
-"""Least density of knots between two measured token counts: the form bends little from one to the next. [-]"""
+"""Least density of knots between two measured token counts: the form bends little from one to the
+next. [-]"""
 
 
 def with_measured_shape(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> KernelCosts:
-    """Costs with measured rows of this model's routed layer, if any. Raises AdvisorError for a damaged file."""
+    """Costs with measured rows of this model's routed layer, if any. Raises AdvisorError for a
+    damaged file."""
     shape = MoeShape.of(architecture)
     if shape is None or (measured := _rows(costs.routed, hardware, shape, placement)) is None:
         return costs
@@ -58,13 +69,18 @@ def with_measured_shape(
 
     def form(tokens: NDArray[np.float64]) -> NDArray[np.float64]:
         """Additive seconds of one routed layer under independent uniform routing."""
-        touched = laws.uniform_experts(np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens)
+        touched = laws.uniform_experts(
+            np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens
+        )
         return routed_time(bare, placement, shape, tokens, touched, architecture.dtypes.routed)
 
     knots = monotone_knots(layer, form)
     layer = dataclasses.replace(layer, knots=knots, at_tokens=layer.tokens)
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
-    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
+    sources = {
+        **costs.sources,
+        "experts": (*costs.sources.get("experts", ()), _source(table, tokens)),
+    }
     return dataclasses.replace(costs, routed=routed, sources=sources)
 
 
@@ -77,26 +93,35 @@ def _rows(
     for table in load_measured(hardware.kernel_table_device):
         for rows in table.shapes if table.fit_id == cost.fit_id else ():
             if rows.shape == shape:
-                factors = tuple((t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
-                log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
+                factors = tuple(
+                    (t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None
+                )
+                log_sd = (
+                    math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
+                )
                 return table, MeasuredLayer(shape, factors, log_sd, cost.stands_in)
     return None
 
 
-def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
+def monotone_knots(
+    layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> Knots:
     """Factors on a fitted form with which a layer's time never falls with tokens.
 
-    They hold at the measured token counts and between. `form` gives the additive seconds of tokens under independent
-    uniform routing, [tokens] to [tokens]. The times it makes of the measured factors are lowered to the least at as
-    many or more tokens and joined straight in the logarithms; straight factors would add the form's own bends to them.
-    Where another routing touches other experts, the form carries the difference, and a fall is its doing.
+    They hold at the measured token counts and between. `form` gives the additive seconds of tokens
+    under independent uniform routing, [tokens] to [tokens]. The times it makes of the measured
+    factors are lowered to the least at as many or more tokens and joined straight in the
+    logarithms; straight factors would add the form's own bends to them. Where another routing
+    touches other experts, the form carries the difference, and a fall is its doing.
     """
     tokens, factors = np.array(layer.knots).T
     times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
     log_tokens = np.log(tokens)
     counts = np.ceil(np.diff(np.log2(tokens)) * KNOTS_PER_OCTAVE).astype(int)
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    between = place * np.repeat(np.diff(log_tokens) / counts, counts) + np.repeat(log_tokens[:-1], counts)
+    between = place * np.repeat(np.diff(log_tokens) / counts, counts) + np.repeat(
+        log_tokens[:-1], counts
+    )
     fine = np.append(between, log_tokens[-1])
     joined, at = np.exp(np.interp(fine, log_tokens, np.log(times))), np.exp(fine)
     return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
@@ -111,16 +136,20 @@ def _far_from_form(layer: MeasuredLayer) -> str:
     tokens = tokens[far]
     worst = factors[np.argmax(np.abs(np.log(factors)))]
     return (
-        f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time ({tokens.min():,.0f} to "
-        f"{tokens.max():,.0f} tokens), as if not tuned for it; the fit is assumed. Check on your own GPU."
+        f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time "
+        f"({tokens.min():,.0f} to "
+        f"{tokens.max():,.0f} tokens), as if not tuned for it; the fit is assumed. Check on your "
+        "own GPU."
     )
 
 
 def _source(table: MeasuredTable, tokens: list[float]) -> str:
     loads = " and ".join(load.replace("_", " ") for load in table.loads)
     return (
-        f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to {tokens[-1]:,.0f} "
-        f"under {loads} loads ({table.fit_id}); the fit carries it to other numbers of touched experts"
+        f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to "
+        f"{tokens[-1]:,.0f} "
+        f"under {loads} loads ({table.fit_id}); the fit carries it to other numbers of touched "
+        "experts"
     )
 
 
@@ -135,37 +164,46 @@ CHECKPOINTS = {
     "MiniMaxAI/MiniMax-M3": "minimax-m3",
     "moonshotai/Kimi-K3": "kimi-k3",
 }
-"""Checkpoints that the tables name and the profile with their dimensions. A table serves every model whose layer has
-them: Kimi-K2's are DeepSeek-V3's with half the heads. DeepSeek-V4's compressed layers were measured too and do not
-serve: on the one published step of V4-Flash over tokens they raise the error of T(t) / T(1) from 21 to 35 %, since
-engines run parts of them beside other work."""
+"""Checkpoints that the tables name and the profile with their dimensions. A table serves every
+model whose layer has them: Kimi-K2's are DeepSeek-V3's with half the heads. DeepSeek-V4's
+compressed layers were measured too and do not serve: on the one published step of V4-Flash over
+tokens they raise the error of T(t) / T(1) from 21 to 35 %, since engines run parts of them beside
+other work."""
 SERVED_OPERATIONS = (
     "mla_generation_module",
     "dsa_generation_module",
     "dsa_generation_module_skip_indexer",
     "msa_generation_module",
 )
-"""Layers that the tables time whole: latent attention, sparse attention over a latent cache with and without index keys
-of its own, sparse attention over grouped heads."""
+"""Layers that the tables time whole: latent attention, sparse attention over a latent cache with
+and without index keys of its own, sparse attention over grouped heads."""
 _FORMATS: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 """The tables' names of stored formats."""
 MAX_GAP = 1.35
-"""A table whose single sequence takes longer than this times another engine's holds launch gaps that an engine with
-captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [-]"""
+"""A table whose single sequence takes longer than this times another engine's holds launch gaps
+that an engine with captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us
+for DeepSeek's layer. [-]"""
 MAX_OVER_READING = 20.0
-"""A table is of no kernel that engines serve where the time of one sequence grows with its context by more than this
-times what reading all of its cache takes at the accelerator's bandwidth. TensorRT-LLM's latent attention on sm_120 does
-not split the context (51 to 221 times: 12 ms a layer at 131,072 tokens, where a published step of 61 layers takes 15)
-and its sparse attention over grouped heads does not choose (24 and more). All others stay below 10, which is 128 heads
-bound by arithmetic. [-]"""
+"""A table is of no kernel that engines serve where the time of one sequence grows with its context
+by more than this times what reading all of its cache takes at the accelerator's bandwidth.
+TensorRT-LLM's latent attention on sm_120 does not split the context (51 to 221 times: 12 ms a layer
+at 131,072 tokens, where a published step of 61 layers takes 15) and its sparse attention over
+grouped heads does not choose (24 and more). All others stay below 10, which is 128 heads bound by
+arithmetic. [-]"""
 SAME_SIZE = 0.002
 """Relative difference of weights up to which two layers are the same. [-]"""
 
 
 def with_attention_modules(
-    costs: KernelCosts, hardware: Hardware, architecture: Architecture, tensor_parallel: int, engine: str, kv_dtype: str
+    costs: KernelCosts,
+    hardware: Hardware,
+    architecture: Architecture,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
 ) -> KernelCosts:
-    """Costs with this model's measured attention layers. Raises AdvisorError where their file is damaged."""
+    """Costs with this model's measured attention layers. Raises AdvisorError where their file is
+    damaged."""
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:
@@ -174,24 +212,40 @@ def with_attention_modules(
             continue
         table, modules[mixer], warning = measured
         part = "latent attention" if mixer.kind in ("mla", "sparse") else "attention"
-        text = f"whole attention layers measured: {table.id} ({table.n_rows} rows; aiconfigurator-core, Apache-2.0)"
+        text = (
+            f"whole attention layers measured: {table.id} ({table.n_rows} rows; "
+            "aiconfigurator-core, Apache-2.0)"
+        )
         sources[part] = (*sources.get(part, ()), text)
         if warning:
             warnings[part] = (*warnings.get(part, ()), warning)
     log_sd = _spread(costs, architecture, modules)
-    return dataclasses.replace(costs, modules=modules, attention_log_sd=log_sd, sources=sources, warnings=warnings)
+    return dataclasses.replace(
+        costs, modules=modules, attention_log_sd=log_sd, sources=sources, warnings=warnings
+    )
 
 
 def table_behind(
-    hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
+    hardware: Hardware,
+    architecture: Architecture,
+    mixer: Mixer,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
 ) -> ModuleTable | None:
-    """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
+    """The measured table that serves a mixer's layers in `with_attention_modules`. None where none
+    does."""
     measured = _serving(hardware, architecture, mixer, tensor_parallel, engine, kv_dtype)
     return None if measured is None else measured[0]
 
 
 def _serving(
-    hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
+    hardware: Hardware,
+    architecture: Architecture,
+    mixer: Mixer,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
     if not _operation(mixer):  # no table times such layers whole
         return None
@@ -211,9 +265,10 @@ def serving_module(
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
     """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
 
-    Another engine's table is borrowed. The engine's own table, unless another engine's single sequence is MAX_GAP times
-    quicker; else the quickest there. None where no table has this layer's sizes, heads per rank and formats, or is as
-    quick as MAX_OVER_READING asks at the accelerator's bandwidth.
+    Another engine's table is borrowed. The engine's own table, unless another engine's single
+    sequence is MAX_GAP times quicker; else the quickest there. None where no table has this layer's
+    sizes, heads per rank and formats, or is as quick as MAX_OVER_READING asks at the accelerator's
+    bandwidth.
     """
     stored = architecture.dtypes.attention
     names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]
@@ -221,7 +276,10 @@ def serving_module(
         return None
     fitting = [
         table
-        for table in (*tables, *_smaller_caches(tables, mixer.query_heads // tensor_parallel, kv_dtype))
+        for table in (
+            *tables,
+            *_smaller_caches(tables, mixer.query_heads // tensor_parallel, kv_dtype),
+        )
         if table.n_heads == mixer.query_heads // tensor_parallel
         and (table.kv_dtype, table.gemm_dtype) == (kv_dtype, names[0])
         and _same_layer(table, architecture, mixer)
@@ -230,53 +288,78 @@ def serving_module(
     if not fitting:
         return None
     quickest = min(fitting, key=_rank)
-    engines_table = min((table for table in fitting if table.engine == engine), key=_rank, default=None)
+    engines_table = min(
+        (table for table in fitting if table.engine == engine), key=_rank, default=None
+    )
     table = (
-        quickest if engines_table is None or _alone_us(engines_table) > MAX_GAP * _alone_us(quickest) else engines_table
+        quickest
+        if engines_table is None or _alone_us(engines_table) > MAX_GAP * _alone_us(quickest)
+        else engines_table
     )
     warning = ""
     if table.engine != engine:
         missing = "the chosen engine" if engine == "other" else engine
         reason = f"not measured for {missing}"
         if engines_table is not None:
-            name, others = f"{engines_table.engine} {engines_table.version}", f"under {quickest.engine}"
-            alone = f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} {others}"
+            name, others = (
+                f"{engines_table.engine} {engines_table.version}",
+                f"under {quickest.engine}",
+            )
+            alone = (
+                f"{_alone_us(engines_table):.0f} us for one sequence, {_alone_us(quickest):.0f} "
+                f"{others}"
+            )
             reason = f"{name}'s were timed with launch gaps ({alone})"
         warning = f"Attention layers: {reason}; those of {table.engine} {table.version} are used."
     borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
-    because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
+    because = (
+        f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very "
+        "layer measured"
+    )
     return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
 
 
 ONE_BLOCK = 16
-"""Query heads up to which a latent kernel reads as long as for one: they fill one block of a matrix instruction. [-]"""
+"""Query heads up to which a latent kernel reads as long as for one: they fill one block of a matrix
+instruction. [-]"""
 
 
-def _smaller_caches(tables: tuple[ModuleTable, ...], n_heads: int, kv_dtype: str) -> list[ModuleTable]:
-    """Latent layers of `n_heads` heads in `kv_dtype` that were measured with a 16-bit cache alone."""
+def _smaller_caches(
+    tables: tuple[ModuleTable, ...], n_heads: int, kv_dtype: str
+) -> list[ModuleTable]:
+    """Latent layers of `n_heads` heads in `kv_dtype` that were measured with a 16-bit cache
+    alone."""
     latent = [table for table in tables if table.op == "mla_generation_module"]
     of_heads = [table for table in latent if table.n_heads == n_heads]
     return [
-        table_made for table in of_heads if (table_made := _with_smaller_cache(latent, table, kv_dtype)) is not None
+        table_made
+        for table in of_heads
+        if (table_made := _with_smaller_cache(latent, table, kv_dtype)) is not None
     ]
 
 
-def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dtype: str) -> ModuleTable | None:
-    """A latent layer measured with a 16-bit cache alone, as it would be with a smaller one. None where nothing tells.
+def _with_smaller_cache(
+    tables: Iterable[ModuleTable], plain: ModuleTable, kv_dtype: str
+) -> ModuleTable | None:
+    """A latent layer measured with a 16-bit cache alone, as it would be with a smaller one. None
+    where nothing tells.
 
-    It saves what the same engine's layer saves with other heads, as few as fill ONE_BLOCK: vLLM's with an fp8 cache on
-    sm_120 were timed at one head.
+    It saves what the same engine's layer saves with other heads, as few as fill ONE_BLOCK: vLLM's
+    with an fp8 cache on sm_120 were timed at one head.
     """
     if plain.kv_dtype != "bf16" or kv_dtype == "bf16":
         return None
     alike = [
         table
         for table in tables
-        if (_layer(table), table.batches, table.contexts) == (_layer(plain), plain.batches, plain.contexts)
+        if (_layer(table), table.batches, table.contexts)
+        == (_layer(plain), plain.batches, plain.contexts)
         and max(table.n_heads, plain.n_heads) <= ONE_BLOCK
     ]
-    small = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype}
+    small = {
+        table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype
+    }
     wide = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
     heads = small.keys() & wide.keys()
     if plain.n_heads in small or not heads:
@@ -287,7 +370,11 @@ def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dt
     rising = np.maximum.accumulate(np.maximum.accumulate(reduced, axis=0), axis=1)
     spread = math.hypot(plain.log_sd, BORROWED_LOG_SD)
     return plain.model_copy(
-        update={"kv_dtype": kv_dtype, "time_us": tuple(map(tuple, rising.tolist())), "log_sd": spread}
+        update={
+            "kv_dtype": kv_dtype,
+            "time_us": tuple(map(tuple, rising.tolist())),
+            "log_sd": spread,
+        }
     )
 
 
@@ -295,9 +382,16 @@ def _layer(table: ModuleTable) -> tuple[str, ...]:
     return table.op, table.engine, table.version, table.model, table.gemm_dtype
 
 
-def _over_reading(table: ModuleTable, mixer: Mixer, tensor_parallel: int, bandwidth_bytes_per_s: float) -> float:
-    """How much longer one sequence takes at the longest context, over the time to read what it has cached more. [-]"""
-    cached = mixer.kv_elements_per_token * KV_BYTES[table.kv_dtype] / min(tensor_parallel, mixer.kv_shards)
+def _over_reading(
+    table: ModuleTable, mixer: Mixer, tensor_parallel: int, bandwidth_bytes_per_s: float
+) -> float:
+    """How much longer one sequence takes at the longest context, over the time to read what it has
+    cached more. [-]"""
+    cached = (
+        mixer.kv_elements_per_token
+        * KV_BYTES[table.kv_dtype]
+        / min(tensor_parallel, mixer.kv_shards)
+    )
     read_s = (cached + mixer.index_elements_per_token) / mixer.compression / bandwidth_bytes_per_s
     longer_s = 1e-6 * (table.time_us[0][-1] - table.time_us[0][0])
     return longer_s / ((table.contexts[-1] - table.contexts[0]) * read_s)
@@ -312,9 +406,13 @@ def _rank(table: ModuleTable) -> tuple[float, str]:
     return _alone_us(table), table.id
 
 
-def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
+def _spread(
+    costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]
+) -> float:
     """The widest log standard deviation of what prices the model's attention. [-]"""
-    remaining = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
+    remaining = [
+        mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"
+    ]
     spreads = [module.log_sd for module in modules.values()]
     spreads += [core_cost(mixer, costs).log_sd for mixer in remaining]
     return max(spreads, default=costs.attention.log_sd)
@@ -352,7 +450,9 @@ def _alike(one: Mixer, other: Mixer) -> bool:
         "index_elements_per_token",
         "compression",
     )
-    if any(getattr(one, name) != getattr(other, name) for name in (*sizes, "flops_per_head_and_key")):
+    if any(
+        getattr(one, name) != getattr(other, name) for name in (*sizes, "flops_per_head_and_key")
+    ):
         return False
     if one.kv_elements_per_token * other.kv_shards != other.kv_elements_per_token * one.kv_shards:
         return False

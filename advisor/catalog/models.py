@@ -1,7 +1,8 @@
-"""Models as architectures: shipped profiles by id or name, in the format of a release, and config.json files on disk.
+"""Models as architectures: shipped profiles by id or name, in the format of a release, and
+config.json files on disk.
 
-A profile holds a published configuration and the publisher's own size, which is only compared with: parameters are
-counted from the configuration.
+A profile holds a published configuration and the publisher's own size, which is only compared with:
+parameters are counted from the configuration.
 """
 
 import difflib
@@ -28,10 +29,10 @@ from advisor.text import name_key
 def load_model(id_or_path: str | Path) -> Architecture:
     """A shipped model by id or repository name, or the config.json at a path (or in a folder).
 
-    An hf_quant_config.json beside it, which NVIDIA's releases use to name the weight format, is read as well. A
-    repository name may say a format (`nvidia/DeepSeek-V3.1-NVFP4`): the model is then in it.
-    Raises AdvisorError for an unknown id (with close matches) or an unreadable file. Reads what the caller may read:
-    a server must not pass on a visitor's text unchecked.
+    An hf_quant_config.json beside it, which NVIDIA's releases use to name the weight format, is
+    read as well. A repository name may say a format (`nvidia/DeepSeek-V3.1-NVFP4`): the model is
+    then in it. Raises AdvisorError for an unknown id (with close matches) or an unreadable file.
+    Reads what the caller may read: a server must not pass on a visitor's text unchecked.
     """
     text = str(id_or_path)
     if text in model_ids() and isinstance(id_or_path, str):
@@ -43,14 +44,19 @@ def load_model(id_or_path: str | Path) -> Architecture:
         if path.is_dir():
             if not (path / "config.json").is_file():
                 raise AdvisorError(
-                    f"{path}: holds no config.json; give the folder of a downloaded model or the file itself"
+                    f"{path}: holds no config.json; give the folder of a downloaded model or the "
+                    "file itself"
                 )
             path /= "config.json"
         if path.is_file():
-            return own_model(with_quantisation_file(path, _read(path)), checkpoint_name(path), path.name)
+            return own_model(
+                with_quantisation_file(path, _read(path)), checkpoint_name(path), path.name
+            )
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None
+        raise AdvisorError(
+            f"{text[:120]}: cannot be read ({reason}); give a readable config.json"
+        ) from None
     named = resolve_model_name(text) if text.count("/") < 2 or "models--" in text else None
     if named is None:
         raise AdvisorError(unknown_model(text))
@@ -64,7 +70,8 @@ def _shipped(model_id: str) -> Architecture:
 
 
 def _of_name(named: "ModelName") -> Architecture:
-    """The architecture that a name means, in the format it says. What was concluded is a warning."""
+    """The architecture that a name means, in the format it says. What was concluded is a
+    warning."""
     architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
     if named.checkpoint is not None:
         architecture = published_architecture(named.model_id, named.checkpoint)
@@ -73,17 +80,21 @@ def _of_name(named: "ModelName") -> Architecture:
             architecture = published_architecture(named.model_id, named.weight_format)
         except AdvisorError:
             architecture = with_dtype(architecture, named.weight_format)
-            notes.append(f"every matrix taken to be in {named.weight_format}, no release in it being known")
+            notes.append(
+                f"every matrix taken to be in {named.weight_format}, no release in it being known"
+            )
     warnings = tuple(f"by its name: {note}" for note in notes)
     return architecture.model_copy(update={"warnings": (*architecture.warnings, *warnings)})
 
 
 def published_architecture(model_id: str, release: str) -> Architecture:
-    """Shipped model in the format of one of its releases. Parts that the release leaves in 16 bits stay so.
+    """Shipped model in the format of one of its releases. Parts that the release leaves in 16 bits
+    stay so.
 
-    `release` is a weight format, of which the newest release counts (`fp8` is the blocks of 128 x 128 where the model
-    is published in nothing else), or a release's repository; the profile's own format and repository are releases too.
-    Raises AdvisorError for an unknown model, and for a format that no known release has.
+    `release` is a weight format, of which the newest release counts (`fp8` is the blocks of 128 x
+    128 where the model is published in nothing else), or a release's repository; the profile's own
+    format and repository are releases too. Raises AdvisorError for an unknown model, and for a
+    format that no known release has.
     """
     profile = model_profile(model_id)
     profile_format = _from_profile(profile)
@@ -101,15 +112,20 @@ def published_architecture(model_id: str, release: str) -> Architecture:
                         "sources": (*profile_format.sources, published.source),
                     }
                 )
-    named = ", ".join(f"{published.checkpoint} ({published.weight_format})" for published in profile.published_formats)
+    named = ", ".join(
+        f"{published.checkpoint} ({published.weight_format})"
+        for published in profile.published_formats
+    )
     raise AdvisorError(
-        f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} ({own_format}){named and ', '}"
+        f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} "
+        f"({own_format}){named and ', '}"
         f"{named}; give the release's config.json, or a weight format for the whole model"
     )
 
 
 def release_names(model_id: str) -> tuple[list[str], list[str]]:
-    """Repositories of the very model, its profile's own first, and of relatives. The newest come before older ones."""
+    """Repositories of the very model, its profile's own first, and of relatives. The newest come
+    before older ones."""
     profile, own = model_profile(model_id), list[str]()
     released = [profile.hf_repo, *(one.checkpoint for one in reversed(profile.published_formats))]
     for name in released:
@@ -132,34 +148,55 @@ def _from_profile(profile: "ModelProfile") -> Architecture:
     return architecture.model_copy(update=changes)
 
 
-def own_model(config: Mapping[str, Any] | str | bytes, name: str, file_name: str = "config.json") -> Architecture:
+def own_model(
+    config: Mapping[str, Any] | str | bytes, name: str, file_name: str = "config.json"
+) -> Architecture:
     """Architecture of a user's configuration, known by what it says and never by what it is called.
 
-    Its id is that of the shipped model with the same dimensions, whose releases, routing and accepted lengths then
-    count as its own; where there is none it stays OWN. Where several have them, the multi-token-prediction modules
-    decide. Raises AdvisorError as `architecture_from_config` does.
+    Its id is that of the shipped model with the same dimensions, whose releases, routing and
+    accepted lengths then count as its own; where there is none it stays OWN. Where several have
+    them, the multi-token-prediction modules decide. Raises AdvisorError as
+    `architecture_from_config` does.
     """
     architecture = architecture_from_config(config, name, file_name)
     alike = _shipped_by_dimensions().get(_dimensions(architecture), ())
     if not alike:
         return architecture
     shipped = next(
-        (shipped_model for shipped_model in alike if shipped_model.mtp_modules == architecture.mtp_modules), alike[0]
+        (
+            shipped_model
+            for shipped_model in alike
+            if shipped_model.mtp_modules == architecture.mtp_modules
+        ),
+        alike[0],
     )
-    origin = f"the configuration given; its dimensions are those of {shipped.name}, whose releases and routing count"
+    origin = (
+        f"the configuration given; its dimensions are those of {shipped.name}, whose releases "
+        "and routing count"
+    )
     return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
 
 
 def config_digest(text: str) -> str:
-    """Twelve hex digits of what a configuration says, whatever it is called and however it is written."""
+    """Twelve hex digits of what a configuration says, whatever it is called and however it is
+    written."""
     plain = json.dumps(parse_json(text, "config.json"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()[:12]
 
 
 def _dimensions(architecture: Architecture) -> tuple[object, ...]:
-    """What sizes a model. Formats, context limit and drafting modules differ between releases of one."""
+    """What sizes a model. Formats, context limit and drafting modules differ between releases of
+    one."""
     of = architecture
-    return (of.hidden_size, of.vocab_size, of.tie_embeddings, of.mixers, of.dense, of.moe, of.extra_params)
+    return (
+        of.hidden_size,
+        of.vocab_size,
+        of.tie_embeddings,
+        of.mixers,
+        of.dense,
+        of.moe,
+        of.extra_params,
+    )
 
 
 @functools.cache
@@ -168,7 +205,10 @@ def _shipped_by_dimensions() -> dict[tuple[object, ...], tuple[Architecture, ...
     by_dimensions: dict[tuple[object, ...], tuple[Architecture, ...]] = {}
     for model_id in model_ids():
         shipped = _shipped(model_id)
-        by_dimensions[_dimensions(shipped)] = (*by_dimensions.get(_dimensions(shipped), ()), shipped)
+        by_dimensions[_dimensions(shipped)] = (
+            *by_dimensions.get(_dimensions(shipped), ()),
+            shipped,
+        )
     return by_dimensions
 
 
@@ -177,7 +217,8 @@ def _read(path: Path) -> bytes:
 
 
 def checkpoint_name(path: Path) -> str:
-    """Name of a model by its path: folder, file if not config.json, or repository in a Hugging Face cache."""
+    """Name of a model by its path: folder, file if not config.json, or repository in a Hugging Face
+    cache."""
     if "models--" in str(path):
         return short_name(str(path))
     return path.parent.resolve().name if path.name == "config.json" else path.stem
@@ -186,8 +227,9 @@ def checkpoint_name(path: Path) -> str:
 def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
     """Text of the config.json at `path`, completed by the hf_quant_config.json beside it.
 
-    The file's block counts where the configuration has none; of its own block only the cache format is filled in.
-    Without such a file the content comes back as it is. Raises AdvisorError for an unreadable file.
+    The file's block counts where the configuration has none; of its own block only the cache format
+    is filled in. Without such a file the content comes back as it is. Raises AdvisorError for an
+    unreadable file.
     """
     if not path.name.endswith("config.json"):
         return content
@@ -199,7 +241,10 @@ def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
         return content
     config = parse_json(content, path.name)
     holders = [config, *(config[key] for key in NESTED_KEYS if isinstance(config.get(key), dict))]
-    user_block = next((holder["quantization_config"] for holder in holders if holder.get("quantization_config")), None)
+    user_block = next(
+        (holder["quantization_config"] for holder in holders if holder.get("quantization_config")),
+        None,
+    )
     if user_block is None:
         config["quantization_config"] = {"quant_method": "modelopt", **block}
     elif isinstance(user_block, dict) and not (
@@ -254,7 +299,8 @@ class ModelProfile(Frozen):
     uncertain_fields: tuple[str, ...] = ()
     """Config keys that are unverified although the rest is not."""
     weight_dtypes: WeightDtypes | None = None
-    """Set where the release's format is not in its config; else read from quantization_config and dtype."""
+    """Set where the release's format is not in its config; else read from quantization_config and
+    dtype."""
     native_weight_format: str = ""
     """In words: the formats the model is released in."""
     published: PublishedSize
@@ -270,26 +316,38 @@ def model_ids() -> tuple[str, ...]:
 
 
 def model_profile(model_id: str) -> ModelProfile:
-    """The shipped profile of one model. Raises AdvisorError for an unknown id, naming close ones, or damage."""
+    """The shipped profile of one model. Raises AdvisorError for an unknown id, naming close ones,
+    or damage."""
     path = PROFILE_FOLDER / f"{model_id}.json"
     if not _ID.fullmatch(model_id) or not path.is_file():
         raise AdvisorError(unknown_model(model_id))
     try:
-        profile = ModelProfile.model_validate(parse_json(path.read_bytes(), f"profiles/models/{path.name}"))
+        profile = ModelProfile.model_validate(
+            parse_json(path.read_bytes(), f"profiles/models/{path.name}")
+        )
     except ValidationError as error:
         first = error.errors()[0]
         raise AdvisorError(
-            f"profiles/models/{path.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}; restore the file"
+            f"profiles/models/{path.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
+            "restore the file"
         ) from None
     if profile.id != model_id:
-        raise AdvisorError(f"profiles/models/{path.name}: id is {profile.id}, expected {model_id}; restore the file")
+        raise AdvisorError(
+            f"profiles/models/{path.name}: id is {profile.id}, expected {model_id}; restore the "
+            "file"
+        )
     return profile
 
 
 @functools.cache
 def _other_names() -> dict[str, str]:
-    """Ids of models by the lower-case names of others that have the same dimensions. Reads every profile once."""
-    return {name.lower(): known for known in model_ids() for name in model_profile(known).also_applies_to}
+    """Ids of models by the lower-case names of others that have the same dimensions. Reads every
+    profile once."""
+    return {
+        name.lower(): known
+        for known in model_ids()
+        for name in model_profile(known).also_applies_to
+    }
 
 
 def stored_format(architecture: Architecture) -> WeightDtype:
@@ -298,12 +356,17 @@ def stored_format(architecture: Architecture) -> WeightDtype:
 
 
 def unknown_model(model_id: str) -> str:
-    """Error to raise for a name that is no id, with ids like it. It names the model whose dimensions it has, too."""
+    """Error to raise for a name that is no id, with ids like it. It names the model whose
+    dimensions it has, too."""
     shown, plain = json.dumps(model_id[:120]), model_id.rsplit("/", 1)[-1].lower()
     also = _other_names()
     close = difflib.get_close_matches(plain, [*model_ids(), *also], n=3, cutoff=0.5)
     near = dict.fromkeys(also.get(name, name) for name in close)
-    hint = f"did you mean {', '.join(near)}?" if near else f"there are {len(model_ids())} shipped models."
+    hint = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else f"there are {len(model_ids())} shipped models."
+    )
     return (
         f"{shown} is neither a shipped model nor a file; {hint} "
         "Expected a model id, or the path of a config.json or of a folder that holds one; "
@@ -334,8 +397,15 @@ _FORMAT_WORDS: dict[str, WeightDtype] = {
     "bfloat16": "bf16",
     "fp16": "bf16",
 }
-"""Most telling first: of several words in one name the first of this list counts, so that GPTQ-Int8 is int8."""
-_GUESSED_WORDS = {"fp4": "nvfp4", "awq": "4 bits", "gptq": "4 bits", "w8a8": "integers", "w4a4": "nvfp4"}
+"""Most telling first: of several words in one name the first of this list counts, so that GPTQ-Int8
+is int8."""
+_GUESSED_WORDS = {
+    "fp4": "nvfp4",
+    "awq": "4 bits",
+    "gptq": "4 bits",
+    "w8a8": "integers",
+    "w4a4": "nvfp4",
+}
 _HOW_QUANTISED = re.compile(
     r"dynamic|static|per|pertensor|tensors?|channel|block(?:wise)?|token|weights|only|quant(?:ized|ization)?|a?sym|"
     r"g?(?:32|64|128)g?|auto|round|autoround|modelopt|llmcompressor|compressed|marlin|mixed"
@@ -370,10 +440,11 @@ class ModelName(Frozen):
 def resolve_model_name(text: str) -> ModelName | None:
     """The profile and weight format that a name means, or None where no profile has its dimensions.
 
-    Understood are profile ids, names and repositories, the checkpoints that a profile also applies to, any case and
-    separators, an organisation in front, paths of a Hugging Face cache (`models--ORG--NAME/snapshots/<hash>`), and
-    formats behind (-FP8, -NVFP4, -GPTQ-Int4, -AWQ, -W4A16 ...), and the active size left out where one profile alone is
-    called so (`qwen3 30b`). A name with words of another model behind the known part (`-Distill-Llama-70B`, `-Flash`,
+    Understood are profile ids, names and repositories, the checkpoints that a profile also applies
+    to, any case and separators, an organisation in front, paths of a Hugging Face cache
+    (`models--ORG--NAME/snapshots/<hash>`), and formats behind (-FP8, -NVFP4, -GPTQ-Int4, -AWQ,
+    -W4A16 ...), and the active size left out where one profile alone is called so (`qwen3 30b`). A
+    name with words of another model behind the known part (`-Distill-Llama-70B`, `-Flash`,
     `-EAGLE3`) is not that model.
     """
     name = short_name(text)
@@ -386,14 +457,22 @@ def resolve_model_name(text: str) -> ModelName | None:
             return _with_rest(model_id, words, length)
     for length in range(len(words), 0, -1):
         model_id = _short_names().get("".join(words[:length]))
-        if model_id is not None and all(word in _FORMAT_WORDS or word.isalpha() for word in words[length:]):
-            named, said = _with_rest(model_id, words, length), f"taken for {model_profile(model_id).name}"
-            return named and named.model_copy(update={"note": f"{said}; {named.note}" if named.note else said})
+        if model_id is not None and all(
+            word in _FORMAT_WORDS or word.isalpha() for word in words[length:]
+        ):
+            named, said = (
+                _with_rest(model_id, words, length),
+                f"taken for {model_profile(model_id).name}",
+            )
+            return named and named.model_copy(
+                update={"note": f"{said}; {named.note}" if named.note else said}
+            )
     return None
 
 
 def other_checkpoint(text: str) -> str | None:
-    """Checkpoint that a name says, where it is not the profile's own. The name itself where no repository is known."""
+    """Checkpoint that a name says, where it is not the profile's own. The name itself where no
+    repository is known."""
     named = None if text in model_ids() else resolve_model_name(text)
     if named is None:
         return None
@@ -401,15 +480,21 @@ def other_checkpoint(text: str) -> str | None:
     organisation, _, own = profile.hf_repo.partition("/")
     found = re.search(r"models--([^/]+?)--", text) or re.fullmatch(r"([^/]+)/[^/]+", text.strip())
     maker = found[1] if found else ""
-    is_own = _words(name) in map(_words, (own, profile.name, profile.id)) or named.note.startswith("taken for")
+    is_own = _words(name) in map(_words, (own, profile.name, profile.id)) or named.note.startswith(
+        "taken for"
+    )
     if is_own and maker.lower() in ("", organisation.lower()):
         return None
-    alias = next((f"{organisation}/{one}" for one in profile.also_applies_to if _words(one) == _words(name)), name)
+    alias = next(
+        (f"{organisation}/{one}" for one in profile.also_applies_to if _words(one) == _words(name)),
+        name,
+    )
     return f"{maker}/{name}" if maker else named.checkpoint or alias
 
 
 def model_meant(text: str) -> str | None:
-    """Id of the model that a cell, a typed name or a checkpoint means (`Qwen/Qwen3-30B-A3B-FP8`), or None.
+    """Id of the model that a cell, a typed name or a checkpoint means (`Qwen/Qwen3-30B-A3B-FP8`),
+    or None.
 
     The profile that the name says, else the longest id that the last part of the name begins with.
     """
@@ -426,7 +511,11 @@ def short_name(text: str) -> str:
     cached = _CACHE_FOLDER.search(text.strip())
     if cached:
         return cached.group(1)
-    parts = [part for part in PurePosixPath(text.strip().replace("\\", "/")).parts if part not in ("/", "snapshots")]
+    parts = [
+        part
+        for part in PurePosixPath(text.strip().replace("\\", "/")).parts
+        if part not in ("/", "snapshots")
+    ]
     while len(parts) > 1 and (parts[-1] in ("main", "config.json") or _HASH.fullmatch(parts[-1])):
         parts.pop()
     return parts[-1] if parts else ""
@@ -438,7 +527,8 @@ def _words(name: str) -> list[str]:
 
 @functools.cache
 def _spellings() -> tuple[tuple[str, list[str]], ...]:
-    """Ids of profiles with the words of each of their names. Formats behind a repository's name are left out."""
+    """Ids of profiles with the words of each of their names. Formats behind a repository's name are
+    left out."""
     out = []
     for model_id in model_ids():
         profile = model_profile(model_id)
@@ -458,7 +548,8 @@ def _known_names() -> dict[str, str]:
 
 @functools.cache
 def _short_names() -> dict[str, str]:
-    """Names without separators that leave out the active size at the end, each with the only profile called so."""
+    """Names without separators that leave out the active size at the end, each with the only
+    profile called so."""
     meant: dict[str, set[str]] = {}
     for model_id, words in _spellings():
         if re.fullmatch(r"\d+b a\d+b", " ".join(words[-2:])):
@@ -499,7 +590,11 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
     if rest and _VERSION.fullmatch(rest[0]):
         notes.append(f"version .{rest[0]} taken to have the same dimensions")
     meant = (_HOW_QUANTISED, _SAME_DIMENSIONS)
-    unknown = [word for word in rest if word not in _FORMAT_WORDS and not any(one.fullmatch(word) for one in meant)]
+    unknown = [
+        word
+        for word in rest
+        if word not in _FORMAT_WORDS and not any(one.fullmatch(word) for one in meant)
+    ]
     if unknown:
         notes.append(f"{' '.join(unknown)[:60]} left out of account")
     return ModelName(model_id=model_id, weight_format=weight_format, note="; ".join(notes))

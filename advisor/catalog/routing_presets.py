@@ -1,4 +1,5 @@
-"""Routing statistics that ship with the advisor: measured models, one published model, and defaults by class."""
+"""Routing statistics that ship with the advisor: measured models, one published model, and defaults
+by class."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from advisor.profiles import PROFILES, load_profile, profile_ids
 
 _LISTING = "run `python -m advisor presets` for all ids"
 _OWN_DATE = dt.date(1970, 1, 1)  # a trace carries no date of its own
-# Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
+# Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9,
+# 1/4, 1/2).
 _QUARTER_FROM = (1 / 9 + 1 / 4) / 2
 _HALF_FROM = (1 / 4 + 1 / 2) / 2
 _COARSE_UP_TO = 16  # experts; the measured models with 8 or 16 experts have no fine-grained split
@@ -34,18 +36,23 @@ def routing_preset_ids() -> list[str]:
 
 @lru_cache(maxsize=64)
 def load_routing_preset(preset_id: str) -> RoutingPreset:
-    """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a damaged file."""
+    """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a
+    damaged file."""
     return load_profile("routing", preset_id, RoutingPreset, "routing presets", _LISTING)
 
 
-OWN_GRAMMAR = "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. 0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
+OWN_GRAMMAR = (
+    "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. "
+    "0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
+)
 
 
 def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
-    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own data, with 80 % intervals.
+    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own data, with 80 %
+    intervals.
 
-    A group `-` takes that parameter of `otherwise`, source included. Raises AdvisorError with the grammar for anything
-    else.
+    A group `-` takes that parameter of `otherwise`, source included. Raises AdvisorError with the
+    grammar for anything else.
     """
     try:
         groups = dict(zip(PARAMETERS, text.split(","), strict=True))
@@ -53,22 +60,33 @@ def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
             name: getattr(otherwise, name) if group == NOT_LEARNT else _own_constant(group)
             for name, group in groups.items()
         }
-        if any(parameter.low < 0.0 or (parameter.high > 1 and name != "load_cv") for name, parameter in banded.items()):
+        if any(
+            parameter.low < 0.0 or (parameter.high > 1 and name != "load_cv")
+            for name, parameter in banded.items()
+        ):
             raise ValueError("out of range")
     except ValueError as error:
-        raise AdvisorError(f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}") from error
+        raise AdvisorError(
+            f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}"
+        ) from error
     return RoutingPreset(
         id="own-trace",
         name="your own routing trace",
         kind="own_trace",
         **banded,  # type: ignore[arg-type]
-        gamma=banded["stickiness"].model_copy(update={"value": 1.0, "low": 0.0, "high": 1.0, "note": "not fitted"}),
+        gamma=banded["stickiness"].model_copy(
+            update={"value": 1.0, "low": 0.0, "high": 1.0, "note": "not fitted"}
+        ),
     )
 
 
 def not_learnt(text: str) -> list[str]:
     """Names of the parameters that an own routing leaves to the preset."""
-    return [name for name, group in zip(PARAMETERS, text.split(","), strict=False) if group == NOT_LEARNT]
+    return [
+        name
+        for name, group in zip(PARAMETERS, text.split(","), strict=False)
+        if group == NOT_LEARNT
+    ]
 
 
 def _own_constant(group: str) -> Banded:
@@ -88,12 +106,14 @@ def _own_constant(group: str) -> Banded:
 def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     """The preset that fits `architecture` best, and one sentence that says why.
 
-    The model's own measured preset where there is one, else its class: by the number of experts and by the shared
-    experts' share of the active expert width. Raises AdvisorError for a dense model.
+    The model's own measured preset where there is one, else its class: by the number of experts and
+    by the shared experts' share of the active expert width. Raises AdvisorError for a dense model.
     """
     moe = architecture.moe
     if moe is None:
-        raise AdvisorError(f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model")
+        raise AdvisorError(
+            f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model"
+        )
     own = _measured_preset(architecture.id)
     if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
         origin = "was measured" if own.kind == "measured_model" else "was published second-hand"
@@ -108,11 +128,12 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
 
 
 def one_prompt_routing(architecture: Architecture) -> str:
-    """Routing of requests that all bring one prompt, as text that a scenario takes. Empty where no class tells.
+    """Routing of requests that all bring one prompt, as text that a scenario takes. Empty where no
+    class tells.
 
-    From the unions of single domains: what one sequence prefers all of them prefer, so that its affinity is spread over
-    their loads and none is left between them (`one_prompt_cv`). The low end is a single domain as it was counted, since
-    sampled answers drift apart.
+    From the unions of single domains: what one sequence prefers all of them prefer, so that its
+    affinity is spread over their loads and none is left between them (`one_prompt_cv`). The low end
+    is a single domain as it was counted, since sampled answers drift apart.
     """
     moe = architecture.moe
     if moe is None or _class_of(moe, shared_share(moe)) != _FINE:
@@ -120,7 +141,9 @@ def one_prompt_routing(architecture: Architecture) -> str:
     preset = load_routing_preset(f"{_FINE}-one-domain")
     cv, affinity, stickiness = preset.parameters
     value, high = (
-        float(one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, bound), getattr(affinity, bound)))
+        float(
+            one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, bound), getattr(affinity, bound))
+        )
         for bound in ("value", "high")
     )
     intervals = ((cv.value, high), (0.0, 0.0), (stickiness.low, stickiness.high))
@@ -130,9 +153,9 @@ def one_prompt_routing(architecture: Architecture) -> str:
 def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
     """The preset where all requests are of one kind of ONE_DOMAIN.
 
-    What mixed traffic becomes on the one model whose domains were counted apart as well: two unrelated tokens share
-    more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is its own (phi falls). Any preset moves by
-    the same two factors, the ends of its ranges too.
+    What mixed traffic becomes on the one model whose domains were counted apart as well: two
+    unrelated tokens share more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is
+    its own (phi falls). Any preset moves by the same two factors, the ends of its ranges too.
     """
     mixed, one = (load_routing_preset(name) for name in _MIXED_AND_ONE)
     alike = (1.0 + one.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
@@ -142,7 +165,9 @@ def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
     def moved(name: str, change: Callable[[float], float]) -> Banded:
         old: Banded = getattr(preset, name)
         ends = {end: change(getattr(old, end)) for end in ("value", "low", "high")}
-        return old.model_copy(update=ends | {"source": f"{old.source}; as text of one domain, {DOMAINS}"})
+        return old.model_copy(
+            update=ends | {"source": f"{old.source}; as text of one domain, {DOMAINS}"}
+        )
 
     return preset.model_copy(
         update={
@@ -181,10 +206,13 @@ def _class_of(moe: Moe, share: float) -> str:
 
 @lru_cache(maxsize=256)
 def _measured_preset(model_id: str) -> RoutingPreset | None:
-    """The last preset of a model, None where it has none. Files that do not name the model are not parsed."""
+    """The last preset of a model, None where it has none. Files that do not name the model are not
+    parsed."""
     found = None
     for name in routing_preset_ids():
-        if name.startswith("class-") or model_id not in (PROFILES / "routing" / f"{name}.yaml").read_text("utf-8"):
+        if name.startswith("class-") or model_id not in (
+            PROFILES / "routing" / f"{name}.yaml"
+        ).read_text("utf-8"):
             continue
         preset = load_routing_preset(name)
         found = preset if preset.model_id == model_id else found

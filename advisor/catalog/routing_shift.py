@@ -1,11 +1,13 @@
-"""Routing of a design: that of the model it was made from, moved along the class presets to other counts of experts.
+"""Routing of a design: that of the model it was made from, moved along the class presets to other
+counts of experts.
 
-Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn; every value
-between the classes is interpolated, along the shared share S = s/(k+s) and, for few experts, along log N. No model has
-been retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
-k on its own moves nothing: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and rise
-with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
-J = k/N (1 + CV^2), is in the expert count itself.
+Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn;
+every value between the classes is interpolated, along the shared share S = s/(k+s) and, for few
+experts, along log N. No model has been retrained with one of these numbers changed alone, so the
+shift is an association between models, not an effect. k on its own moves nothing: regressed on log
+N, log k and S over the 18 models, both phi and rho fall with S and rise with N, while the
+coefficient of k stays within two standard errors of zero. Its effect on overlap, J = k/N (1 +
+CV^2), is in the expert count itself.
 """
 
 from __future__ import annotations
@@ -24,31 +26,40 @@ from advisor.prediction import AdvisorError, Array
 MoeCounts = tuple[float, float, float]
 """Routed experts N, active ones k, and shared ones s in widths of a routed one. [-]"""
 _BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
-# Not the class with one shared of nine: its one router was measured on other traffic than the 18 models, and the step
-# between the two measurements would be read as what one shared expert does.
+# Not the class with one shared of nine: its one router was measured on other traffic than the 18
+# models, and the step between the two measurements would be read as what one shared expert does.
 _COARSE = "class-coarse-top2"
-_COARSE_UP_TO, _FINE_FROM = 16.0, 64.0  # experts; between them lie only three unlike measured models
+_COARSE_UP_TO, _FINE_FROM = (
+    16.0,
+    64.0,
+)  # experts; between them lie only three unlike measured models
 _SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
-"""Log half-width of a class at 80 %: how far its measured members lie from its preset (profiles/routing)."""
+"""Log half-width of a class at 80 %: how far its measured members lie from its preset
+(profiles/routing)."""
 _OCTAVES_OF_FULL_SCATTER = 2.0
 _SHARE_OF_FULL_SCATTER = 0.25
-"""A design this far from the baseline, in octaves of N or k or in S, carries the whole class scatter (assumed)."""
+"""A design this far from the baseline, in octaves of N or k or in S, carries the whole class
+scatter (assumed)."""
 
 
 @dataclass(frozen=True)
 class RoutingShift:
-    """Routing parameters of designs, each [n]: centre, and the ends that touch fewer and more experts."""
+    """Routing parameters of designs, each [n]: centre, and the ends that touch fewer and more
+    experts."""
 
     load_cv: Array
     affinity: Array
     stickiness: Array
 
 
-def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
-    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [-]
+def class_routing(
+    n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets.
+    [-]
 
-    Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N towards the
-    coarse preset, reached at 16.
+    Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N
+    towards the coarse preset, reached at 16.
     """
     n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))
     share = s / (k + s)
@@ -77,7 +88,8 @@ def shifted_routing(
     preset : the baseline's; None: independent uniform routing, which stays uniform.
     baseline : its N, k and s. [-]
     n_experts, n_active, n_shared : of the designs, broadcast. [-]
-    end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
+    end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower
+        the count).
 
     RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
     """
@@ -88,7 +100,9 @@ def shifted_routing(
     moved, origin = class_routing(n, k, s), class_routing(*baseline)
     n0, k0, s0 = baseline
     octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
-    extra = np.minimum(np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0)
+    extra = np.minimum(
+        np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0
+    )
     values = []
     for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
         own = getattr(preset, name)
@@ -97,22 +111,34 @@ def shifted_routing(
             # the end that touches fewer experts is the one with more correlation and skew
             edge = own.high if end == "low" else own.low
             stated = abs(math.log(max(edge, 1e-3 * own.value) / own.value))
-            value = value * np.exp((1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter))
+            value = value * np.exp(
+                (1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter)
+            )
         elif end == "high" or end == "low":
             value = value + (own.high if end == "low" else own.low)
         values.append(np.asarray(value, float))
     cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
-    return RoutingShift(np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0))
+    return RoutingShift(
+        np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0)
+    )
 
 
 def shifted_preset(
-    preset: RoutingPreset | None, baseline: MoeCounts, n_experts: int, n_active: int, n_shared: float
+    preset: RoutingPreset | None,
+    baseline: MoeCounts,
+    n_experts: int,
+    n_active: int,
+    n_shared: float,
 ) -> RoutingPreset | None:
-    """The preset of one design, as `Setup.routing` takes it. It is `preset` itself at the baseline's own counts."""
-    if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
+    """The preset of one design, as `Setup.routing` takes it. It is `preset` itself at the
+    baseline's own counts."""
+    if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(
+        map(float, baseline)
+    ):
         return preset
     ends = {
-        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end) for end in ("value", "low", "high")
+        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end)
+        for end in ("value", "low", "high")
     }
     update: dict[str, object] = {}
     for name in _SCATTER:
@@ -132,7 +158,9 @@ def shifted_preset(
         update={
             **update,
             "id": f"{preset.id}-moved",
-            "name": f"{preset.name}, moved to {n_experts} experts top-{n_active}, {n_shared:g} shared",
+            "name": (
+                f"{preset.name}, moved to {n_experts} experts top-{n_active}, {n_shared:g} shared"
+            ),
             "kind": "class_default",
             "model_id": None,
             "n_experts": n_experts,
@@ -148,7 +176,8 @@ def counts_of(moe: Moe) -> MoeCounts:
 
 
 def write_moved(preset: str, origin: MoeCounts, moved: MoeCounts) -> str:
-    """Routing of a design as text of a scenario: preset, counts that it belongs to, counts of the design.
+    """Routing of a design as text of a scenario: preset, counts that it belongs to, counts of the
+    design.
 
     preset : its id, or such a text itself, whose preset and counts stay.
     """
@@ -166,7 +195,8 @@ def is_moved(text: str) -> bool:
 
 
 def moved_routing(text: str, moe: Moe) -> tuple[RoutingPreset | None, str] | None:
-    """Routing that `write_moved` wrote, and where it is from. None for routed layers of other counts.
+    """Routing that `write_moved` wrote, and where it is from. None for routed layers of other
+    counts.
 
     Raises AdvisorError for a text that is none.
     """
@@ -176,8 +206,13 @@ def moved_routing(text: str, moe: Moe) -> tuple[RoutingPreset | None, str] | Non
         if not (1.0 <= k0 <= n0 < math.inf and 0.0 <= s0 < math.inf):
             raise ValueError("no counts of experts")
     except ValueError as error:
-        expected = "a preset, then N/k/s of its model and of the design, e.g. class-fine-no-shared,128/8/0,64/4/1"
-        raise AdvisorError(f"routing={text[:60]!r} is no moved routing; expected {expected}") from error
+        expected = (
+            "a preset, then N/k/s of its model and of the design, e.g. "
+            "class-fine-no-shared,128/8/0,64/4/1"
+        )
+        raise AdvisorError(
+            f"routing={text[:60]!r} is no moved routing; expected {expected}"
+        ) from error
     if not np.allclose(counts_of(moe), (n, k, s), rtol=1e-4):
         return None
     preset = load_routing_preset(preset_id)

@@ -1,7 +1,8 @@
-"""How much less, or more, of a draft is accepted on text of another kind or length than the one it was measured on.
+"""How much less, or more, of a draft is accepted on text of another kind or length than the one it
+was measured on.
 
-`studies.acceptance_transfer` learns it. Carried over are the odds of the one chance per position that gives an accepted
-length: they reach neither end, whatever the factor.
+`studies.acceptance_transfer` learns it. Carried over are the odds of the one chance per position
+that gives an accepted length: they reach neither end, whatever the factor.
 """
 
 import dataclasses
@@ -13,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from advisor.physics.acceptance import Acceptance, acceptance_curve, acceptance_curves, accepted_length, solve_alpha
+from advisor.physics.acceptance import (
+    Acceptance,
+    acceptance_curve,
+    acceptance_curves,
+    accepted_length,
+    solve_alpha,
+)
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Frozen
 from advisor.profiles import PROFILES, read_profile
 from advisor.text import counted
@@ -22,17 +29,18 @@ FOLDER = PROFILES / "drafters" / "acceptance"
 TRANSFERS = FOLDER / "transfer.json"
 Task = Literal["coding", "chat", "math", "mixed", "long_document"]
 TASKS: tuple[Task, ...] = get_args(Task)
-"""Kinds of text that lengths are carried between; `mixed` is a blend of the others. What else a prompt set may be
-(tasks.yaml: other, random) is no kind of text."""
+"""Kinds of text that lengths are carried between; `mixed` is a blend of the others. What else a
+prompt set may be (tasks.yaml: other, random) is no kind of text."""
 ANY_KIND = "any"
 """Drafters of every kind together: what holds for a kind seen in fewer than LEAST_LABORATORIES."""
 LEAST_LABORATORIES = 3
-"""From which on a kind of drafter is carried by its own: with fewer, the bias of every kind together erred less on
-laboratories left out (`studies.acceptance_transfer`). [-]"""
+"""From which on a kind of drafter is carried by its own: with fewer, the bias of every kind
+together erred less on laboratories left out (`studies.acceptance_transfer`). [-]"""
 
 
 class Transfer(Frozen):
-    """Log factor on the odds of acceptance from one task to another. Over drafters ("heads") measured on both."""
+    """Log factor on the odds of acceptance from one task to another. Over drafters ("heads")
+    measured on both."""
 
     kind: str
     """Of drafter, as in profiles/drafters, or `any`."""
@@ -56,7 +64,11 @@ class Transfer(Frozen):
     def reversed(self) -> "Transfer":
         """The way back."""
         return self.model_copy(
-            update={"task_from": self.task_to, "task_to": self.task_from, "log_bias": -self.log_bias}
+            update={
+                "task_from": self.task_to,
+                "task_to": self.task_from,
+                "log_bias": -self.log_bias,
+            }
         )
 
 
@@ -81,15 +93,18 @@ class _Tasks(Frozen):
 
 
 def task_of(prompt_set: str) -> str:
-    """The task of a prompt set as tasks.yaml names it. An empty text where its name does not tell."""
+    """The task of a prompt set as tasks.yaml names it. An empty text where its name does not
+    tell."""
     return _task_by_set().get(prompt_set, "")
 
 
 def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
-    """Factor for carrying an accepted length between tasks, for a kind of drafter, as far as it is known.
+    """Factor for carrying an accepted length between tasks, for a kind of drafter, as far as it is
+    known.
 
-    Its own heads where they are of LEAST_LABORATORIES, else heads of every kind; None where none was measured on both.
-    A task to itself is no transfer: None. Raises AdvisorError for a task that is none.
+    Its own heads where they are of LEAST_LABORATORIES, else heads of every kind; None where none
+    was measured on both. A task to itself is no transfer: None. Raises AdvisorError for a task that
+    is none.
     """
     for task in (task_from, task_to):
         if task not in TASKS:
@@ -98,25 +113,30 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
         forward = _by_pair().get((kind_tried, task_from, task_to))
         back = _by_pair().get((kind_tried, task_to, task_from))
         transfer = forward or (back.reversed if back else None)
-        if transfer is not None and (kind_tried == ANY_KIND or transfer.n_laboratories >= LEAST_LABORATORIES):
+        if transfer is not None and (
+            kind_tried == ANY_KIND or transfer.n_laboratories >= LEAST_LABORATORIES
+        ):
             return transfer
     return None
 
 
 def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
-    """Log odds of the one chance per position that gives an accepted length, 1 to K + 1, at K drafts. [-]"""
+    """Log odds of the one chance per position that gives an accepted length, 1 to K + 1, at K
+    drafts. [-]"""
     alpha = np.clip(solve_alpha(accepted_length, n_draft), _LEAST_ALPHA, 1.0 - _LEAST_ALPHA)
     return np.asarray(np.log(alpha / (1.0 - alpha)))
 
 
 _LEAST_ALPHA = 1e-3
-"""Nearest to 0 and 1 that a chance of acceptance is taken to be, so that its odds are finite (assumed). [-]"""
+"""Nearest to 0 and 1 that a chance of acceptance is taken to be, so that its odds are finite
+(assumed). [-]"""
 
 
 def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
     """Accepted lengths for K = 0, 1, ... with odds carried over. z : deviations added. [-]
 
-    From one K to the next they fall no further than the measured ones do: some block drafters lose at their largest K.
+    From one K to the next they fall no further than the measured ones do: some block drafters lose
+    at their largest K.
     """
     k = np.arange(1, len(measured))
     odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
@@ -126,25 +146,29 @@ def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Arra
 
 
 def curve_on_task(given: str, task: Task | None) -> str:
-    """Id of a curve of the same model and drafter measured on `task`, where one is shipped. Else `given` itself."""
+    """Id of a curve of the same model and drafter measured on `task`, where one is shipped. Else
+    `given` itself."""
     curve = acceptance_curve(given.strip())
     if curve is None or task is None or task_of(curve.dataset) == task:
         return given
     alike = [
         other.id
         for other in acceptance_curves(curve.model_id, curve.drafter_id)
-        if task_of(other.dataset) == task and (other.checkpoint, other.reasoning) == (curve.checkpoint, curve.reasoning)
+        if task_of(other.dataset) == task
+        and (other.checkpoint, other.reasoning) == (curve.checkpoint, curve.reasoning)
     ]
     return alike[0] if alike else given
 
 
-def carried(given: str, measured: Acceptance, kind: str, task: Task | None, context_tokens: int) -> Acceptance:
+def carried(
+    given: str, measured: Acceptance, kind: str, task: Task | None, context_tokens: int
+) -> Acceptance:
     """Acceptance as it is used, on a text and at a context it may not have been measured on.
 
     Parameters
     ----------
-    given : the user's string (`acceptance.parse_acceptance`); only a measured curve is carried, other numbers are
-        the user's own.
+    given : the user's string (`acceptance.parse_acceptance`); only a measured curve is carried,
+        other numbers are the user's own.
     measured : what was read from it.
     kind : of drafter, as in profiles/drafters.
     task : of TASKS; None: what the curve was measured on.
@@ -152,9 +176,10 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
 
     Returns
     -------
-    `measured` with lengths, band and remarks as carried. Between tasks the mean moves and the band widens by the
-    scatter between laboratories (docs/decisions/0012-published-rows.md). Over context the mean stays, as there is no
-    law: the lower edge reaches what single heads of this kind lost, on text of a kind, from their shortest context.
+    `measured` with lengths, band and remarks as carried. Between tasks the mean moves and the band
+    widens by the scatter between laboratories (docs/decisions/0012-published-rows.md). Over context
+    the mean stays, as there is no law: the lower edge reaches what single heads of this kind lost,
+    on text of a kind, from their shortest context.
     """
     curve = acceptance_curve(given.strip())
     if curve is None:
@@ -184,9 +209,12 @@ def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -
 
 
 def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
-    """Acceptance on text of the transfer's other kind. Lengths moved, the band wider by the transfer's spread."""
+    """Acceptance on text of the transfer's other kind. Lengths moved, the band wider by the
+    transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
-    edges = (lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS))
+    edges = (
+        lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS)
+    )
     low, high = (np.abs(np.log(edge / value)) for edge in edges)
     down = np.hypot(np.log(measured.accepted_length / measured.low), low)
     up = np.hypot(np.log(measured.high / measured.accepted_length), high)
@@ -200,7 +228,8 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
     whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
     return _remarked(
         moved,
-        f"Accepted lengths are carried from {_words(transfer.task_from)} to {_words(transfer.task_to)}, odds of "
+        f"Accepted lengths are carried from {_words(transfer.task_from)} to "
+        f"{_words(transfer.task_to)}, odds of "
         f"acceptance x {transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
         f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')}).",
     )
@@ -212,7 +241,9 @@ def _remarked(measured: Acceptance, remark: str) -> Acceptance:
 
 def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Acceptance:
     observed = [
-        factor for factor in context_factors(kind) if factor.context_tokens <= context_tokens and factor.task in TASKS
+        factor
+        for factor in context_factors(kind)
+        if factor.context_tokens <= context_tokens and factor.task in TASKS
     ]
     if not observed:
         return measured
@@ -221,8 +252,10 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
     if np.array_equal(low, measured.low):
         return measured
     remark = (
-        f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of this kind "
-        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at {lowest.context_tokens:,} "
+        f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of "
+        "this kind "
+        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at "
+        f"{lowest.context_tokens:,} "
         f"({lowest.title}). The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
@@ -233,7 +266,8 @@ def _words(task: str) -> str:
 
 
 def context_factors(kind: str) -> tuple[ContextFactor, ...]:
-    """Measured factors of a kind's acceptance over context. Observations of single heads, no law."""
+    """Measured factors of a kind's acceptance over context. Observations of single heads, no
+    law."""
     return tuple(factor for factor in _file().contexts if factor.kind == kind)
 
 
@@ -244,7 +278,10 @@ def _file() -> _File:
 
 @lru_cache(maxsize=1)
 def _by_pair() -> dict[tuple[str, str, str], Transfer]:
-    return {(transfer.kind, transfer.task_from, transfer.task_to): transfer for transfer in _file().transfers}
+    return {
+        (transfer.kind, transfer.task_from, transfer.task_to): transfer
+        for transfer in _file().transfers
+    }
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,5 @@
-"""The terminal edge: every command takes --json and exits 2 with one sentence on bad input, never with a traceback."""
+"""The terminal edge: every command takes --json and exits 2 with one sentence on bad input, never
+with a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "Decide": (
         "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32",
         {
-            "advise": ("advise", "How many tokens to draft, how much faster, how sure, what to launch."),
+            "advise": (
+                "advise",
+                "How many tokens to draft, how much faster, how sure, what to launch.",
+            ),
             "explain": ("advise", "How one prediction was made, formula by formula."),
             "schedule": ("runtime", "K by batch size and context, and what it gains."),
             "export": ("runtime", "Write the schedule as vLLM or SGLang loads it."),
@@ -33,9 +37,15 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         "explore gpt-oss-20b gpt-oss-120b --gpus 1xH200",
         {
             "curve": ("curve", "Speedup over batch and K as CSV."),
-            "explore": ("explore", "Vary any field, rank models at your load, or compare scenarios."),
+            "explore": (
+                "explore",
+                "Vary any field, rank models at your load, or compare scenarios.",
+            ),
             "design": ("design", "Which MoE to train instead, at equal quality."),
-            "expert-ranks": ("data", "Experts on ranks: imbalance, copies of hot experts, exchange."),
+            "expert-ranks": (
+                "data",
+                "Experts on ranks: imbalance, copies of hot experts, exchange.",
+            ),
         },
     ),
     "Measure": (
@@ -48,7 +58,10 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "diagnose": ("data", "Say why a run with speculation is slow."),
             "acceptance": ("data", "Accepted length by K from vLLM's metrics, or from a list."),
             "trace": ("data", "Fit routing skew and correlation to a routing trace."),
-            "profile": ("report", "Measure this machine's device (needs torch), or an engine on it."),
+            "profile": (
+                "report",
+                "Measure this machine's device (needs torch), or an engine on it.",
+            ),
         },
     ),
     "Share": (
@@ -71,7 +84,12 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 }
 """Headings of the help: an example, and the commands with their modules and what they do."""
 _COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
-_RENAMED = {"ranks": "expert-ranks", "compare": "explore", "sweep": "explore --plan", "rank": "explore --models all"}
+_RENAMED = {
+    "ranks": "expert-ranks",
+    "compare": "explore",
+    "sweep": "explore --plan",
+    "rank": "explore --models all",
+}
 _RENAMED["context"] = "explore --vary context=... --vary batch=..."
 """Commands of the release before, and what they are now."""
 _MODEL_AND_GPUS = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
@@ -87,16 +105,26 @@ _EXAMPLES = {
     "trace": "trace.npy --model deepseek-v3",
 }
 """Arguments that are enough, by command; the others take a model and GPUs."""
-_COLUMNS = {"--context": "context_tokens=8192", "--tp": "tensor_parallel=8", "--weight-dtype": "weight_dtype=fp8"}
-_COLUMNS |= dict.fromkeys(("--batch", "--concurrency"), "batch_size=16")  # what says the same of measured rows
-_SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
-"""What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
+_COLUMNS = {
+    "--context": "context_tokens=8192",
+    "--tp": "tensor_parallel=8",
+    "--weight-dtype": "weight_dtype=fp8",
+}
+_COLUMNS |= dict.fromkeys(
+    ("--batch", "--concurrency"), "batch_size=16"
+)  # what says the same of measured rows
+_SHORT_OF_MEMORY = re.compile(
+    r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE
+)
+"""What libraries and the loader say where there is no memory left; libraries seldom raise
+MemoryError."""
 _LONGEST = 1200
 """Characters of an error that are printed; what a file holds may stand in it. [-]"""
 
 
 _OBJECTS = 100_000
-"""New objects between two looks for garbage: an answer makes fewer, and looking takes a tenth of its time. [-]"""
+"""New objects between two looks for garbage: an answer makes fewer, and looking takes a tenth of
+its time. [-]"""
 
 
 @cache
@@ -116,11 +144,17 @@ def as_called(text: str) -> str:
     """Text with its commands under the name that the user called."""
     if program() == "advisor":
         return text
-    return re.sub(r"(^ *|`)(?:python -m )?advisor ", lambda found: f"{found[1]}{program()} ", text, flags=re.MULTILINE)
+    return re.sub(
+        r"(^ *|`)(?:python -m )?advisor ",
+        lambda found: f"{found[1]}{program()} ",
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def _load_numpy() -> None:
-    """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin. Children choose theirs."""
+    """Load numpy, OpenBLAS on one thread: small matrices gain nothing from more, which spin.
+    Children choose theirs."""
     name = "OPENBLAS_NUM_THREADS"
     chosen = os.environ.get(name)
     os.environ[name] = chosen or "1"
@@ -130,7 +164,8 @@ def _load_numpy() -> None:
 
 
 class _Lazy(click.Group):
-    """Loads a command's module when it is asked for, so that --help and small commands start fast."""
+    """Loads a command's module when it is asked for, so that --help and small commands start
+    fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names of all commands, in the order of the documentation."""
@@ -150,7 +185,8 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called. Raises AdvisorError for a name that is none, with what to type."""
+        """The command that is called. Raises AdvisorError for a name that is none, with what to
+        type."""
         if args[0] in _RENAMED:
             raise AdvisorError(f"`{args[0]}` is now `{program()} {_RENAMED[args[0]]}`")
         if args[0] not in _COMMANDS:
@@ -165,7 +201,8 @@ class _Lazy(click.Group):
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The commands in groups, each with an example, from the table above: nothing is imported to print it."""
+        """The commands in groups, each with an example, from the table above: nothing is imported
+        to print it."""
         for heading, (example, commands) in _GROUPS.items():
             with formatter.section(f"{heading} (advisor {example})"):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
@@ -175,8 +212,13 @@ def _said(error: click.ClickException) -> str:
     """What click says of a command line, with what to type."""
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.MissingParameter) and ctx is not None and ctx.info_name in _EXAMPLES:
-        lacks = [one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")]
-        return f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. `{example_of(ctx.info_name)}`"
+        lacks = [
+            one for one in ctx.command.params if one.required and not ctx.params.get(one.name or "")
+        ]
+        return (
+            f"missing {', '.join(one.make_metavar(ctx) for one in lacks)}; e.g. "
+            f"`{example_of(ctx.info_name)}`"
+        )
     if isinstance(error, click.NoSuchOption) and ctx is not None and ctx.info_name:
         known = {name for one in ctx.command.params for name in one.opts}
         if error.option_name == "--concurrency" and "--batch" in known:
@@ -184,7 +226,9 @@ def _said(error: click.ClickException) -> str:
         if error.option_name in _COLUMNS and "--set" in known:
             return f"{error.option_name} is called --set {_COLUMNS[error.option_name]} here"
         typed, offered = error.option_name, error.possibilities or []
-        near = [one for one in offered if one.startswith(typed)] or offered  # `--gpu` is short for one, not like three
+        near = [
+            one for one in offered if one.startswith(typed)
+        ] or offered  # `--gpu` is short for one, not like three
         meant = f"; did you mean {', '.join(near)}?" if near else ";"
         return f"no option {typed}{meant} `{program()} {ctx.info_name} --help` lists them"
     if isinstance(error, click.BadOptionUsage) and ctx is not None and ctx.info_name:
@@ -192,14 +236,17 @@ def _said(error: click.ClickException) -> str:
     return error.format_message()
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(version=__version__, prog_name="advisor")
 def root() -> None:
     """Recommend how many tokens to draft per round (K), and which MoE to train."""
 
 
 def _terminated(number: int, _: object) -> None:
-    """End as an interrupt does, so that what is half written is taken away. A second signal ends at once."""
+    """End as an interrupt does, so that what is half written is taken away. A second signal ends at
+    once."""
     signal.signal(number, signal.SIG_DFL)
     sys.exit(128 + number)
 
@@ -214,8 +261,13 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
     gc.set_threshold(_OBJECTS)
     atexit.register(_end)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
-    before, first = signal.getsignal(signal.SIGTERM), threading.current_thread() is threading.main_thread()
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # looking for some reads every installed package
+    before, first = (
+        signal.getsignal(signal.SIGTERM),
+        threading.current_thread() is threading.main_thread(),
+    )
     try:
         if first:
             signal.signal(signal.SIGTERM, _terminated)
@@ -226,12 +278,17 @@ def main(argv: list[str] | None = None) -> None:
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = _said(error) if isinstance(error, click.ClickException) else str(error)
         message = as_called(" ".join(message.split()))
-        click.echo(f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}", err=True)
+        click.echo(
+            f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}",
+            err=True,
+        )
         sys.exit(2)
     except ModuleNotFoundError as error:
         if str(error.name).split(".")[0] == "advisor":
             raise
-        click.echo(f"error: the package {error.name} is not installed; install requirements.txt", err=True)
+        click.echo(
+            f"error: the package {error.name} is not installed; install requirements.txt", err=True
+        )
         sys.exit(2)
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _SHORT_OF_MEMORY.search(str(error)):

@@ -1,4 +1,5 @@
-"""`advise`: the answer to one scenario, short on a terminal, whole as JSON. `explain`: how a number of it was made."""
+"""`advise`: the answer to one scenario, short on a terminal, whole as JSON. `explain`: how a number
+of it was made."""
 
 from __future__ import annotations
 
@@ -36,8 +37,19 @@ GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("-v", "--verbose", is_flag=True, help="Also cost, energy, what to try next, origin of each figure.")
-@click.option("--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="Ranks `try next` of -v.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Also cost, energy, what to try next, origin of each figure.",
+)
+@click.option(
+    "--goal",
+    type=click.Choice(GOALS),
+    default=GOALS[0],
+    show_default=True,
+    help="Ranks `try next` of -v.",
+)
 @out.spend_options()
 @out.json_option()
 def advise(
@@ -53,19 +65,25 @@ def advise(
 
     MODEL is an id, a Hugging Face name, or a path to a config.json.
 
-    Expected loss: how much of the speedup a K gives away on average against the best K in each of 256 simulated
-    cases (`regret` in JSON). The K that loses least is recommended; within the noise the smaller.
+    Expected loss: how much of the speedup a K gives away on average against the best K in each of
+    256 simulated cases (`regret` in JSON). The K that loses least is recommended; within the noise
+    the smaller.
     """
     advice = advise_scenario(scenario)
     asked = usd_per_hour is not None or power_log is not None or power_k is not None
-    spend = spend_of(advice, usd_per_hour, power_log, power_k) if as_json or verbose or asked else None
+    spend = (
+        spend_of(advice, usd_per_hour, power_log, power_k) if as_json or verbose or asked else None
+    )
     if as_json:
         from advisor.answers.explore.changes import next_steps
         from advisor.show.words.compare import steps_document
         from advisor.show.words.load import spend_document
 
         told = None if spend is None else spend_document(spend)
-        out.print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(next_steps(advice))})
+        out.print_json(
+            advice_document(advice)
+            | {"spend": told, "next_steps": steps_document(next_steps(advice))}
+        )
         return
     steps = _onward(advice)
     if out.text_width() < out.WIDTH and len(steps) > 1:
@@ -94,20 +112,36 @@ _OTHERS = ("b200-sxm", "h200-sxm")
 
 
 def _onward(advice: Advice) -> dict[str, list[str]]:
-    """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs that hold it."""
+    """What follows an answer, as it is typed: other GPUs or batches, one page to pass on; or GPUs
+    that hold it."""
     scenario, fit = advice.scenario, fit_of(advice.setup)
     if fit is not None and fit.scenario is not None:
-        wider = [f"{fit.scenario.n_gpus}x{scenario.hardware_id}", "--tp", str(fit.scenario.tensor_parallel)]
-        return {"it fits": ["advise", *typed_words("n_gpus", "hardware_id", "tensor_parallel"), "--gpus", *wider]}
+        wider = [
+            f"{fit.scenario.n_gpus}x{scenario.hardware_id}",
+            "--tp",
+            str(fit.scenario.tensor_parallel),
+        ]
+        return {
+            "it fits": [
+                "advise",
+                *typed_words("n_gpus", "hardware_id", "tensor_parallel"),
+                "--gpus",
+                *wider,
+            ]
+        }
     report = {"one page to pass on": ["report", *typed_words(), "--brief", "-o", "answer.pdf"]}
-    if scenario.hardware_json or scenario.refit or scenario.plain_sweep:  # which are of one accelerator
+    if (
+        scenario.hardware_json or scenario.refit or scenario.plain_sweep
+    ):  # which are of one accelerator
         batches = sorted({1, scenario.batch_size, min(4 * scenario.batch_size, MAX_BATCH)})
         left_out: tuple[str, ...] = ("batch_size",)
         varied = f"batch={','.join(map(str, batches))}"
     else:
         other = next(one for one in _OTHERS if one != scenario.hardware_id)
         left_out = ("n_gpus", "hardware_id")
-        varied = f"gpus={','.join(f'{scenario.n_gpus}x{one}' for one in (scenario.hardware_id, other))}"
+        varied = (
+            f"gpus={','.join(f'{scenario.n_gpus}x{one}' for one in (scenario.hardware_id, other))}"
+        )
     return {"beside others": ["explore", *typed_words(*left_out), "--vary", varied], **report}
 
 
@@ -138,8 +172,11 @@ def _print_more(advice: Advice, goal: str) -> None:
 
 
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
-    """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
-    from advisor.cli.measured_files import read_bytes  # readers of files need pandas, an answer does not
+    """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no
+    instance has."""
+    from advisor.cli.measured_files import (
+        read_bytes,
+    )  # readers of files need pandas, an answer does not
     from advisor.measured.ingest.traces import read_power_log
     from advisor.predict.spend import MeasuredPower
 
@@ -148,12 +185,15 @@ def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     return MeasuredPower(log.mean_w, log.text, n_draft)
 
 
-def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend | None:
+def spend_of(
+    advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None
+) -> Spend | None:
     """Money and energy of a token at the recommended K. None where the batch does not fit.
 
     power_k : the K that ran while the log was taken; None: the recommended one. [-]
 
-    Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's run.
+    Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's
+    run.
     """
     from advisor.predict.spend import price_of, spend_at
     from advisor.show.words.load import does_not_fit
@@ -172,7 +212,9 @@ def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None,
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
     curve = advice.curve
-    plain, whole = curve.components_at(advice.batch_index, curve.column(advice.recommendation.n_draft))
+    plain, whole = curve.components_at(
+        advice.batch_index, curve.column(advice.recommendation.n_draft)
+    )
     return {
         "scenario": advice.scenario,
         "scenario_hash": advice.scenario.hash,
@@ -221,8 +263,15 @@ def _print_next(steps: NextSteps, goal: Any) -> None:
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--k", "n_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
-@click.option("--nearby/--no-nearby", default=True, show_default=True, help="Show measured points near it.")
+@click.option(
+    "--k",
+    "n_draft",
+    type=int,
+    help="Draft length [default: the recommended one, else the best above 0].",
+)
+@click.option(
+    "--nearby/--no-nearby", default=True, show_default=True, help="Show measured points near it."
+)
 @out.json_option("Machine-readable output, SI units.")
 def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool) -> None:
     """Show how the speedup at --batch and --k was made.
@@ -238,7 +287,11 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     made = derive(advice.setup, scenario.batch_size, k)
     kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
     if as_json:
-        found = {"kernels_nearby": kernels, "speedups_nearby": speedups, "warnings": advice.warnings}
+        found = {
+            "kernels_nearby": kernels,
+            "speedups_nearby": speedups,
+            "warnings": advice.warnings,
+        }
         document = {
             "scenario_hash": advice.setup.scenario.hash,
             "batch_size": made.batch_size,
@@ -252,7 +305,9 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
     for group in GROUPS:
         steps = made.of(group)
         if steps:
-            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}")
+            click.echo(
+                f"{group}, batch {scenario.batch_size:,}, K = {0 if group == 'Plain step' else k}"
+            )
         for step in steps:
             note = step.note.rstrip(".")
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")

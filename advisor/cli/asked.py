@@ -1,4 +1,5 @@
-"""The scenario that a command is asked about: its options, what of it is typed, files, and what is taken for it."""
+"""The scenario that a command is asked about: its options, what of it is typed, files, and what is
+taken for it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.cli import example_of, program
 from advisor.cli.output import print_labelled
-from advisor.cli.own import assume, beginning, hardware_asked, hardware_fields, model_fields, own_fields
+from advisor.cli.own import (
+    assume,
+    beginning,
+    hardware_asked,
+    hardware_fields,
+    model_fields,
+    own_fields,
+)
 from advisor.physics.acceptance import load_acceptance_curve
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.field_rows import FieldRow
@@ -42,20 +50,24 @@ from advisor.text import counted, listed, number_of, printable, token_count, typ
 
 MAX_REFIT_BYTES = 4096
 _USUAL_K = 3
-"""K of an accepted length that names none: what examples of EAGLE-3 and MTP draft most. Own choice. [-]"""
+"""K of an accepted length that names none: what examples of EAGLE-3 and MTP draft most. Own choice.
+[-]"""
 _PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
 
 class _Ascii(click.ParamType):
-    """Checks how a typed number is written before click reads it, which takes more than is meant (see `number_of`)."""
+    """Checks how a typed number is written before click reads it, which takes more than is meant
+    (see `number_of`)."""
 
     expected = "a whole number, e.g. 16"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number that is meant. Raises click.BadParameter for anything else."""
         number = typed_number(value) if isinstance(value, str) else value
-        if number is None or (isinstance(number, float) and isinstance(self, click.types.IntParamType)):
+        if number is None or (
+            isinstance(number, float) and isinstance(self, click.types.IntParamType)
+        ):
             self._refuse(value, param, ctx)
         try:
             return super().convert(number, param, ctx)
@@ -64,7 +76,9 @@ class _Ascii(click.ParamType):
                 raise
             self._refuse(value, param, ctx)
 
-    def _refuse(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
+    def _refuse(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> NoReturn:
         self.fail(f"{printable(str(value), 40)!r} is not {self.expected}", param, ctx)
 
 
@@ -142,10 +156,17 @@ class TokenCount(click.ParamType):
 
 
 def field_options(row: FieldRow) -> list[click.Option]:
-    """The options that give one field: typed, with its choices and its default, by the table of fields."""
+    """The options that give one field: typed, with its choices and its default, by the table of
+    fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
-    kind: Any = click.Choice(row.choices, case_sensitive=False) if row.choices and not row.is_optional else row.kind
-    offered = {"hardware_id": beginning(hardware_ids), "model_id": beginning(model_ids)}.get(row.name)
+    kind: Any = (
+        click.Choice(row.choices, case_sensitive=False)
+        if row.choices and not row.is_optional
+        else row.kind
+    )
+    offered = {"hardware_id": beginning(hardware_ids), "model_id": beginning(model_ids)}.get(
+        row.name
+    )
     also = ""
     if row.name.endswith("_tokens"):
         kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
@@ -158,7 +179,12 @@ def field_options(row: FieldRow) -> list[click.Option]:
             shell_complete=offered,
             default=default,
             show_default=default is not None,
-            help=(f"{flag.help.removesuffix('.')} [default: {flag.default}]." if flag.default else flag.help) + also,
+            help=(
+                f"{flag.help.removesuffix('.')} [default: {flag.default}]."
+                if flag.default
+                else flag.help
+            )
+            + also,
         )
         for flag in row.flags
     ]
@@ -168,15 +194,21 @@ SCENARIO_OPTIONS = [
     click.Option(
         ["--scenario", "scenario_file"],
         type=click.Path(path_type=Path),
-        help="Scenario file, JSON report or output of `advise --json` to start from; the options below change it.",
+        help=(
+            "Scenario file, JSON report or output of `advise --json` to start from; the options "
+            "below change it."
+        ),
     ),
-    click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
+    click.Option(
+        ["--example"], help="Id of a named example to start from; see `advisor examples`."
+    ),
     *(option for row in FIELDS.values() for option in field_options(row)),
 ]
 FILE_DATE = "advisor.scenario_options.date"
 """Where a command finds the date of the report that gave the scenario, in the context's meta."""
 TYPED = "advisor.scenario_options.typed"
-"""Where a command finds its scenario as it was typed, in the context's meta: words of a shell line by field."""
+"""Where a command finds its scenario as it was typed, in the context's meta: words of a shell line
+by field."""
 
 
 ASSUMED = "advisor.scenario_options.assumed"
@@ -185,17 +217,24 @@ _MODEL = "model"
 
 
 class ScenarioCommand(click.Command):
-    """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
+    """A command that takes the scenario's options and hands its function one `scenario` instead of
+    them."""
 
     models = 1
     """Models that stand by place; -1 for any number. [-]"""
     headings: Mapping[str, str] = {}
     """Headings of the help by the names of options; the others stand under Options."""
 
-    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any
+    ) -> None:
         shown = "[MODEL]" if self.models == 1 else "[MODEL]..."
         model = click.Argument(
-            [_MODEL], required=False, nargs=self.models, metavar=shown, shell_complete=beginning(model_ids)
+            [_MODEL],
+            required=False,
+            nargs=self.models,
+            metavar=shown,
+            shell_complete=beginning(model_ids),
         )
         kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
         super().__init__(*args, **kwargs)
@@ -207,27 +246,36 @@ class ScenarioCommand(click.Command):
             groups.setdefault(self.headings.get(own.name or "", "Options"), []).append(own)
         groups["Start from"] = list(SCENARIO_OPTIONS[:2])
         for option in SCENARIO_OPTIONS[2:]:
-            row = FIELDS.get(option.name or "", FIELDS["acceptance"])  # one field that three options give
+            row = FIELDS.get(
+                option.name or "", FIELDS["acceptance"]
+            )  # one field that three options give
             groups.setdefault(str(row.section), []).append(option)
         for heading, options in groups.items():
-            if records := [record for option in options if (record := option.get_help_record(ctx)) is not None]:
+            if records := [
+                record for option in options if (record := option.get_help_record(ctx)) is not None
+            ]:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take a command line apart. Raises click.UsageError with all that is missing."""
         read, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        typed = {name: value for name, value in read.items() if isinstance(value, str | tuple)}  # no mark of click's
+        typed = {
+            name: value for name, value in read.items() if isinstance(value, str | tuple)
+        }  # no mark of click's
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
             named = {"model_id": typed.get(_MODEL) or None} | typed
-            open_ = (one for one in self.params if one.required and typed.get(one.name or "") is None)
+            open_ = (
+                one for one in self.params if one.required and typed.get(one.name or "") is None
+            )
             _refuse_missing(ctx, named, [f"{one.name} ({one.opts[0]})" for one in open_])
             raise click.UsageError(error.format_message(), ctx) from error
 
     def prepare(self, ctx: click.Context) -> None:
-        """Put the scenario in place of its options. Raises AdvisorError, click.UsageError for a missing option."""
+        """Put the scenario in place of its options. Raises AdvisorError, click.UsageError for a
+        missing option."""
         name_model(ctx)
         place_gpus(ctx)
         ctx.params["scenario"] = scenario_asked(ctx)
@@ -247,9 +295,15 @@ def refuse_repeated(ctx: click.Context, args: Sequence[str]) -> None:
         error.ctx = ctx  # click forgets whose option it was
         raise
     for option in order:
-        if isinstance(option, click.Option) and not (option.multiple or option.is_flag) and order.count(option) > 1:
+        if (
+            isinstance(option, click.Option)
+            and not (option.multiple or option.is_flag)
+            and order.count(option) > 1
+        ):
             once = f"{option.opts[0]} is given more than once; give one"
-            raise click.UsageError(_twice(option.opts[0], args) if option in SCENARIO_OPTIONS else once)
+            raise click.UsageError(
+                _twice(option.opts[0], args) if option in SCENARIO_OPTIONS else once
+            )
 
 
 def _twice(option: str, args: Sequence[str]) -> str:
@@ -269,7 +323,8 @@ def _twice(option: str, args: Sequence[str]) -> str:
 
 
 def name_model(ctx: click.Context) -> None:
-    """Put the model that stands by its place as --model. Raises AdvisorError where that is typed too."""
+    """Put the model that stands by its place as --model. Raises AdvisorError where that is typed
+    too."""
     if model := ctx.params.pop(_MODEL, None):
         _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
 
@@ -280,7 +335,8 @@ def take_scenario(ctx: click.Context) -> dict[str, Any]:
 
 
 def scenario_asked(ctx: click.Context) -> Scenario:
-    """Scenario of the context's options, which are taken. Raises AdvisorError, click.UsageError for a missing one."""
+    """Scenario of the context's options, which are taken. Raises AdvisorError, click.UsageError for
+    a missing one."""
     typed, values = typed_names(ctx), take_scenario(ctx)
     file, example = values.pop("scenario_file"), values.pop("example")
     if file is not None and example is not None:
@@ -291,7 +347,9 @@ def scenario_asked(ctx: click.Context) -> Scenario:
         made = scenario_from(values, assumed=assumed)
     else:
         base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-        made = scenario_from({name: value for name, value in values.items() if name in typed}, base, assumed)
+        made = scenario_from(
+            {name: value for name, value in values.items() if name in typed}, base, assumed
+        )
     if assumed:
         print_labelled("assumed", ["; ".join(assumed)], err=True)
     return made
@@ -323,14 +381,23 @@ def place_gpus(ctx: click.Context) -> None:
 
 
 def spell_out_gpus(ctx: click.Context) -> None:
-    """Put `8xH200` as eight GPUs and their accelerator. Raises AdvisorError where the accelerator is typed as well."""
+    """Put `8xH200` as eight GPUs and their accelerator. Raises AdvisorError where the accelerator
+    is typed as well."""
     if isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
         ctx.params["n_gpus"] = gpus.n_gpus
-        _say(ctx, "hardware_id", gpus.hardware_id, f"--gpus names {gpus.hardware_id} already; leave --hardware out")
+        _say(
+            ctx,
+            "hardware_id",
+            gpus.hardware_id,
+            f"--gpus names {gpus.hardware_id} already; leave --hardware out",
+        )
 
 
-def _refuse_missing(ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()) -> None:
-    """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a command that has it."""
+def _refuse_missing(
+    ctx: click.Context, values: Mapping[str, Any], needed: Sequence[str] = ()
+) -> None:
+    """Raise click.UsageError with all that `values`, typed or read, and `needed` lack, and a
+    command that has it."""
     model = getattr(ctx.command, "asks_model", "the model (MODEL)")
     asked = {"model_id": model, "hardware_id": "the GPUs (--gpus or --hardware)"}
     if (gpus := values.get("n_gpus")) is not None:
@@ -342,7 +409,9 @@ def _refuse_missing(ctx: click.Context, values: Mapping[str, Any], needed: Seque
     missing = [words for name, words in asked.items() if values.get(name) is None]
     start = ", or start from --example or --scenario" if missing else ""
     if missing := [*missing, *needed]:
-        raise click.UsageError(f"missing {listed(missing)}; e.g. `{example_of(ctx.info_name or '')}`{start}")
+        raise click.UsageError(
+            f"missing {listed(missing)}; e.g. `{example_of(ctx.info_name or '')}`{start}"
+        )
 
 
 def _typed(ctx: click.Context) -> dict[str, list[str]]:
@@ -352,7 +421,9 @@ def _typed(ctx: click.Context) -> dict[str, list[str]]:
     for option in SCENARIO_OPTIONS:
         if (name := option.name or "") in names:
             value = ctx.params[name]
-            text = f"{value.n_gpus}x{value.hardware_id}" if isinstance(value, GpusOf) else str(value)
+            text = (
+                f"{value.n_gpus}x{value.hardware_id}" if isinstance(value, GpusOf) else str(value)
+            )
             found.setdefault(name, []).extend((option.opts[0], text))
     return found
 
@@ -363,26 +434,46 @@ def typed_words(*left_out: str) -> list[str]:
     return [word for name, words in found.items() if name not in left_out for word in words]
 
 
-def scenario_words(scenario: Scenario, own_model: str | None = None, own_hardware: str | None = None) -> list[str]:
-    """A scenario as words of a shell line: model, GPUs, and fields that these alone leave otherwise.
+def scenario_words(
+    scenario: Scenario, own_model: str | None = None, own_hardware: str | None = None
+) -> list[str]:
+    """A scenario as words of a shell line: model, GPUs, and fields that these alone leave
+    otherwise.
 
     own_model, own_hardware : files that hold the user's own.
     """
     gpus = ["--gpus", f"{scenario.n_gpus}x{scenario.hardware_id}"]
     if scenario.hardware_json is not None:
-        gpus = ["--gpus", str(scenario.n_gpus), "--hardware", own_hardware or f"{scenario.hardware_id}.json"]
+        gpus = [
+            "--gpus",
+            str(scenario.n_gpus),
+            "--hardware",
+            own_hardware or f"{scenario.hardware_id}.json",
+        ]
     words = [own_model or scenario.served_checkpoint or scenario.model_id, *gpus]
-    known = {name: getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", *DOCUMENTS)}
+    known = {
+        name: getattr(scenario, name) for name in ("model_id", "hardware_id", "n_gpus", *DOCUMENTS)
+    }
     hardware = load_hardware(scenario.hardware_id) if scenario.hardware_json is None else None
-    known["tensor_parallel"] = 1 if hardware is None else usual_tensor_parallel(scenario.n_gpus, gpus_of_node(hardware))
+    known["tensor_parallel"] = (
+        1 if hardware is None else usual_tensor_parallel(scenario.n_gpus, gpus_of_node(hardware))
+    )
     usual = build_scenario(**known | drafted(known, []))
     for name, row in FIELDS.items():
         value, flags = getattr(scenario, name), {flag.name for flag in row.flags}
-        if (name in known and name != "tensor_parallel") or not flags or value in (None, getattr(usual, name)):
+        if (
+            (name in known and name != "tensor_parallel")
+            or not flags
+            or value in (None, getattr(usual, name))
+        ):
             continue
         if name == "acceptance":
             kind = (
-                "--accepted-length" if "@" in value else "--acceptance-preset" if value[0].isalpha() else "--acceptance"
+                "--accepted-length"
+                if "@" in value
+                else "--acceptance-preset"
+                if value[0].isalpha()
+                else "--acceptance"
             )
             flags = {kind}
         words += [flags.pop(), str(value)]
@@ -395,7 +486,8 @@ def _word(value: Any) -> str:
 
 
 def retyped(*left_out: str) -> list[str]:
-    """The running command's arguments as they were typed, without some parameters: words of a shell line."""
+    """The running command's arguments as they were typed, without some parameters: words of a shell
+    line."""
     ctx = click.get_current_context()
     typed, words = typed_names(ctx) - set(left_out), typed_words(*left_out)
     for param in ctx.command.params:
@@ -420,8 +512,11 @@ def _from_file(ctx: click.Context, path: Path) -> Scenario:
     return found.scenario
 
 
-def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None) -> Scenario:
-    """Scenario from option values, or `base` changed by them. `assumed` gets what it takes. Raises AdvisorError."""
+def scenario_from(
+    values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None
+) -> Scenario:
+    """Scenario from option values, or `base` changed by them. `assumed` gets what it takes. Raises
+    AdvisorError."""
     given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
     changed = {name: value for name, value in values.items() if value is not None}
     if given is not None:
@@ -431,9 +526,15 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed:
     if "refit" in changed:
         changed["refit"], said = _refit_text(changed["refit"])
         drafts = changed.get("drafter_id") or usual_drafter(changed.get("model_id", ""))
-        if base is None and given is None and (length := said.get((changed.get("model_id", ""), drafts))):
+        if (
+            base is None
+            and given is None
+            and (length := said.get((changed.get("model_id", ""), drafts)))
+        ):
             changed["acceptance"] = length
-            (assumed if assumed is not None else []).append(f"accepted length {length} of the runs refitted to")
+            (assumed if assumed is not None else []).append(
+                f"accepted length {length} of the runs refitted to"
+            )
     if base is None:
         changed = drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
@@ -445,7 +546,9 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed:
     whole.pop("plain_sweep" if own_sweep else "", None)
     if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
         whole.pop("context_tokens", None)  # other lengths, another context
-    if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
+    if "n_gpus" not in changed and (
+        base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}
+    ):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
     try:
         scenario = build_scenario(**whole)
@@ -461,27 +564,39 @@ def _as_typed(field: re.Match[str]) -> str:
 
 
 def _with_sweep(scenario: Scenario, given: str) -> Scenario:
-    """The scenario with a plain sweep, as text or a benchmark file. Raises AdvisorError for a file without its own."""
+    """The scenario with a plain sweep, as text or a benchmark file. Raises AdvisorError for a file
+    without its own."""
     if re.search(r":\d+(\.\d+)?=", given) is None:
-        from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
+        from advisor.cli.measured_files import (
+            read_measured,
+        )  # readers of files need pandas, an answer does not
         from advisor.measured.own_points import plain_sweep_of, rows_of
 
         path = Path(given)
-        path = path / "data.csv" if is_there(path / "data.csv") else path  # of a run of `profile --engine`
+        path = (
+            path / "data.csv" if is_there(path / "data.csv") else path
+        )  # of a run of `profile --engine`
         try:
             rows = read_measured([path], plain=True)
             found = plain_sweep_of(rows, scenario)
             rounds = int((rows_of(rows, scenario)["draft_tokens_k"] > 0).sum())
             if rounds:
                 fit = f"{program()} fit {shlex.quote(str(path))} --output my.refit"
-                say = f"{counted(rounds, 'row')} with drafts not used: a plain sweep is of K = 0; `{fit}` uses all"
+                say = (
+                    f"{counted(rounds, 'row')} with drafts not used: a plain sweep is of K = 0; "
+                    f"`{fit}` uses all"
+                )
                 click.echo(f"note: --plain-sweep {given}: {say}, for --refit", err=True)
             given = found
         except AdvisorError as error:
             said, _, maps = str(error).partition(", e.g. --map ")
             plain = "" if "draft_tokens_k" in maps else " --set draft_tokens_k=0"
             named = f"ingest {shlex.quote(given)} --map {maps}{plain} --output plain.csv"
-            how = f", as you mean them: `advisor {named}`, then `--plain-sweep plain.csv`" if maps else ""
+            how = (
+                f", as you mean them: `advisor {named}`, then `--plain-sweep plain.csv`"
+                if maps
+                else ""
+            )
             raise AdvisorError(f"--plain-sweep {given}: {said}{how}") from error
     return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
 
@@ -489,7 +604,8 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
 def scenario_in(path: Path) -> ScenarioFile:
     """The scenario of a file, whose model and accelerator may be paths seen from its folder.
 
-    Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or accelerator.
+    Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or
+    accelerator.
     """
     found = load_scenario_file(path)
     said: dict[str, Any] = {}
@@ -497,41 +613,54 @@ def scenario_in(path: Path) -> ScenarioFile:
         said |= own_fields("model_id", found.scenario.model_id, path.parent)
     if found.scenario.hardware_json is None:
         said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
-    return replace(found, scenario=build_scenario(**found.scenario.model_dump() | said)) if said else found
+    return (
+        replace(found, scenario=build_scenario(**found.scenario.model_dump() | said))
+        if said
+        else found
+    )
 
 
-def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
+def given_acceptance(
+    accepted_length: str | None, acceptance: str | None, preset: str | None
+) -> str | None:
     """Acceptance that one of its three options states.
 
-    None when none is given. Raises AdvisorError for several, or one that is not of its form. The options are
-    --accepted-length, --acceptance and --acceptance-preset.
+    None when none is given. Raises AdvisorError for several, or one that is not of its form. The
+    options are --accepted-length, --acceptance and --acceptance-preset.
 
     Each takes its own form, so that a slip of one is not silently read as another.
     """
     stated = [text for text in (accepted_length, acceptance, preset) if text is not None]
     if len(stated) > 1:
-        raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
+        raise AdvisorError(
+            "give one of --accepted-length, --acceptance, --acceptance-preset, not several"
+        )
     if accepted_length is not None and "@" not in accepted_length:
         stated = [f"{accepted_length}@{_USUAL_K}"]
         length = number_of(accepted_length)
         if length is None or not 1.0 <= length <= _USUAL_K + 1.0:
             raise AdvisorError(
-                f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, at K drafted "
+                f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, "
+                "at K drafted "
                 "(num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
             )
         assume(
-            f"--accepted-length {length:g} counts the tokens a round yields, the target's own among them, with "
+            f"--accepted-length {length:g} counts the tokens a round yields, the target's own "
+            "among them, with "
             f"{_USUAL_K} drafted; measured at another K: {length:g}@K"
         )
     if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
-        raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
+        raise AdvisorError(
+            f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4"
+        )
     if preset is not None:
         load_acceptance_curve(preset)
     return stated[0] if stated else None
 
 
 def refit_note(model_id: str, drafter_id: str, length: str) -> str:
-    """Line of a refit's file with its runs' accepted length (X@K), for commands where none is typed."""
+    """Line of a refit's file with its runs' accepted length (X@K), for commands where none is
+    typed."""
     return f"# accepted length of {model_id} with {drafter_id}: {length}\n"
 
 
@@ -539,24 +668,32 @@ _REFIT_NOTE = re.compile(refit_note(r"(\S+)", r"(\S+)", r"(\S+@\d+)"))
 
 
 def _refit_text(given: str) -> tuple[str, dict[tuple[str, str], str]]:
-    """A refit, given itself or as a file, and its runs' accepted lengths by model and drafter. Raises AdvisorError."""
+    """A refit, given itself or as a file, and its runs' accepted lengths by model and drafter.
+    Raises AdvisorError."""
     text = given
     if not given.startswith("on="):
         remedy = "write a refit with `advisor fit RESULT --output FILE`"
-        text = read_file(Path(given), MAX_REFIT_BYTES, "a refit", remedy).decode("utf-8", errors="replace")
+        text = read_file(Path(given), MAX_REFIT_BYTES, "a refit", remedy).decode(
+            "utf-8", errors="replace"
+        )
     if not text.startswith("on="):
         made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
         raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
     line, _, notes = text.strip().partition("\n")
     parse_adjustment(line)
-    return line, {(model, drafter): length for model, drafter, length in _REFIT_NOTE.findall(f"{notes}\n")}
+    return line, {
+        (model, drafter): length for model, drafter, length in _REFIT_NOTE.findall(f"{notes}\n")
+    }
 
 
 def _n_experts(values: dict[str, Any]) -> int:
-    """Routed experts of the model that a scenario's values name; 0 for a dense or an unknown one. [-]"""
+    """Routed experts of the model that a scenario's values name; 0 for a dense or an unknown one.
+    [-]"""
     try:
         config = values.get("model_config_json")
-        found = load_model(values["model_id"]) if config is None else architecture_from_config(config)
+        found = (
+            load_model(values["model_id"]) if config is None else architecture_from_config(config)
+        )
     except (AdvisorError, KeyError):
         return 0  # the scenario's own check says what is wrong with it
     return found.moe.n_experts if found.moe is not None else 0
@@ -571,7 +708,12 @@ def _loads_text(given: str, n_experts: int) -> str:
     """
     text = given
     if re.match(_PACKED_LOADS, given) is None:
-        data = read_file(Path(given), MAX_LOADS_BYTES, "a table of loads", "give a CSV with layer, expert, tokens")
+        data = read_file(
+            Path(given),
+            MAX_LOADS_BYTES,
+            "a table of loads",
+            "give a CSV with layer, expert, tokens",
+        )
         if re.match(_PACKED_LOADS.encode(), data) is None:
             return write_loads(read_loads(Path(given).name, data, n_experts))
         text = data.decode("ascii", errors="replace")

@@ -1,4 +1,5 @@
-"""`curve`: speedup over batch and K. `examples`: scenarios to start from. Both load no more than the prediction."""
+"""`curve`: speedup over batch and K. `examples`: scenarios to start from. Both load no more than
+the prediction."""
 
 from __future__ import annotations
 
@@ -23,15 +24,25 @@ _CELLS_NAMED = 4
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
+@click.option(
+    "--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes."
+)
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
-@path_option("--measured", multiple=True, help="Benchmark results of this very setup, beside the curve; repeat.")
+@path_option(
+    "--measured",
+    multiple=True,
+    help="Benchmark results of this very setup, beside the curve; repeat.",
+)
 @json_option()
-def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequence[Path], as_json: bool) -> None:
+def curve(
+    scenario: Scenario, batches: str, drafts: str | None, measured: Sequence[Path], as_json: bool
+) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     setup = load_setup(scenario)
     grid = curve_for(
-        setup, whole_numbers("--batches", batches), whole_numbers("--k", drafts) if drafts is not None else None
+        setup,
+        whole_numbers("--batches", batches),
+        whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if measured:
@@ -51,21 +62,42 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequen
     print_labelled("warning", [*setup.warnings, *more], err=True)
 
 
-def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Rows of a curve with what files measured of the same model and accelerator at their batch and K, and its tier."""
-    from advisor.cli.measured_files import read_measured  # readers of files need pandas, a curve does not
-    from advisor.measured.own_points import carried_from, measured_cells, rows_of, unlike, with_rounds
+def _beside(
+    rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """Rows of a curve with what files measured of the same model and accelerator at their batch and
+    K, and its tier."""
+    from advisor.cli.measured_files import (
+        read_measured,
+    )  # readers of files need pandas, a curve does not
+    from advisor.measured.own_points import (
+        carried_from,
+        measured_cells,
+        rows_of,
+        unlike,
+        with_rounds,
+    )
 
-    found = with_rounds(rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length)
+    found = with_rounds(
+        rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length
+    )
     cells = measured_cells(found)
     shown = {(row["batch_size"], row["n_draft"]) for row in rows}
     if not shown & cells.keys():
         at = ", ".join(f"batch {batch:g} K = {k}" for batch, k in sorted(cells)[:_CELLS_NAMED])
-        why = f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
-        click.echo(f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}", err=True)
+        why = (
+            f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
+        )
+        click.echo(
+            f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}",
+            err=True,
+        )
     if differs := unlike(found, setup.scenario):
         scenario = setup.scenario
-        beside = f"the curve has {scenario.routing} routing, context {scenario.context_tokens:,}, {scenario.drafter_id}"
+        beside = (
+            f"the curve has {scenario.routing} routing, context {scenario.context_tokens:,}, "
+            f"{scenario.drafter_id}"
+        )
         click.echo(f"note: measured with {', '.join(differs)}; {beside}", err=True)
     tier = Tier.FITTED if carried_from(found["notes"]) else Tier.MEASURED
     out = []
@@ -78,10 +110,19 @@ def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> 
         }
         out.append(row | values | {"measured_tier": tier if any(values.values()) else None})
     told = [row for row in out if row["measured_speedup"]]
-    outside = [row for row in told if not row["speedup_low"] <= row["measured_speedup"] <= row["speedup_high"]]
+    outside = [
+        row
+        for row in told
+        if not row["speedup_low"] <= row["measured_speedup"] <= row["speedup_high"]
+    ]
     if outside:
-        at = ", ".join(f"batch {row['batch_size']:g} K = {row['n_draft']}" for row in outside[:_CELLS_NAMED])
-        said = f"the measured speedup lies outside the model's band in {len(outside)} of {counted(len(told), 'cell')}"
+        at = ", ".join(
+            f"batch {row['batch_size']:g} K = {row['n_draft']}" for row in outside[:_CELLS_NAMED]
+        )
+        said = (
+            f"the measured speedup lies outside the model's band in {len(outside)} of "
+            f"{counted(len(told), 'cell')}"
+        )
         click.echo(f"note: {said}: {at}{', ...' if len(outside) > _CELLS_NAMED else ''}", err=True)
     return out
 

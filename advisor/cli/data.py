@@ -6,7 +6,8 @@
 
 `trace`: routing parameters from a user's own expert ids.
 
-`expert-ranks`: experts on ranks, by a trace or by loads: imbalance, copies of hot experts, exchange.
+`expert-ranks`: experts on ranks, by a trace or by loads: imbalance, copies of hot experts,
+exchange.
 """
 
 from __future__ import annotations
@@ -61,7 +62,13 @@ from advisor.profiles import is_there
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.diagnosis import DiagnosisView, diagnosis_document, view_of
 from advisor.show.words.expert_ranks import document as ranks_document
-from advisor.show.words.expert_ranks import exchange_table, exchange_text, layout_table, rank_table, warnings
+from advisor.show.words.expert_ranks import (
+    exchange_table,
+    exchange_text,
+    layout_table,
+    rank_table,
+    warnings,
+)
 from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
 from advisor.text import counted
@@ -91,11 +98,14 @@ def build(if_stale: bool, as_json: bool) -> None:
         return
     total = sum(summary.rows_by_table.values())
     click.echo(
-        f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in {summary.seconds:.0f} s, "
+        f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in "
+        f"{summary.seconds:.0f} s, "
         f"{summary.size_bytes / 1e6:.0f} MB."
     )
     if summary.kernel_package_version is None:
-        click.echo("The measured kernel tables are not installed here; the app runs on the shipped fits.")
+        click.echo(
+            "The measured kernel tables are not installed here; the app runs on the shipped fits."
+        )
     for left_out, original in summary.copies:
         click.echo(f"Counted once: {left_out} repeats {original}.")
     for note in summary.notes:
@@ -104,7 +114,12 @@ def build(if_stale: bool, as_json: bool) -> None:
 
 @store.command()
 @click.option("--hardware", "hardware_id", help="Show every measured table of this accelerator.")
-@click.option("--all", "whole", is_flag=True, help="Show every measured table [default: one line per accelerator].")
+@click.option(
+    "--all",
+    "whole",
+    is_flag=True,
+    help="Show every measured table [default: one line per accelerator].",
+)
 @out.json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """Show what the store holds, and whether it is up to date."""
@@ -118,17 +133,24 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
         names = ("exists", "problem", "stale_because", "kernel_package_version", "size_bytes")
         said = {"path": str(now.path)} | {name: getattr(now, name) for name in names}
         tables = {"coverage": coverage, "sweeps": sweeps()}
-        rows = {name: [] if frame is None else frame.to_dict("records") for name, frame in tables.items()}
+        rows = {
+            name: [] if frame is None else frame.to_dict("records")
+            for name, frame in tables.items()
+        }
         out.print_json(said | {"rows_by_table": now.rows_by_table or {}} | rows)
         return
     if now.problem:
         click.echo(now.problem)
         return
-    click.echo(f"{now.path}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC")
+    click.echo(
+        f"{now.path}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC"
+    )
     for reason in now.stale_because:
         click.echo(f"stale: {reason}; run `python -m advisor store build`")
     if coverage is not None and (whole or hardware_id is not None):
-        _print_frame(coverage, ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows"))
+        _print_frame(
+            coverage, ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows")
+        )
         if coverage.empty:
             click.echo(f"No measured kernels of {hardware_id or 'any accelerator'}.")
     elif coverage is not None:
@@ -171,7 +193,10 @@ def models(as_json: bool) -> None:
                 "id": model_id,
                 "total_params": counts.total,
                 "active_params": counts.active_all,
-                **{name: getattr(moe, name, None) for name in ("n_experts", "n_active", "n_shared", "expert_width")},
+                **{
+                    name: getattr(moe, name, None)
+                    for name in ("n_experts", "n_active", "n_shared", "expert_width")
+                },
                 "attention_share": attention_share_of_active(architecture),
                 "weight_bytes": weight_bytes(architecture),
                 "mtp_modules": architecture.mtp_modules,
@@ -214,9 +239,13 @@ _HARDWARE: tuple[Column[Hardware], ...] = (
     Column("memory GB", lambda item: item.memory_bytes.value / 1e9, "{:.0f}".format),
     Column("bandwidth GB/s", lambda item: item.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format),
     Column(
-        "bf16 TFLOP/s", lambda item: item.peak_flops_per_s.get("bf16"), lambda one: one and f"{one.value / 1e12:.0f}"
+        "bf16 TFLOP/s",
+        lambda item: item.peak_flops_per_s.get("bf16"),
+        lambda one: one and f"{one.value / 1e12:.0f}",
     ),
-    Column("kernel tables", lambda item: "measured" if item.kernel_table_device else "-", words=True),
+    Column(
+        "kernel tables", lambda item: "measured" if item.kernel_table_device else "-", words=True
+    ),
     Column("confidence", attrgetter("confidence"), words=True),
 )
 
@@ -224,15 +253,22 @@ _HARDWARE: tuple[Column[Hardware], ...] = (
 @click.command()
 @out.json_option()
 def presets(as_json: bool) -> None:
-    """List drafters, measured acceptance curves and routing presets, with the ids that the options take."""
+    """List drafters, measured acceptance curves and routing presets, with the ids that the options
+    take."""
     drafters = [load_drafter(name) for name in drafter_ids()]
     curves = acceptance_curves()
     routing = [load_routing_preset(name) for name in routing_preset_ids()]
     if as_json:
-        out.print_json({"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing})
+        out.print_json(
+            {"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing}
+        )
         return
     out.print_table(
-        matrix(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters], "lll")
+        matrix(
+            ("--drafter", "kind", "name"),
+            [(item.id, item.kind, item.name) for item in drafters],
+            "lll",
+        )
     )
     click.echo("")
     out.print_table(Table(_CURVES, curves))
@@ -276,9 +312,13 @@ _SHOWN_RUNS = 3
 
 
 @click.command()
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE..."
+)
 @reading_options("values", "columns", "accepted_length")
-@click.option("--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data."
+)
 @out.json_option()
 def diagnose(
     paths: Sequence[Path],
@@ -290,9 +330,9 @@ def diagnose(
 ) -> None:
     """Say why speculation is slow: mismeasured, misconfigured, or physics.
 
-    FILE: benchmark results of any known tool, the server's launch line, its printed arguments and its log, in any
-    mixture; a plain run (K = 0) beside the speculative one tells most. `-` reads standard input. A rule that lacks data
-    says what to collect.
+    FILE: benchmark results of any known tool, the server's launch line, its printed arguments and
+    its log, in any mixture; a plain run (K = 0) beside the speculative one tells most. `-` reads
+    standard input. A rule that lacks data says what to collect.
     """
     form = "column=value, e.g. --set draft_tokens_k=3"
     given = of_gpus(options.pop("gpu_count"))
@@ -322,14 +362,25 @@ def diagnose(
 
 
 def _print_next(view: DiagnosisView, paths: Sequence[Path], options: dict[str, str | None]) -> None:
-    """The command that follows: the same with what the files leave open, or every K of the remedy's run."""
+    """The command that follows: the same with what the files leave open, or every K of the remedy's
+    run."""
     if view.unsaid:
-        out.print_next({"with your own values": ["diagnose", *retyped(), *lacking_words(dict.fromkeys(view.unsaid))]})
+        out.print_next(
+            {
+                "with your own values": [
+                    "diagnose",
+                    *retyped(),
+                    *lacking_words(dict.fromkeys(view.unsaid)),
+                ]
+            }
+        )
     elif view.unfit is not None:
         words = ["--set", f"weight_dtype={next(iter(view.unfit.formats), 'FORMAT')}"]
         out.print_next({"in the format that it runs": ["diagnose", *retyped(), *words]})
     elif view.remedy is not None and view.remedy.n_draft is None and not view.remedy.own_length:
-        out.print_next({"with the engine's log: its accepted length": ["diagnose", *retyped(), "server.log"]})
+        out.print_next(
+            {"with the engine's log: its accepted length": ["diagnose", *retyped(), "server.log"]}
+        )
     elif view.remedy is not None:
         every_k = {"acceptance": view.remedy.acceptance, "k_max": FIELDS["k_max"].default}
         scenario = view.remedy.scenario.model_copy(update=every_k)
@@ -346,7 +397,8 @@ for _column, (_option, _help) in reversed(_OF_A_RUN.items()):
 
 
 def _own_model(given: dict[str, str]) -> dict[str, str]:
-    """config.json of a model given by its path, by the name that stands for it. `given` then has the name."""
+    """config.json of a model given by its path, by the name that stands for it. `given` then has
+    the name."""
     path = Path(given.get("model_id", ""))
     if not given.get("model_id") or not (path.suffix == ".json" or is_there(path)):
         return {}
@@ -368,14 +420,21 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         out.print_table(found.remedy.table)
     for one in found.findings:
         click.echo(f"\n[{one.kind}] {one.title}")
-        said = (("of", [one.where]), ("evidence", one.evidence), ("differs", one.differs), ("why", [one.because]))
+        said = (
+            ("of", [one.where]),
+            ("evidence", one.evidence),
+            ("differs", one.differs),
+            ("why", [one.because]),
+        )
         for label, texts in (*said, ("do", [one.fix]), ("source", [one.source])):
             out.print_labelled(f"  {label}", texts)
     for title, table in found.comparisons[:_SHOWN_RUNS]:
         out.say(f"\n{title}, measured beside predicted")
         out.print_table(table)
     if found.comparisons[_SHOWN_RUNS:]:
-        click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
+        click.echo(
+            f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all"
+        )
     open_ = "" if show_all else f"; {len(found.not_judged)} need more input (--all lists them)"
     out.say(f"\nChecks passed: {len(found.clean)}{open_}.")
     out.print_labelled("  passed", found.clean if show_all else ())
@@ -393,9 +452,13 @@ MAX_LAYERS = 2_000
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--model", "model_id", help="Model id, for its experts and layers.")
-@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
+@click.option(
+    "--experts", type=int, help="Routed experts per layer, where the model has no profile."
+)
 @click.option("--active", type=int, help="With --experts: active experts per token.")
-@click.option("--layers", type=int, help="With --experts: routed layers, which tell the axes of an array.")
+@click.option(
+    "--layers", type=int, help="With --experts: routed layers, which tell the axes of an array."
+)
 @out.path_option("--output", "-o", help="Write the experts' loads by layer, for --expert-loads.")
 @out.json_option()
 def trace(
@@ -419,18 +482,25 @@ def trace(
     own = found.fit.text
     if output is not None:
         kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
-        out.write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
+        out.write_file(
+            output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output"
+        )
     if as_json:
-        out.print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
+        out.print_json(
+            {"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)}
+        )
         return
     click.echo(
-        f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, {counted(len(found.layers), 'layer')}, "
+        f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, "
+        f"{counted(len(found.layers), 'layer')}, "
         f"{found.n_active} of {found.n_experts} experts ({read.layout})"
     )
     for what in ("load_cv", "affinity", "stickiness"):
         low, high = getattr(found.fit, f"{what}_interval")
         click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
-    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
+    click.echo(
+        "overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag)
+    )
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
     out.print_table(Table(_UNIONS, found.unions))
     out.print_labelled("warning", found.warnings)
@@ -449,14 +519,21 @@ _UNIONS: tuple[Column[Any], ...] = (
 )
 
 
-def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:
+def _experts(
+    model_id: str | None, experts: int | None, given: LayerCounts
+) -> tuple[int, LayerCounts]:
     """N, and the layers and k: those of a model's profile, or those given."""
     if (model_id is None) == (experts is None):
         raise AdvisorError("give --model ID or --experts N: experts never chosen count too")
     if experts is not None:
         if not 2 <= experts <= MAX_EXPERTS:
-            raise AdvisorError(f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts")
-        for name, value, most in (("--active", given.n_active, experts), ("--layers", given.routed, MAX_LAYERS)):
+            raise AdvisorError(
+                f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts"
+            )
+        for name, value, most in (
+            ("--active", given.n_active, experts),
+            ("--layers", given.routed, MAX_LAYERS),
+        ):
             if value is not None and not 1 <= value <= most:
                 raise AdvisorError(f"{name} {value} is out of range; expected 1 to {most:,}")
         return experts, given
@@ -471,11 +548,23 @@ def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> t
 
 @click.command(cls=ScenarioCommand)
 @out.path_option(
-    "--trace", "traces", multiple=True, help="Routing trace, as of `trace` [default: --expert-loads]; repeat."
+    "--trace",
+    "traces",
+    multiple=True,
+    help="Routing trace, as of `trace` [default: --expert-loads]; repeat.",
 )
-@click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
-@click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
-@click.option("--expert-groups", type=click.IntRange(1, 65536), default=1, help="Groups kept on one node.")
+@click.option(
+    "--copies",
+    help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].",
+)
+@click.option(
+    "--ranks-per-node",
+    type=click.IntRange(1, 1024),
+    help="GPUs of a node [default: the accelerator's].",
+)
+@click.option(
+    "--expert-groups", type=click.IntRange(1, 65536), default=1, help="Groups kept on one node."
+)
 @out.json_option()
 def expert_ranks(
     scenario: Scenario,
@@ -487,12 +576,21 @@ def expert_ranks(
 ) -> None:
     """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange.
 
-    Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
+    Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts
+    placed by chance.
     """
     tried = tuple(out.whole_numbers("--copies", copies)) if copies is not None else ()
-    answer = ranks_answer(*_traffic(scenario, traces), LayoutOptions(tried, ranks_per_node, expert_groups))
+    answer = ranks_answer(
+        *_traffic(scenario, traces), LayoutOptions(tried, ranks_per_node, expert_groups)
+    )
     if as_json:
-        out.print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
+        out.print_json(
+            {
+                "verdict": ranks_verdict(answer),
+                "scenario": answer.setup.scenario,
+                **ranks_document(answer),
+            }
+        )
         return
     out.say(ranks_verdict(answer))
     out.say("\nLayouts, each at its recommended K:")
@@ -513,14 +611,17 @@ def counted_ranks(scenario: Scenario) -> RanksAnswer:
 
 
 def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traffic]:
-    """The scenario, with its routing from the trace where one is given, and the choices to place for."""
+    """The scenario, with its routing from the trace where one is given, and the choices to place
+    for."""
     if traces and scenario.expert_loads is not None:
         raise AdvisorError("give --trace or --expert-loads, not both")
     setup = load_setup(scenario.model_copy(update={"redundant_experts": None}))
     if not traces:
         return setup, traffic_of(setup, scenario.expert_loads)
     moe = setup.router.moe
-    read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
+    read = read_traces(
+        [(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture)
+    )
     traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
     return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic
 
@@ -528,17 +629,30 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
 @click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
-@click.option("--conditional", is_flag=True, help="Each rate is given that all before it were accepted.")
-@click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
+@click.option(
+    "--conditional", is_flag=True, help="Each rate is given that all before it were accepted."
+)
+@click.option(
+    "--k-max",
+    type=click.IntRange(1, 64),
+    default=16,
+    show_default=True,
+    help="Longest draft to show.",
+)
 @out.json_option()
-def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
-    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
+def acceptance(
+    files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool
+) -> None:
+    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in
+    between.
 
-    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
-    golden curve of InferenceX.
+    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's
+    replies), or a golden curve of InferenceX.
     """
     if (rates is None) == (not files) or len(files) > 2:
-        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
+        raise AdvisorError(
+            "give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both"
+        )
     if rates is not None:
         found = rates_from_list(rates, conditional)
     else:

@@ -1,5 +1,5 @@
-"""`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative decoding; for one
-accelerator and batch, for several targets as one, or over a map of both."""
+"""`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative
+decoding; for one accelerator and batch, for several targets as one, or over a map of both."""
 
 from __future__ import annotations
 
@@ -41,12 +41,19 @@ _FROM_NOTHING = "advisor.design.from_nothing"
 class _DesignCommand(ScenarioCommand):
     """As other commands with a scenario; a typed shape or a target size stands in for the model."""
 
-    asks_model = f"the model to start from (MODEL, --target-total 40B or --shape '{starts.SHAPE_EXAMPLE}')"
+    asks_model = (
+        f"the model to start from (MODEL, --target-total 40B or --shape '{starts.SHAPE_EXAMPLE}')"
+    )
     """The model, where it is missing."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Without a model but with a shape or a size, the model is a placeholder that `design` replaces."""
-        asked = ctx.params["shape"] or ctx.params["target_total_params"] or ctx.params["target_active_params"]
+        """Without a model but with a shape or a size, the model is a placeholder that `design`
+        replaces."""
+        asked = (
+            ctx.params["shape"]
+            or ctx.params["target_total_params"]
+            or ctx.params["target_active_params"]
+        )
         started = ctx.params["scenario_file"] is not None or ctx.params["example"] is not None
         if (size := ctx.params["model"]) and typed_number(size) is not None:
             raise AdvisorError(f"{size} is a size, not a model; give it as --target-total {size}")
@@ -56,13 +63,18 @@ class _DesignCommand(ScenarioCommand):
             raise AdvisorError("give a model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
             ctx.params["model_id"] = FIELDS["model_id"].default
-        if ctx.params["hardware_id"] is None and not started and (named := _first_named(ctx.params)):
+        if (
+            ctx.params["hardware_id"] is None
+            and not started
+            and (named := _first_named(ctx.params))
+        ):
             ctx.params["hardware_id"] = named
         return super().invoke(ctx)
 
 
 def _first_named(params: dict[str, Any]) -> str | None:
-    """The accelerator of the first target or of the map's first column, which --hardware may leave out."""
+    """The accelerator of the first target or of the map's first column, which --hardware may leave
+    out."""
     if params["targets"]:
         return maps.parse_target(params["targets"][0]).place.hardware_id
     if params["accelerators"] is not None:
@@ -72,26 +84,77 @@ def _first_named(params: dict[str, Any]) -> str | None:
 
 @click.command(cls=_DesignCommand)
 @click.option("--shape", help=f"A shape instead of MODEL, e.g. '{starts.SHAPE_EXAMPLE}'.")
-@click.option("--target-total", "target_total_params", type=float, help="Total parameters within 5%, e.g. 40B.")
-@click.option("--target-active", "target_active_params", type=float, help="Active ones, no embeddings, within 5%.")
-@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="Ranks designs.")
-@click.option("--quality-eps", type=float, default=DEFAULT_EPS, show_default=True, help="Share of quality to lose.")
-@click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
-@click.option("--batches", help="Batches, e.g. 1,64,512, 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
+@click.option(
+    "--target-total",
+    "target_total_params",
+    type=float,
+    help="Total parameters within 5%, e.g. 40B.",
+)
+@click.option(
+    "--target-active",
+    "target_active_params",
+    type=float,
+    help="Active ones, no embeddings, within 5%.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default="tpot",
+    show_default=True,
+    help="Ranks designs.",
+)
+@click.option(
+    "--quality-eps",
+    type=float,
+    default=DEFAULT_EPS,
+    show_default=True,
+    help="Share of quality to lose.",
+)
+@click.option(
+    "--tokens",
+    "training_tokens",
+    type=float,
+    help="Training tokens, the same for all designs, e.g. 1e12.",
+)
+@click.option(
+    "--batches",
+    help="Batches, e.g. 1,64,512, 1-512, or with weights 1:0.2,64:0.8 [default: --batch].",
+)
 @click.option("--max-total-params", type=float, help="Maximum total parameters, e.g. 4e10.")
-@click.option("--max-training-cost", type=float, help="Maximum training compute over the baseline's, e.g. 1.")
-@click.option("--max-memory-gb", type=float, help="Memory per GPU that the engine may use [default: 90%].")
+@click.option(
+    "--max-training-cost", type=float, help="Maximum training compute over the baseline's, e.g. 1."
+)
+@click.option(
+    "--max-memory-gb", type=float, help="Memory per GPU that the engine may use [default: 90%]."
+)
 @out.spend_options(power=False)
 @click.option("--experts", help="Numbers of experts to try, e.g. 64,128.")
 @click.option("--active", help="Numbers of active experts per token to try, e.g. 4,8.")
 @click.option("--shared", help="Numbers of shared experts to try.")
-@click.option("--width-step", type=int, default=32, show_default=True, help="Step between expert widths tried.")
+@click.option(
+    "--width-step",
+    type=int,
+    default=32,
+    show_default=True,
+    help="Step between expert widths tried.",
+)
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
-@click.option("--target", "targets", multiple=True, help="ACCELERATOR:BATCH, e.g. 2xb200-sxm:128; repeat for several.")
-@click.option("--map", "as_map", is_flag=True, help="Map the best design over --batches and --accelerators.")
-@click.option("--accelerators", help=f"Columns of the map [default: {','.join(maps.MAP_ACCELERATORS)}].")
-@click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    help="ACCELERATOR:BATCH, e.g. 2xb200-sxm:128; repeat for several.",
+)
+@click.option(
+    "--map", "as_map", is_flag=True, help="Map the best design over --batches and --accelerators."
+)
+@click.option(
+    "--accelerators", help=f"Columns of the map [default: {','.join(maps.MAP_ACCELERATORS)}]."
+)
+@click.option(
+    "--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list."
+)
 @out.path_option("--csv", "csv_file", help="Write the candidates here as CSV.")
 @out.path_option("--config", "config_file", help="Write the headline's design as config.json here.")
 @out.json_option()
@@ -104,35 +167,54 @@ def design(
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
-    **question: Any,  # the options of the grid and the places, and those that design_space takes as they stand
+    # the options of the grid and the places, and those that design_space takes as they stand
+    **question: Any,
 ) -> None:
-    """Search for the MoE to train instead of MODEL, at equal quality, to serve with speculative decoding.
+    """Search for the MoE to train instead of MODEL, at equal quality, to serve with speculative
+    decoding.
 
-    --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
+    --target asks for the one design that several accelerators and batches lose least with; --map
+    for each one's.
     """
     show = out.progress("searching")
     typed, places = question.pop("batches"), question.pop("accelerators")
     targets, is_map = question.pop("targets"), question.pop("as_map") or places is not None
     _refuse_mixed(targets, typed, config_file, is_map=is_map)
-    scenario, start = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
+    scenario, start = _started(
+        scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING]
+    )
     batches = None if typed is None else starts.parse_batches(typed)
     question = _question(question) | {"on_progress": show}
     best, space, keeps = None, None, False
     if targets:
-        one = maps.one_design(scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question)
+        one = maps.one_design(
+            scenario, maps.parse_targets(targets, scenario.hardware_id), top, **question
+        )
         space, best = one.cells.spaces[0], None if one.best is None else one.best.index
         rows, tell = map_words.one_design_rows(one), partial(_tell_one, one)
         document = map_words.one_design_document(one)
     elif is_map:
-        columns = [] if places is None else [parse_place(x, scenario.hardware_id) for x in places.split(",")]
-        drawn = maps.region_map(scenario, columns, None if batches is None else list(batches), **question)
+        columns = (
+            []
+            if places is None
+            else [parse_place(x, scenario.hardware_id) for x in places.split(",")]
+        )
+        drawn = maps.region_map(
+            scenario, columns, None if batches is None else list(batches), **question
+        )
         rows, tell, asked = map_words.region_rows(drawn), partial(_tell_map, drawn), drawn.scenario
-        document = {"scenario": asked, "scenario_hash": asked.hash} | map_words.region_document(drawn)
+        document = {"scenario": asked, "scenario_hash": asked.hash} | map_words.region_document(
+            drawn
+        )
     else:
         answer = design_answer(design_space(scenario, batches=batches, **question), top)
         space, best = answer.space, None if answer.recommended is None else answer.recommended.index
         keeps = answer.recommended is not None and keeps_baseline(space, answer.recommended)
-        rows, document, tell = candidate_rows(answer), answer_document(answer), partial(_tell, answer, start)
+        rows, document, tell = (
+            candidate_rows(answer),
+            answer_document(answer),
+            partial(_tell, answer, start),
+        )
     show(1)
     if csv_file is not None:
         out.write_file(csv_file, csv_text(list(rows[0]) if rows else ["rank"], rows))
@@ -144,23 +226,37 @@ def design(
     out.say(start and f"{start}\n")
     tell()
     if best is not None:
-        routing = "" if space is None or keeps else starts.routing_in_serve(space, experts_of(space, best))
+        routing = (
+            ""
+            if space is None or keeps
+            else starts.routing_in_serve(space, experts_of(space, best))
+        )
         _print_onward(config_file, routing, keeps=keeps and not start)
 
 
-def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:
+def _refuse_mixed(
+    targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool
+) -> None:
     """Raise AdvisorError for options of two questions at once."""
     if targets and is_map:
-        raise AdvisorError("give --target for one design, or --map (--accelerators) for a map, not both")
+        raise AdvisorError(
+            "give --target for one design, or --map (--accelerators) for a map, not both"
+        )
     if targets and batches is not None:
         raise AdvisorError("--target already names a batch; leave --batches out")
     if is_map and config is not None:
-        raise AdvisorError("--map has several designs; --config writes one: of --target, or of one place and batch")
+        raise AdvisorError(
+            "--map has several designs; --config writes one: of --target, or of one place and batch"
+        )
 
 
 def _tell_one(one: maps.OneDesign) -> None:
     """One design for several targets, in words and tables."""
-    for text in (map_words.one_design_verdict(one), map_words.against_baseline(one), map_words.one_design_price(one)):
+    for text in (
+        map_words.one_design_verdict(one),
+        map_words.against_baseline(one),
+        map_words.one_design_price(one),
+    ):
         out.say(text)
     click.echo()
     out.print_table(map_words.one_design_table(one))
@@ -173,7 +269,10 @@ def _tell_one(one: maps.OneDesign) -> None:
 
 def _tell_map(drawn: maps.RegionMap) -> None:
     """A map of regions, in words and tables."""
-    out.say(f"{map_words.region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
+    out.say(
+        f"{map_words.region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's "
+        "own best:"
+    )
     out.print_table(map_words.map_cells_table(drawn))
     click.echo()
     out.print_table(map_words.region_table(drawn))
@@ -184,14 +283,17 @@ def _tell_map(drawn: maps.RegionMap) -> None:
 
 
 def _print_onward(config_file: Path | None, routing: str, *, keeps: bool) -> None:
-    """What follows a design: its config.json, then its answer. keeps : it is the model that was given.
+    """What follows a design: its config.json, then its answer. keeps : it is the model that was
+    given.
 
     routing : the design's, as text for a scenario; empty where the scenario's own says it.
     """
     if keeps:
         out.print_next({"the design itself": ["advise", *typed_words()]})
     elif config_file is None:
-        out.print_next({"its config.json, for advise": ["design", *retyped(), "--config", "design.json"]})
+        out.print_next(
+            {"its config.json, for advise": ["design", *retyped(), "--config", "design.json"]}
+        )
     else:
         moved = ["--routing", routing] if routing else []
         words = typed_words("model_id", *(["routing"] if routing else []))
@@ -201,7 +303,8 @@ def _print_onward(config_file: Path | None, routing: str, *, keeps: bool) -> Non
 def _started(
     scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool
 ) -> tuple[Scenario, str]:
-    """The model to start from where it was typed or sized, with what it is; else the scenario as it stands."""
+    """The model to start from where it was typed or sized, with what it is; else the scenario as it
+    stands."""
     started = None
     if shape is not None:
         started = starts.start_from_shape(scenario, shape)
@@ -223,16 +326,21 @@ _GRID = {
 
 
 def _grid(typed: Mapping[str, Any]) -> DesignGrid:
-    """The grid of the options. Raises AdvisorError, which names them, for what is no list of numbers."""
+    """The grid of the options. Raises AdvisorError, which names them, for what is no list of
+    numbers."""
     given: dict[str, Any] = {}
     for option, text in typed.items():
         name, kind = _GRID[option]
         try:
             if text is not None:
-                given[name] = tuple(kind(each) for each in text.split(",")) if isinstance(text, str) else text
+                given[name] = (
+                    tuple(kind(each) for each in text.split(",")) if isinstance(text, str) else text
+                )
         except ValueError as error:
             kinds = "whole numbers" if kind is int else "numbers"
-            raise AdvisorError(f"--{option} {text!r} is not a comma-separated list of {kinds}") from error
+            raise AdvisorError(
+                f"--{option} {text!r} is not a comma-separated list of {kinds}"
+            ) from error
     try:
         return DesignGrid(**given)
     except ValidationError as error:
@@ -243,7 +351,8 @@ def _grid(typed: Mapping[str, Any]) -> DesignGrid:
 
 
 def _question(options: dict[str, Any]) -> dict[str, Any]:
-    """The rest of the options by the names of `design_space`: grid, price and memory in its terms."""
+    """The rest of the options by the names of `design_space`: grid, price and memory in its
+    terms."""
     grid, gb = _grid({name: options.pop(name) for name in _GRID}), options.pop("max_memory_gb")
     price = options.pop("usd_per_hour")
     memory = None if gb is None else gb * 1e9
@@ -257,7 +366,9 @@ def _law(item: Candidate, *, at: int) -> str:
 def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
     """The best distinct designs, shared experts without decimals where all are whole."""
     question = answer.space.question
-    shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
+    shared = (
+        "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
+    )
     columns: tuple[Column[Candidate], ...] = (
         Column("N", attrgetter("n_experts")),
         Column("k", attrgetter("n_active")),
@@ -266,12 +377,22 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
         Column("K", lambda item: "/".join(map(str, item.n_draft))),
         Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
         Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
-        Column("likely range", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
-        Column("speedup", lambda item: question.mean_speedup(item.speedup, item.tpot_s), "{:.2f}".format),
+        Column(
+            "likely range",
+            lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
+        ),
+        Column(
+            "speedup",
+            lambda item: question.mean_speedup(item.speedup, item.tpot_s),
+            "{:.2f}".format,
+        ),
         Column("total B", lambda item: item.total_params / 1e9, "{:.1f}".format),
         Column("active B", lambda item: item.active_params / 1e9, "{:.2f}".format),
         Column("training", attrgetter("training_cost"), "{:.2f}x".format),
-        *(Column[Candidate](f"law {letter}", partial(_law, at=at)) for at, letter in enumerate("ABC")),
+        *(
+            Column[Candidate](f"law {letter}", partial(_law, at=at))
+            for at, letter in enumerate("ABC")
+        ),
     )
     return Table(columns, answer.top)
 
@@ -282,17 +403,29 @@ def _tell(answer: DesignAnswer, start: str) -> None:
     if answer.recommended is None:
         return
     out.say(f"\n{answer.binding_text}\n")
-    out.say(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
+    out.say(
+        f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. "
+        "Best distinct:"
+    )
     out.print_table(_best_designs(answer))
-    laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
+    laws = "; ".join(
+        f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True)
+    )
     out.say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    out.say("\nTime lost at equal quality with one value held, the others solved again (k/N to the nearest pair):")
+    out.say(
+        "\nTime lost at equal quality with one value held, the others solved again (k/N to the "
+        "nearest pair):"
+    )
     for dial in answer.dials:
         out.say(f"  {losses_text(dial)}")
     flipped = [item for item in answer.sensitivity if item.flips]
     out.say(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:
-        cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
+        cost = (
+            "it is then not allowed"
+            if np.isnan(item.regret)
+            else f"keeping it costs {item.regret:.1%}"
+        )
         out.say(f"  {item.change}: {item.best_text} ({cost})")
     out.say("")
     out.print_labelled("warning", answer.warnings)
@@ -303,8 +436,15 @@ def _write_config(path: Path, space: DesignSpace, index: int | None, *, keeps: b
     """Write the headline's design, which is the baseline where that is to be kept."""
     if index is None:
         raise AdvisorError(f"no design is feasible, so {path} is not written")
-    config = starts.baseline_config(space.setup.scenario) if keeps else starts.design_config(space, index)
+    config = (
+        starts.baseline_config(space.setup.scenario)
+        if keeps
+        else starts.design_config(space, index)
+    )
     out.write_file(path, json.dumps(config, indent=2) + "\n")
     added = starts.added_keys(space, config)
     if added:
-        click.echo(f"{path}: {', '.join(added)} is new to this model type; the engine must support it.", err=True)
+        click.echo(
+            f"{path}: {', '.join(added)} is new to this model type; the engine must support it.",
+            err=True,
+        )

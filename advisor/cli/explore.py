@@ -10,7 +10,12 @@ import click
 
 from advisor.answers.by_batch import BatchHistogram
 from advisor.answers.explore import entrants
-from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, SETTINGS, context_map
+from advisor.answers.explore.cells import (
+    DEFAULT_CONTEXTS,
+    DEFAULT_MAP_BATCHES,
+    SETTINGS,
+    context_map,
+)
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
 from advisor.catalog.models import model_ids, resolve_model_name
@@ -18,7 +23,13 @@ from advisor.cli import asked, example_of
 from advisor.cli import output as out
 from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
-from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example, usual_tensor_parallel
+from advisor.predict.scenario import (
+    Scenario,
+    build_scenario,
+    example_ids,
+    load_example,
+    usual_tensor_parallel,
+)
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, unknown_id
@@ -43,7 +54,9 @@ _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
 _MAPPED = {"context_tokens": DEFAULT_CONTEXTS, "batch_size": DEFAULT_MAP_BATCHES}
 """Fields whose map tells where speculation turns, with the values tried where none are given."""
-_BY_NAME = {flag.name.removeprefix("--"): name for name, row in FIELDS.items() for flag in row.flags}
+_BY_NAME = {
+    flag.name.removeprefix("--"): name for name, row in FIELDS.items() for flag in row.flags
+}
 """Fields by the names of their options."""
 
 
@@ -62,21 +75,43 @@ class _ExploreCommand(asked.ScenarioCommand):
     "--vary",
     multiple=True,
     metavar="FIELD=VALUES",
-    help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context and batch alone show "
+    help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context "
+    "and batch alone show "
     "where speculation turns, and take usual values where none are given.",
 )
 @out.path_option("--plan", help="YAML of fields and values (docs/sweeps.md).")
 @out.path_option("--output", "-o", help="Folder for all rows as Parquet; a stopped run continues.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Worker processes.")
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1024),
+    help="Worker processes.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the number of scenarios and compute nothing.")
-@click.option("--models", "names", help="Models to rank: all, or ids and patterns, e.g. qwen3*,gpt-oss-*.")
-@out.path_option("--config", "configs", multiple=True, help="Also rank this config.json; repeat for several.")
+@click.option(
+    "--models", "names", help="Models to rank: all, or ids and patterns, e.g. qwen3*,gpt-oss-*."
+)
+@out.path_option(
+    "--config", "configs", multiple=True, help="Also rank this config.json; repeat for several."
+)
 @click.option("--users", type=int, help="Sequences that decode together on all GPUs [default: 16].")
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
-@click.option("--by", type=click.Choice(entrants.BY), help="What to rank by [default: cost where a price is known].")
+@click.option(
+    "--by",
+    type=click.Choice(entrants.BY),
+    help="What to rank by [default: cost where a price is known].",
+)
 @out.spend_options(power=False)
-@click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
-@click.option("--expert-parallel", "expert_parallel_too", is_flag=True, help="Also expert parallelism; less sure.")
+@click.option(
+    "--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do."
+)
+@click.option(
+    "--expert-parallel",
+    "expert_parallel_too",
+    is_flag=True,
+    help="Also expert parallelism; less sure.",
+)
 @click.option("--min-total-params", type=float, help="Minimum total parameters, e.g. 1e10.")
 @click.option("--max-total-params", type=float, help="Maximum total parameters.")
 @click.option("--min-active-params", type=float, help="Minimum active parameters.")
@@ -84,8 +119,14 @@ class _ExploreCommand(asked.ScenarioCommand):
 @out.path_option("--scores", help="CSV of your scores: model,score,... (none is shipped).")
 @click.option("--quality", help="Column of --scores to show as an axis [default: its first].")
 @click.option("--min-quality", type=float, help="Minimum score in that column.")
-@click.option("--where", multiple=True, help="column=value of --scores that a model must have, e.g. licence=mit.")
-@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
+@click.option(
+    "--where",
+    multiple=True,
+    help="column=value of --scores that a model must have, e.g. licence=mit.",
+)
+@click.option(
+    "--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list."
+)
 @out.path_option("--csv", "csv_file", help="Write all rows or models here as CSV.")
 @out.json_option()
 @click.pass_context
@@ -98,15 +139,21 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     explore --models all --gpus 8xH200 --users 64 --max-tpot-ms 20
     explore gpt-oss-20b gpt-oss-120b --gpus 1xH200
 
-    A compared MODEL may also be a scenario file, a JSON report, an output of `advise --json` or an example's id. A
-    ranked model stands at its best placement and K, and drafts with what is known of it: the acceptance measured with
-    it, else its own MTP module with a borrowed length, else nothing.
+    A compared MODEL may also be a scenario file, a JSON report, an output of `advise --json` or an
+    example's id. A ranked model stands at its best placement and K, and drafts with what is known
+    of it: the acceptance measured with it, else its own MTP module with a borrowed length, else
+    nothing.
     """
     several = len(ctx.params["model"]) > 1
     modes = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
-    for is_asked, names, needed in ((modes[0], _GRID, "--vary or --plan"), (modes[1], _RANK, "--models")):
+    for is_asked, names, needed in (
+        (modes[0], _GRID, "--vary or --plan"),
+        (modes[1], _RANK, "--models"),
+    ):
         if not is_asked and (astray := _typed(ctx, names)):
-            raise AdvisorError(f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}")
+            raise AdvisorError(
+                f"{astray[0]} needs {needed}{'; --vary shows all of them' * (astray[0] == '--by')}"
+            )
     if sum(modes) != 1:
         modes_of = "--vary FIELD=VALUES, --models all, or two to four models, each with --gpus"
         raise AdvisorError(f"give one of {modes_of}; e.g. `{example_of('explore')}`")
@@ -119,10 +166,16 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
 def _typed(ctx: click.Context, names: Set[str]) -> list[str]:
     """Those of some options that are typed, as they are typed."""
     typed = asked.typed_names(ctx) & names
-    return [{"model": "MODEL"}.get(one.name or "", one.opts[0]) for one in ctx.command.params if one.name in typed]
+    return [
+        {"model": "MODEL"}.get(one.name or "", one.opts[0])
+        for one in ctx.command.params
+        if one.name in typed
+    ]
 
 
-def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
+def _vary(
+    ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool
+) -> None:
     """Every combination of the values: as a map over context and batch, as a table, or as files."""
     to_files, file = options["output"] is not None or options["dry_run"], options["plan"]
     if file is not None:
@@ -131,7 +184,11 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
         plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     else:
         varied, places = _placed(ctx, _varied(options["vary"]))
-        is_map = varied.keys() <= _MAPPED.keys() and "context_tokens" in varied and not (to_files or csv_file)
+        is_map = (
+            varied.keys() <= _MAPPED.keys()
+            and "context_tokens" in varied
+            and not (to_files or csv_file)
+        )
         keeps_gpus = "n_gpus" in asked.typed_names(ctx)
         scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
         if is_map:
@@ -143,12 +200,18 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
         return
     best = _show_rows(plan, csv_file, as_json)
     if best is not None and file is None and best["fits"].any():
-        out.print_next({"its row of most tokens/s per GPU": _words_of(plan, best, placed=bool(places))})
+        out.print_next(
+            {"its row of most tokens/s per GPU": _words_of(plan, best, placed=bool(places))}
+        )
 
 
 def _words_of(plan: SweepPlan, best: pd.DataFrame, *, placed: bool) -> list[str]:
-    """The row of most tokens per second and GPU as `advise` takes it. placed : whether machines vary."""
-    row, place = best[best["fits"]].nlargest(1, "tokens_per_s_per_gpu").iloc[0], {"hardware_id", "n_gpus"}
+    """The row of most tokens per second and GPU as `advise` takes it. placed : whether machines
+    vary."""
+    row, place = (
+        best[best["fits"]].nlargest(1, "tokens_per_s_per_gpu").iloc[0],
+        {"hardware_id", "n_gpus"},
+    )
     varied = {*plan.axes} | ({"batch_size"} if len(plan.batches) > 1 else set())
     left_out, words = set(varied), list[str]()
     if placed or place & varied:
@@ -162,18 +225,25 @@ def _words_of(plan: SweepPlan, best: pd.DataFrame, *, placed: bool) -> list[str]
 def _placed(
     ctx: click.Context, varied: dict[str, tuple[Any, ...]]
 ) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
-    """The fields that vary one by one, and the machines that do: GPUs, accelerator and ranks of each.
+    """The fields that vary one by one, and the machines that do: GPUs, accelerator and ranks of
+    each.
 
     A machine is placed as `advise` places `--gpus 8xH200`, unless ranks are typed or varied.
     """
     typed, names = asked.typed_names(ctx), {"n_gpus", "hardware_id"}
     counts = varied.get("n_gpus", (ctx.params["n_gpus"],))
-    hardware = tuple(map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],)))))
+    hardware = tuple(
+        map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],))))
+    )
     varied = varied | ({"hardware_id": hardware} if "hardware_id" in varied else {})
     named = any(isinstance(count, str) for count in counts)
     if "hardware_id" in varied and (named or isinstance(counts[0], asked.GpusOf)):
-        raise AdvisorError("--gpus names the accelerators that --vary hardware varies; say them once, e.g. 8xH200")
-    if not named and not (names & varied.keys() and all(isinstance(count, int) for count in counts)):
+        raise AdvisorError(
+            "--gpus names the accelerators that --vary hardware varies; say them once, e.g. 8xH200"
+        )
+    if not named and not (
+        names & varied.keys() and all(isinstance(count, int) for count in counts)
+    ):
         return varied, []
     if twice := _typed(ctx, varied.keys() & names | ({"hardware_id"} if named else set())):
         raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
@@ -188,7 +258,9 @@ def _placed(
         node = gpus_of_node(load_hardware(one)) if one in hardware_ids() else count
         place["tensor_parallel"] = usual_tensor_parallel(count, node)
     if not by_hand:
-        ctx.meta[asked.ASSUMED] = [" and ".join(dict.fromkeys(f"TP {place['tensor_parallel']}" for place in places))]
+        ctx.meta[asked.ASSUMED] = [
+            " and ".join(dict.fromkeys(f"TP {place['tensor_parallel']}" for place in places))
+        ]
     ctx.params |= {"hardware_id": machines[0].hardware_id, "n_gpus": None}
     return {name: values for name, values in varied.items() if name not in names}, places
 
@@ -200,7 +272,11 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         typed, _, values = text.partition("=")
         name = _BY_NAME.get(typed.strip().replace("_", "-"), typed.strip())
         if name not in FIELDS or FIELDS[name].is_private:
-            options = [each for each, of in _BY_NAME.items() if not (FIELDS[of].is_private or of == "model_id")]
+            options = [
+                each
+                for each, of in _BY_NAME.items()
+                if not (FIELDS[of].is_private or of == "model_id")
+            ]
             raise unknown_id(typed, "options that vary", options, f"there are {', '.join(options)}")
         if name == "model_id":
             raise AdvisorError("--vary model: rank models with --models, or name two to four")
@@ -222,14 +298,19 @@ def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[str]) -> Scenario:
-    """The scenario whose fields vary. Raises AdvisorError for one of the fields `once` that is typed and varied."""
+    """The scenario whose fields vary. Raises AdvisorError for one of the fields `once` that is
+    typed and varied."""
     ctx.params["model"] = (ctx.params["model"] or (None,))[0]
     asked.name_model(ctx)
     (asked.spell_out_gpus if varied.keys() & _PLACED else asked.place_gpus)(ctx)
     if twice := _typed(ctx, once):
         raise AdvisorError(f"{twice[0]} is given and varied; leave one out")
-    if "drafter_id" in varied and not _typed(ctx, {"accepted_length", "acceptance", "acceptance_preset"}):
-        raise AdvisorError("--vary drafter needs --accepted-length X@K: what is known differs by drafter")
+    if "drafter_id" in varied and not _typed(
+        ctx, {"accepted_length", "acceptance", "acceptance_preset"}
+    ):
+        raise AdvisorError(
+            "--vary drafter needs --accepted-length X@K: what is known differs by drafter"
+        )
     if "hardware_id" in varied:
         ctx.params["hardware_id"] = varied["hardware_id"][0]
     return asked.scenario_asked(ctx)
@@ -242,20 +323,27 @@ def _plan(
     keeps_gpus: bool,
     to_files: bool,
 ) -> SweepPlan:
-    """The scenario's grid, on each machine of `places`. Raises AdvisorError for files of what no sweep's file holds."""
-    left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set())
+    """The scenario's grid, on each machine of `places`. Raises AdvisorError for files of what no
+    sweep's file holds."""
+    left = {"batch_size", *varied} | (
+        {"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set()
+    )
     left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)
     own = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
     if to_files and (private := [name for name in base if FIELDS[name].is_private]):
-        raise AdvisorError(f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out")
+        raise AdvisorError(
+            f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out"
+        )
     axes = {name: values for name, values in varied.items() if name != "batch_size"}
     cases = tuple({**base, **place} for place in places) or (base,)
     if places and "hardware_id" in own:
         own.pop("hardware_id")
     plan = SweepPlan(cases, axes, varied.get("batch_size", (scenario.batch_size,)))
     return plan.own_named(
-        lambda name, text: own[name] | {name: text} if name in own else own_fields(name, text, Path())
+        lambda name, text: (
+            own[name] | {name: text} if name in own else own_fields(name, text, Path())
+        )
     )
 
 
@@ -267,25 +355,42 @@ def _to_files(plan: SweepPlan, options: Mapping[str, Any], as_json: bool) -> Non
         if as_json:
             out.print_json(size)
         else:
-            out.say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
+            out.say(
+                f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} "
+                "batches"
+            )
         return
     from advisor.answers.explore.sweep_files import run_sweep  # Parquet is slow to load
 
     done = run_sweep(plan, options["output"], options["workers"], out.progress("computing"))
     if as_json:
         out.print_json(
-            {**size, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)}
+            {
+                **size,
+                "found": done.n_found,
+                "elapsed_s": round(done.elapsed_s, 3),
+                "folder": str(done.folder),
+            }
         )
         return
     earlier = f", {counted(done.n_found, 'part')} there already" if done.n_found else ""
-    out.say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
-    click.echo(f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)")
+    out.say(
+        f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} "
+        f"s{earlier}"
+    )
+    click.echo(
+        f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)"
+    )
 
 
 def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.DataFrame | None:
-    """The recommended K of every combination and batch as a table; every K as CSV or JSON. The table's rows."""
+    """The recommended K of every combination and batch as a table; every K as CSV or JSON. The
+    table's rows."""
     if plan.n_curves > _MAX_SHOWN:
-        raise AdvisorError(f"{plan.n_curves:,} combinations are more than {_MAX_SHOWN} to print; give --output FOLDER")
+        raise AdvisorError(
+            f"{plan.n_curves:,} combinations are more than {_MAX_SHOWN} to print; give --output "
+            "FOLDER"
+        )
     import pandas as pd
 
     from advisor.answers.explore.cells import kernel_warnings_of, sweep_rows, with_prices
@@ -306,7 +411,11 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
         return None
     if best.empty:
         raise AdvisorError(f"no combination is possible; {'; '.join(refused)}")
-    changing = [name for name in SETTINGS if name in {*plan.axes, *(key for case in plan.cases for key in case)}]
+    changing = [
+        name
+        for name in SETTINGS
+        if name in {*plan.axes, *(key for case in plan.cases for key in case)}
+    ]
     changing = [name for name in changing if rows[name].nunique(dropna=False) > 1] + ["batch_size"]
     tiers = best["tier"].unique()
     out.print_table(_grid_table(best, changing, len(tiers)))
@@ -318,7 +427,9 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> pd.Data
     if csv_file is not None:
         out.say(f"{counted(len(rows), 'row')} written to {csv_file}")
     out.print_labelled("not possible", refused)
-    lacks = kernel_warnings_of((one for index in range(plan.n_parts) for one in plan.part(index)), plan.batches[0])
+    lacks = kernel_warnings_of(
+        (one for index in range(plan.n_parts) for one in plan.part(index)), plan.batches[0]
+    )
     for text, number in lacks.items():
         some = "" if number == plan.n_curves else f", {number} of {plan.n_curves} combinations"
         out.print_labelled(f"warning{some}", [text])
@@ -333,13 +444,19 @@ def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
     for _, rows in unfit.groupby(where, sort=False):
         first = rows.iloc[0]
         given = first[list(SETTINGS)].dropna().to_dict()
-        if str(first["model_id"]).startswith("own-") or str(first["hardware_id"]).startswith("own-"):
+        if str(first["model_id"]).startswith("own-") or str(first["hardware_id"]).startswith(
+            "own-"
+        ):
             continue
         ranks = max(int(given.get("tensor_parallel", 1)), int(given.get("expert_parallel", 1)))
-        scenario = build_scenario(**given | {"n_gpus": ranks, "batch_size": int(first["batch_size"])})
+        scenario = build_scenario(
+            **given | {"n_gpus": ranks, "batch_size": int(first["batch_size"])}
+        )
         wider = on_more_gpus(scenario)
         needs = (
-            "too large for tensor parallelism alone" if wider is None else f"needs TP {wider.tensor_parallel} (--tp)"
+            "too large for tensor parallelism alone"
+            if wider is None
+            else f"needs TP {wider.tensor_parallel} (--tp)"
         )
         place = f"{first['n_gpus']} x {first['hardware_id']}, TP {first['tensor_parallel']}"
         yield f"Batch {scenario.batch_size:,} on {place}: {needs}."
@@ -359,28 +476,52 @@ _ANSWERS = {
 
 
 def _grid_table(best: pd.DataFrame, varied: Sequence[str], tiers: int) -> Table[Any]:
-    """The varied fields, then the answer, a dash where the batch does not fit; the tier where there are several."""
-    shown = {name: text for name, text in _ANSWERS.items() if name != _COST or best["usd"].notna().any()}
+    """The varied fields, then the answer, a dash where the batch does not fit; the tier where there
+    are several."""
+    shown = {
+        name: text for name, text in _ANSWERS.items() if name != _COST or best["usd"].notna().any()
+    }
     shown |= {"tier": "{tier}"} if tiers > 1 else {}
     rows = [
-        (*(row[name] for name in varied), *(text.format(**row) if row["fits"] else "-" for text in shown.values()))
+        (
+            *(row[name] for name in varied),
+            *(text.format(**row) if row["fits"] else "-" for text in shown.values()),
+        )
         for row in best.astype(object).where(best.notna(), None).to_dict("records")
     ]
     called = [FIELDS[name].flags[0].name.removeprefix("--") for name in varied]
     letters = (
-        "".join("l" if FIELDS[name].kind is str else "r" for name in varied) + "r" * len(shown.keys() - {"tier"}) + "l"
+        "".join("l" if FIELDS[name].kind is str else "r" for name in varied)
+        + "r" * len(shown.keys() - {"tier"})
+        + "l"
     )
     return matrix((*called, *shown), rows, letters[: len(varied) + len(shown)])
 
 
 def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: bool) -> None:
     """Speedup and K over context and batch, and where speculation turns. Prefill is not charged."""
-    from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
+    from advisor.show.words.load import (
+        acceptance_texts,
+        map_document,
+        map_table,
+        share_table,
+        turn_texts,
+        verdict,
+    )
 
-    found = context_map(scenario, varied["context_tokens"], varied.get("batch_size", (scenario.batch_size,)))
+    found = context_map(
+        scenario, varied["context_tokens"], varied.get("batch_size", (scenario.batch_size,))
+    )
     said = verdict(found, scenario.context_tokens, scenario.batch_size)
     if as_json:
-        out.print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
+        out.print_json(
+            {
+                "verdict": said,
+                "scenario": scenario,
+                "says": turn_texts(found),
+                **map_document(found),
+            }
+        )
         return
     out.say(said)
     for text in turn_texts(found):
@@ -393,7 +534,11 @@ def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: boo
     out.print_labelled("note", acceptance_texts(found))
     row, _ = found.at(scenario.context_tokens, scenario.batch_size)
     out.print_labelled("warning", found.setups[row].warnings)
-    words = [*asked.typed_words("context_tokens", "batch_size"), "--context", str(found.contexts[-1])]
+    words = [
+        *asked.typed_words("context_tokens", "batch_size"),
+        "--context",
+        str(found.contexts[-1]),
+    ]
     out.print_next({"K by batch at the longest": ["schedule", *words]})
 
 
@@ -404,14 +549,18 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
 
     texts = ctx.params["model"]
     if len(texts) > MAX_COMPARED:
-        raise AdvisorError(f"{len(texts)} scenarios are given; at most {MAX_COMPARED} stand side by side")
+        raise AdvisorError(
+            f"{len(texts)} scenarios are given; at most {MAX_COMPARED} stand side by side"
+        )
     asked.place_gpus(ctx)
     typed = asked.typed_names(ctx)
     if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
         raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
     given = {name: value for name, value in asked.take_scenario(ctx).items() if name in typed}
     show, advices = out.progress("answering"), []
-    for scenario in [_named(text, given) for text in texts]:  # all before any is answered: the last may not be readable
+    for scenario in [
+        _named(text, given) for text in texts
+    ]:  # all before any is answered: the last may not be readable
         advices.append(advise(scenario))
         show(len(advices) / len(texts))
     names = short_names([advice.scenario for advice in advices])
@@ -421,16 +570,28 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
     if as_json:
         from advisor.cli.advise import advice_document
 
-        answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
+        answers = [
+            {"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)
+        ]
         out.print_json({"finding": finding(advices, names), "scenarios": answers})
         return
     out.print_table(table)
     out.say(f"\n{finding(advices, names)}")
     for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
-        of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
-        out.print_labelled("warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"])
+        of = [
+            name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings
+        ]
+        out.print_labelled(
+            "warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"]
+        )
     fastest = max(range(len(texts)), key=lambda at: advices[at].recommendation.tokens_per_s_per_gpu)
-    kind = "--example" if texts[fastest] in example_ids() else "--scenario" if is_there(Path(texts[fastest])) else ""
+    kind = (
+        "--example"
+        if texts[fastest] in example_ids()
+        else "--scenario"
+        if is_there(Path(texts[fastest]))
+        else ""
+    )
     words = [*filter(None, [kind]), texts[fastest], *asked.typed_words("model_id")]
     out.print_next({"the one of most tokens/s per GPU": ["advise", *words]})
 
@@ -451,13 +612,26 @@ def _named(text: str, given: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def _rank(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
-    """All models at one load on one machine, each at its best placement and K, with bands and doubt."""
+def _rank(
+    ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool
+) -> None:
+    """All models at one load on one machine, each at its best placement and K, with bands and
+    doubt."""
     from advisor.answers.explore.leaderboard import leaderboard
-    from advisor.show.words.leaderboard import by_size, document, missed_texts, notes, quality_text, table, verdict
+    from advisor.show.words.leaderboard import (
+        by_size,
+        document,
+        missed_texts,
+        notes,
+        quality_text,
+        table,
+        verdict,
+    )
 
     if astray := _typed(ctx, _OF_ONE_MODEL):
-        raise AdvisorError(f"{astray[0]} is of one model; leave it out, --models tries each at its best")
+        raise AdvisorError(
+            f"{astray[0]} is of one model; leave it out, --models tries each at its best"
+        )
     asked.spell_out_gpus(ctx)
     question, axis = _question(asked.take_scenario(ctx), options)
     board, top = leaderboard(question, out.progress("ranking")), options["top"]
@@ -479,7 +653,9 @@ def _rank(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
     out.print_labelled("not ranked", missed_texts(board))
     shipped = question.scenario.hardware_json is None and options["histogram"] is None
     if shipped and board.standings and board.standings[0].name in model_ids():
-        out.print_next({"the first of them": ["advise", *_words_of_first(board.standings[0], question)]})
+        out.print_next(
+            {"the first of them": ["advise", *_words_of_first(board.standings[0], question)]}
+        )
 
 
 def _words_of_first(first: Standing, question: entrants.RankQuestion) -> list[str]:
@@ -488,7 +664,9 @@ def _words_of_first(first: Standing, question: entrants.RankQuestion) -> list[st
         "n_gpus": first.gpus // first.copies,
         "batch_size": max(1, question.users.batches[0] // first.copies),
     }
-    placed |= {name: getattr(first, name) for name in ("tensor_parallel", "expert_parallel", "acceptance")}
+    placed |= {
+        name: getattr(first, name) for name in ("tensor_parallel", "expert_parallel", "acceptance")
+    }
     placed |= {"model_id": first.name, "drafter_id": first.drafter}
     return asked.scenario_words(question.scenario.model_copy(update=placed))
 
@@ -497,9 +675,13 @@ Axis = tuple[str, dict[str, float]]
 """A column of the user's scores, and its numbers by model."""
 
 
-def _question(values: dict[str, Any], options: Mapping[str, Any]) -> tuple[entrants.RankQuestion, Axis | None]:
+def _question(
+    values: dict[str, Any], options: Mapping[str, Any]
+) -> tuple[entrants.RankQuestion, Axis | None]:
     """What the options ask, and the quality axis."""
-    users, histogram, names, usd = (options[name] for name in ("users", "histogram", "names", "usd_per_hour"))
+    users, histogram, names, usd = (
+        options[name] for name in ("users", "histogram", "names", "usd_per_hour")
+    )
     if users is not None and histogram is not None:
         raise AdvisorError("give --users or --histogram, not both")
     listed, axis = _scores(*(options[name] for name in _SCORES))
@@ -529,16 +711,21 @@ def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
         made = asked.scenario_from({"model_id": str(path), "drafter_id": "none"})
         name = made.model_id
         if made.model_config_json is None:
-            raise AdvisorError(f"--config {path}: no such file; shipped models are named with --models")
+            raise AdvisorError(
+                f"--config {path}: no such file; shipped models are named with --models"
+            )
         if name in found or name in model_ids():
             whose = "given twice" if name in found else "a shipped model's"
-            raise AdvisorError(f"--config {path}: the name {name} is {whose}; rename the file's folder or the file")
+            raise AdvisorError(
+                f"--config {path}: the name {name} is {whose}; rename the file's folder or the file"
+            )
         found[name] = made.model_config_json
     return tuple(found.items())
 
 
 def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
-    """What all models share, and the user's drafter with its accepted length, None for what is known of each."""
+    """What all models share, and the user's drafter with its accepted length, None for what is
+    known of each."""
     drafter_id = values.pop("drafter_id")
     given = asked.given_acceptance(
         *(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset"))
@@ -547,14 +734,20 @@ def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
         raise AdvisorError("--accepted-length needs --drafter, e.g. eagle3")
     if given is None and drafter_id not in (None, "none"):
         raise AdvisorError(
-            f"--drafter {drafter_id} needs --accepted-length X@K, e.g. 2.73@3; or leave --drafter out to use what is "
+            f"--drafter {drafter_id} needs --accepted-length X@K, e.g. 2.73@3; or leave --drafter "
+            "out to use what is "
             "known of each model"
         )
     if values["hardware_id"] is None:
         raise AdvisorError("the GPUs are missing; give --gpus, e.g. 8xH200, or --hardware")
     n_gpus = values.pop("n_gpus")
     shared = asked.scenario_from(
-        {**values, "n_gpus": 1 if n_gpus is None else n_gpus, "model_id": _NO_MODEL, "drafter_id": "none"}
+        {
+            **values,
+            "n_gpus": 1 if n_gpus is None else n_gpus,
+            "model_id": _NO_MODEL,
+            "drafter_id": "none",
+        }
     )
     return shared, None if drafter_id is None else (drafter_id, given or "0")
 
@@ -571,7 +764,9 @@ def _scores(
         if quality is not None or least is not None or where:
             raise AdvisorError("--quality, --min-quality and --where need --scores FILE")
         return None, None
-    read = entrants.read_scores(file.name, read_file(file, entrants.MAX_SCORES_BYTES, "a table of scores"))
+    read = entrants.read_scores(
+        file.name, read_file(file, entrants.MAX_SCORES_BYTES, "a table of scores")
+    )
     listed: frozenset[str] | None = None
     for condition in where:
         found = read.where(condition)

@@ -41,15 +41,22 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE..."
+)
 @reading.reading_options(*reading.OF_ROWS)
-@out.path_option("--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`.")
+@out.path_option(
+    "--output", "-o", help="Write the rows that were read here (CSV), for `fit` and `predict`."
+)
 @out.path_option("--rejects", help="Write rejected rows with their reasons here (CSV).")
 @out.json_option()
-def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_json: bool, **given: Any) -> None:
+def ingest(
+    paths: Sequence[Path], output: Path | None, rejects: Path | None, as_json: bool, **given: Any
+) -> None:
     """Read benchmark results, or every file of a directory, and say what can be used.
 
-    A run with K = 0 in one of the files is the baseline of those in the others. --output writes all of them as one.
+    A run with K = 0 in one of the files is the baseline of those in the others. --output writes all
+    of them as one.
     """
     values, columns = given.pop("values"), given.pop("columns")
     stated = given_acceptance(given.pop("accepted_length"), None, None)
@@ -65,12 +72,17 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
     if output is not None:
         if len(together) != 1:
             found = " and ".join(one.kind for one in together) or "nothing that can be used"
-            raise AdvisorError(f"{output} is not written: the files hold {found}; --output takes files of one kind")
+            raise AdvisorError(
+                f"{output} is not written: the files hold {found}; --output takes files of one kind"
+            )
         out.write_file(output, csv_of(together[0].frame.dropna(axis=1, how="all")))
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
         files = [_summary(item) for item in results]
-        refits = [{"rows_used": len(used), "not_used": list(map(vars, refused))} for used, refused in usable]
+        refits = [
+            {"rows_used": len(used), "not_used": list(map(vars, refused))}
+            for used, refused in usable
+        ]
         out.print_json({"files": files, "together": more, "not_read": failed, "refit": refits})
         return
     for result in results:
@@ -82,7 +94,10 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
     for one, (used, refused) in zip(points, usable, strict=True):
         click.echo(f"`fit` can use {counted(len(used), 'row')}")
         _say_borrowed(used)
-        _print_reasons("not used in the fit", ((each.reason, one.own_line(each.line), each.rows) for each in refused))
+        _print_reasons(
+            "not used in the fit",
+            ((each.reason, one.own_line(each.line), each.rows) for each in refused),
+        )
     if output is not None:
         out.say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
     for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
@@ -92,17 +107,22 @@ def ingest(paths: Sequence[Path], output: Path | None, rejects: Path | None, as_
 
 
 def _lead_on(lacks: Sequence[str], n_used: int) -> None:
-    """Print what to do next with the rows that were read: mend, add, refit, or hold them beside the model.
+    """Print what to do next with the rows that were read: mend, add, refit, or hold them beside the
+    model.
 
     lacks : words to add for columns that files lack. n_used : rows that a refit can use. [-]
     """
     from advisor.measured.refit import MIN_POINTS  # reading needs no fit
 
     if lacks:
-        out.print_next({"with what is missing, your own in capitals": ["ingest", *retyped(), *lacks]})
+        out.print_next(
+            {"with what is missing, your own in capitals": ["ingest", *retyped(), *lacks]}
+        )
         return
     if not n_used:
-        out.say("Nothing can be refitted or held beside the model before what is named above is mended.")
+        out.say(
+            "Nothing can be refitted or held beside the model before what is named above is mended."
+        )
         return
     words, onward = retyped(*_OF_FIT), {}
     if n_used >= MIN_POINTS:
@@ -113,14 +133,17 @@ def _lead_on(lacks: Sequence[str], n_used: int) -> None:
 
 
 def _read_all(paths: Sequence[Path], *given: Any) -> tuple[list[Measured], list[dict[str, str]]]:
-    """As `reading.read_all`; a refusal that guesses what columns mean ends with the whole command that says so."""
+    """As `reading.read_all`; a refusal that guesses what columns mean ends with the whole command
+    that says so."""
     try:
         return reading.read_all(reading.files_in(paths), *given)
     except AdvisorError as error:
         said, _, maps = str(error).partition(", e.g. --map ")
         if not maps or EXAMPLE.endswith(maps):
             raise
-        raise AdvisorError(f"{said}, as you mean them: `advisor {_command()} --map {maps}`") from error
+        raise AdvisorError(
+            f"{said}, as you mean them: `advisor {_command()} --map {maps}`"
+        ) from error
 
 
 def _command(*more: str) -> str:
@@ -132,41 +155,70 @@ _TO_REFIT = ("--output", "my.refit")
 
 
 def _lacks(rows: Measured, paths: Sequence[Path]) -> list[str]:
-    """What to add to a command line that rows lack for a refit: a column that looks like it, else a value."""
+    """What to add to a command line that rows lack for a refit: a column that looks like it, else a
+    value."""
     lacks = {item.name: item.prefill for item in rows.result.missing if item.needed}
     files = [path for path in reading.files_in(paths) if lacks and str(path) != "-"]
-    headers = [one for path in files for one in own_headers(path.name, reading.read_bytes(path)) if not one.native]
+    headers = [
+        one
+        for path in files
+        for one in own_headers(path.name, reading.read_bytes(path))
+        if not one.native
+    ]
     alike = {one.ours: one.theirs for one in headers if one.ours in lacks}
     maps = [word for ours, theirs in alike.items() for word in ("--map", f"{theirs}={ours}")]
-    return [*maps, *reading.lacking_words({name: guess for name, guess in lacks.items() if name not in alike})]
+    return [
+        *maps,
+        *reading.lacking_words({name: guess for name, guess in lacks.items() if name not in alike}),
+    ]
 
 
 def _say_borrowed(points: Sequence[Point]) -> None:
-    """Say which accepted length rows that state none take, where nobody measured their model with their drafter."""
-    lengths = {(one.question.scenario.acceptance) for one in points if one.question.acceptance_source == "other_model"}
+    """Say which accepted length rows that state none take, where nobody measured their model with
+    their drafter."""
+    lengths = {
+        (one.question.scenario.acceptance)
+        for one in points
+        if one.question.acceptance_source == "other_model"
+    }
     if lengths:
         out.say(
-            f"borrowed: rows without an accepted length take {', '.join(sorted(lengths))}, the median of their drafter "
+            f"borrowed: rows without an accepted length take {', '.join(sorted(lengths))}, the "
+            "median of their drafter "
             "on other models; your own: --accepted-length X@K"
         )
 
 
 @click.command()
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE..."
+)
 @reading.reading_options(*(name for name in reading.OF_ROWS if name not in ("hardware", "engine")))
 @click.option(
-    "--hardware", "hardware_id", help="Refit its rows, id or path to JSON [default: the pair with most rows]."
+    "--hardware",
+    "hardware_id",
+    help="Refit its rows, id or path to JSON [default: the pair with most rows].",
 )
-@click.option("--engine", callback=reading.named, help="Refit this engine's rows, and those that name none.")
-@click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
-@click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
+@click.option(
+    "--engine", callback=reading.named, help="Refit this engine's rows, and those that name none."
+)
+@click.option(
+    "--acceptance",
+    help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.",
+)
+@click.option(
+    "--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length."
+)
 @out.path_option("--output", "-o", help="Write the refit here, for --refit of other commands.")
 @click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @out.json_option()
-def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any) -> None:
+def fit(
+    paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any
+) -> None:
     """Refit overheads and efficiencies on the points of one or more files, and say what changed.
 
-    `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
+    `advise`, `curve`, `design` and the other commands that take a scenario predict with it by
+    --refit.
     """
     from advisor.catalog.adjustment import write_adjustment
     from advisor.measured.refit import adjustment_of, refit_chosen
@@ -181,11 +233,15 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     text = write_adjustment(adjustment_of(answer)) if force or not against else None
     length = (own := measured_length(rows.result.frame)) or given["accepted_length"]
     if output is not None and text is not None:
-        ran = {(each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft}
+        ran = {
+            (each.scenario.model_id, each.scenario.drafter_id) for each in points if each.n_draft
+        }
         of = refit_note(*ran.pop(), length) if length is not None and len(ran) == 1 else ""
         out.write_file(output, f"{text}\n{of}")
     if as_json:
-        said = {k: v for k, v in vars(answer).items() if k != "rows"} | {"warnings": rows.result.warnings}
+        said = {k: v for k, v in vars(answer).items() if k != "rows"} | {
+            "warnings": rows.result.warnings
+        }
         said |= {"sentence": answer.sentence, "reasons_against": against, "refit": text}
         out.print_json({**said, "rows": answer.rows.to_dict("records"), "moesd": small})
     else:
@@ -193,10 +249,14 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         _print_fit(answer, points, small, rows.own_line)
         if plain := _plain_sweep_text(rows.result, None):
             out.say(plain)
-        words = _advise_words(points, paths, given, own) if text is None or output is not None else []
+        words = (
+            _advise_words(points, paths, given, own) if text is None or output is not None else []
+        )
         onward = {"why they differ": ["diagnose", *retyped(*_OF_FIT)]} if against else {}
         if text is not None and output is not None:
-            onward |= {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
+            onward |= (
+                {"predict with it": ["advise", *words, "--refit", str(output)]} if words else {}
+            )
         elif text is not None:
             onward["write it"] = ["fit", *retyped(), *_TO_REFIT]
         else:
@@ -208,12 +268,20 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
         raise AdvisorError(f"{output} is not written: {' '.join(against)} --force writes it anyway")
 
 
-def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | None, own: Callable[[int], int]) -> None:
-    """What a refit found, and what speaks against it. `own` gives the file's own line of a row's."""
-    from advisor.show.words.explain import PARAMETERS  # which knows how a number was made, and ingest need not
+def _print_fit(
+    answer: RefitResult, points: Sequence[Point], small: MoesdFit | None, own: Callable[[int], int]
+) -> None:
+    """What a refit found, and what speaks against it. `own` gives the file's own line of a
+    row's."""
+    from advisor.show.words.explain import (
+        PARAMETERS,
+    )  # which knows how a number was made, and ingest need not
 
     held = answer.length_factor is not None
-    out.say(answer.sentence + " Lengths of these very runs are held: --set accepted_length_same_run=1." * held)
+    out.say(
+        answer.sentence
+        + " Lengths of these very runs are held: --set accepted_length_same_run=1." * held
+    )
     out.print_labelled("rejected by the checks", answer.reasons_against)
     click.echo("")
     out.print_table(Table(PARAMETERS, answer.parameters))
@@ -222,34 +290,56 @@ def _print_fit(answer: RefitResult, points: Sequence[Point], small: MoesdFit | N
         out.say(note)
     if small is not None:
         out.say(
-            f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
+            f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error "
+            f"of {small.rms:.2f}."
         )
-    _print_reasons("not used in the fit", ((each.reason, own(each.line), each.rows) for each in answer.refused))
+    _print_reasons(
+        "not used in the fit", ((each.reason, own(each.line), each.rows) for each in answer.refused)
+    )
 
 
-def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object) -> list[str]:
-    """Words for `advise` at the point in the middle, one that drafts if there is one, with the lengths of all its K.
+def _advise_words(
+    points: Sequence[Point], paths: Sequence[Path], given: Mapping[str, Any], own: object
+) -> list[str]:
+    """Words for `advise` at the point in the middle, one that drafts if there is one, with the
+    lengths of all its K.
 
     own : whether files count some. None where no file holds the rows' own model or accelerator.
     """
-    ran = sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size) or points
+    ran = (
+        sorted((point for point in points if point.n_draft), key=lambda point: point.batch_size)
+        or points
+    )
     point = ran[len(ran) // 2]
     values: dict[str, Any] = {"k_max": FIELDS["k_max"].default}
-    stated = given_acceptance(*(given[name] for name in ("accepted_length", "acceptance", "acceptance_preset")))
+    stated = given_acceptance(
+        *(given[name] for name in ("accepted_length", "acceptance", "acceptance_preset"))
+    )
     if stated is not None and not own:
         values["acceptance"] = stated
     elif point.n_draft and point.accepted_length > 1:
         of = attrgetter("scenario.model_id", "scenario.drafter_id")
         alike = [one for one in ran if of(one) == of(point)]
-        lengths = pd.Series([one.accepted_length for one in alike]).groupby([one.n_draft for one in alike]).median()
-        values["acceptance"] = ",".join(f"{length:.3g}@{k}" for k, length in lengths.items() if length > 1)
+        lengths = (
+            pd.Series([one.accepted_length for one in alike])
+            .groupby([one.n_draft for one in alike])
+            .median()
+        )
+        values["acceptance"] = ",".join(
+            f"{length:.3g}@{k}" for k, length in lengths.items() if length > 1
+        )
     elif point.n_draft:
         values["acceptance"] = f"2@{max(one.n_draft for one in points)}"
-        out.say(f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted length for 2.")
+        out.say(
+            f"Drafts of made-up weights are refused: in {values['acceptance']} put your accepted "
+            "length for 2."
+        )
     scenario = point.scenario.model_copy(update=values)
     asked = {"model_id": given["models"], "hardware_id": [given["hardware_id"]]}
     model, hardware = (
-        reading.document_path(name, getattr(scenario, DOCUMENT_OF[name]), reading.files_in(paths), asked[name])
+        reading.document_path(
+            name, getattr(scenario, DOCUMENT_OF[name]), reading.files_in(paths), asked[name]
+        )
         for name in ("model_id", "hardware_id")
     )
     return [] if None in (model, hardware) else scenario_words(scenario, model, hardware)
@@ -258,31 +348,42 @@ def _advise_words(points: Sequence[Point], paths: Sequence[Path], given: Mapping
 def _rows_to_fit(
     paths: Sequence[Path], given: Mapping[str, Any], aloud: bool
 ) -> tuple[Measured, list[dict[str, str]], list[Point], list[Refused]]:
-    """The rows of the files, the files that cannot be read, the points to fit, and the rows that are none.
+    """The rows of the files, the files that cannot be read, the points to fit, and the rows that
+    are none.
 
-    given : the other options of `fit`. aloud : whether what was concluded while reading is printed. Raises AdvisorError
+    given : the other options of `fit`. aloud : whether what was concluded while reading is printed.
+        Raises AdvisorError
     with the columns that the files lack.
     """
     from advisor.measured.refit import MIN_POINTS, select_points
 
     hardware_id, engine = given["hardware_id"], given["engine"]
-    stated = given_acceptance(given["accepted_length"], given["acceptance"], given["acceptance_preset"])
+    stated = given_acceptance(
+        given["accepted_length"], given["acceptance"], given["acceptance_preset"]
+    )
     run = {name: given[name] for name in ("gpus", "engine", "drafter")}
     own = reading.Own.given(given["models"], [hardware_id] if hardware_id else [], **run)
-    hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
+    hardware_id = next(
+        (one.name for one in own.documents if one.column == "hardware_id"), hardware_id
+    )
     read, failed = _read_all(paths, given["values"], given["columns"], own)
     rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
-            f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
+            f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or "
+            "token times)"
         )
     if aloud:
         _print_said(rows.result)
     try:
-        points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated)
+        points, refused = select_points(
+            rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated
+        )
     except AdvisorError as error:
         if lacks := _lacks(rows, paths):
-            raise AdvisorError(f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`") from error
+            raise AdvisorError(
+                f"{error}. Say it, your own in capitals: `advisor {_command(*lacks)}`"
+            ) from error
         if not str(error).rstrip(".").endswith(f"at least {MIN_POINTS}"):
             raise
         beside = shlex.join(["validate", *retyped(*_OF_FIT)])
@@ -302,7 +403,8 @@ _SWEPT = 3
 
 
 def _plain_sweep_text(result: Measured, written: Path | None) -> str:
-    """How plain runs at several batches are used as they were measured. Empty where there are too few."""
+    """How plain runs at several batches are used as they were measured. Empty where there are too
+    few."""
     if result.kind != "points" or not result.rows_kept:
         return ""
     plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
@@ -310,7 +412,8 @@ def _plain_sweep_text(result: Measured, written: Path | None) -> str:
         return ""
     words = shlex.join(["ingest", *retyped(*_OF_FIT), "--output", "rows.csv"])
     return (
-        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: `--plain-sweep "
+        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: "
+        "`--plain-sweep "
         f"{written or 'rows.csv'}` in `advise` predicts from those times themselves"
         f"{'' if written else f', after `advisor {words}`'}."
     )
@@ -324,8 +427,14 @@ def _summary(result: Measured) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
-        **{name: getattr(result, name) for name in ("format_name", "kind", "sha256", "rows_read", "rows_kept")},
-        **{name: getattr(result, name) for name in ("rows_refused", "ready", "missing", "derived", "warnings")},
+        **{
+            name: getattr(result, name)
+            for name in ("format_name", "kind", "sha256", "rows_read", "rows_kept")
+        },
+        **{
+            name: getattr(result, name)
+            for name in ("rows_refused", "ready", "missing", "derived", "warnings")
+        },
         "asked": [one.text for one in open_questions(result.rejects)],
         "rejects": result.rejects.head(200).to_dict("records"),
     }
@@ -339,19 +448,28 @@ def _print_result(result: Measured) -> None:
     for item in result.missing:
         need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
-        _item(f"{need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
+        _item(
+            f"{need}: --set {item.name}=...  {item.meaning}; missing in "
+            f"{counted(item.rows, 'row')}{guess}"
+        )
     for asked in open_questions(result.rejects):
         _item(f"needed: {asked.options}  {asked.text}")
     for text in result.derived:
         _item(f"{text}")
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
-        _item(f"to predict with the accepted length of these runs: advise ... --accepted-length {length}")
+        _item(
+            "to predict with the accepted length of these runs: advise ... --accepted-length "
+            f"{length}"
+        )
     for line, rates in _acceptances(result):
         _item(f"to use the acceptance measured in line {line}: --acceptance {rates}")
     for text in result.warnings:
         _item(f"warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):
-        _item(f"line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
+        _item(
+            f"line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: "
+            f"{reject['reason']}"
+        )
     if len(result.rejects) > 10:
         _item(f"... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
 
@@ -363,7 +481,8 @@ def _item(text: str) -> None:
 
 
 def _print_said(result: Measured) -> None:
-    """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
+    """What was concluded or refused while reading, before a fit: names, formats, rounding, refused
+    rows by reason."""
     for text in result.derived:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
             out.say(f"read: {text}")
@@ -380,11 +499,14 @@ def _print_said(result: Measured) -> None:
 
 
 def _acceptances(result: Measured) -> list[tuple[int, str]]:
-    """Line and conditional probabilities of up to three runs that measured acceptance by position."""
+    """Line and conditional probabilities of up to three runs that measured acceptance by
+    position."""
     if result.kind != "points":
         return []
     found = []
-    for line, text in result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items():
+    for line, text in (
+        result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items()
+    ):
         try:
             found.append((result.own_line(int(line)), rates_from_list(text).text))
         except AdvisorError as error:
@@ -393,9 +515,12 @@ def _acceptances(result: Measured) -> list[tuple[int, str]]:
 
 
 def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
-    """Reasons (reason, line, number of rows) with the number of rows and the first lines, most rows first."""
+    """Reasons (reason, line, number of rows) with the number of rows and the first lines, most rows
+    first."""
     for reason, lines in alike(rows):
-        shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (", ..." if len(lines) > 5 else "")
+        shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (
+            ", ..." if len(lines) > 5 else ""
+        )
         out.print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
 
 
@@ -411,7 +536,8 @@ def _points(file: Path, given: Mapping[str, Any]) -> tuple[GivenRows, pd.DataFra
 
 @contextmanager
 def _naming_what_lacks(asked: pd.DataFrame, said: Mapping[str, str]) -> Iterator[None]:
-    """Add to a refusal the command that says what the rows lack. said : columns that --set fills."""
+    """Add to a refusal the command that says what the rows lack. said : columns that --set
+    fills."""
     try:
         yield
     except AdvisorError as error:
@@ -423,8 +549,11 @@ def _naming_what_lacks(asked: pd.DataFrame, said: Mapping[str, str]) -> Iterator
 
 
 def _raise_none_predicted(reasons: Iterable[Any]) -> None:
-    """Raise AdvisorError where no row could be predicted: why, and the command with the option that fills a column."""
-    (reason, lines), *_ = alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons)
+    """Raise AdvisorError where no row could be predicted: why, and the command with the option that
+    fills a column."""
+    (reason, lines), *_ = alike(
+        (str(each).removeprefix("not predicted: "), 0, 1) for each in reasons
+    )
     column = re.search(r"(\w+) (?:is|are) not stated", reason)
     more = reading.lacking_words({column[1]: None}) if column else []
     remedy = f". Say it, your own in capitals: `advisor {_command(*more)}`" if more else ""
@@ -440,17 +569,20 @@ _RATIO = "measured_over_predicted"
 @out.path_option("--output", "-o", help="Write here instead of standard output.")
 @out.json_option("Rows as JSON instead of CSV.")
 def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> None:
-    """Add predicted speedup, band, tier and reason to the rows of FILE, and measured over predicted.
+    """Add predicted speedup, band, tier and reason to the rows of FILE, and measured over
+    predicted.
 
     The columns are those of measurements/published_speedups.
 
-    An accepted_length is borrowed, with a wider likely range, unless accepted_length_same_run is 1; a row without one
-    gets the median of its drafter over other models, as in `validate`.
+    An accepted_length is borrowed, with a wider likely range, unless accepted_length_same_run is 1;
+    a row without one gets the median of its drafter over other models, as in `validate`.
     """
     found, asked, said = _points(file, given)
     show = out.progress("predicting")
     with _naming_what_lacks(asked, said):
-        answers = predict_rows(asked, said, other_models=True, refused=found.refused, on_progress=show)
+        answers = predict_rows(
+            asked, said, other_models=True, refused=found.refused, on_progress=show
+        )
     show(1.0)
     answers = answers[list(PREDICTED_COLUMNS)]
     if "speedup" in asked:
@@ -460,7 +592,9 @@ def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> Non
     left_out = int(answers["predicted_speedup"].isna().sum())
     if left_out == len(answers):
         _raise_none_predicted(answers["predicted_reason"])
-    before = found.given.drop(columns=[*PREDICTED_COLUMNS, _RATIO], errors="ignore")  # of an earlier prediction
+    before = found.given.drop(
+        columns=[*PREDICTED_COLUMNS, _RATIO], errors="ignore"
+    )  # of an earlier prediction
     rows = pd.concat([before.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
     if output is None:
@@ -468,7 +602,11 @@ def predict(file: Path, output: Path | None, as_json: bool, **given: Any) -> Non
     else:
         out.write_file(output, text)
     click.echo(
-        f"{counted(len(rows) - left_out, 'row')} predicted, {left_out} not predicted (see predicted_reason).", err=True
+        (
+            f"{counted(len(rows) - left_out, 'row')} predicted, {left_out} not predicted (see "
+            "predicted_reason)."
+        ),
+        err=True,
     )
 
 
@@ -495,25 +633,43 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
     if file is not None and result.n_refused == len(result.rows):
         _raise_none_predicted(result.rows["predicted_reason"])
     if as_json:
-        names = ("overall", "by_laboratory", "by_tier", "by_acceptance", "best_k_regret", "n_best_k", "n_refused")
-        out.print_json({name: getattr(result, name) for name in names} | {"rows": _records(result.rows)})
+        names = (
+            "overall",
+            "by_laboratory",
+            "by_tier",
+            "by_acceptance",
+            "best_k_regret",
+            "n_best_k",
+            "n_refused",
+        )
+        out.print_json(
+            {name: getattr(result, name) for name in names} | {"rows": _records(result.rows)}
+        )
         return
     judged = result.rows[result.rows["absolute_percentage_error"].notna()]
     if len(judged) <= _FEW_ROWS:
-        out.print_table(Table(_ROWS, judged.reindex(columns=_SHOWN).apply(pd.to_numeric).to_dict("records")))
+        out.print_table(
+            Table(_ROWS, judged.reindex(columns=_SHOWN).apply(pd.to_numeric).to_dict("records"))
+        )
         click.echo()
-    groups = [(_GROUPS.get(name, name), one) for name, one in (*result.by_acceptance.items(), *result.by_tier.items())]
+    groups = [
+        (_GROUPS.get(name, name), one)
+        for name, one in (*result.by_acceptance.items(), *result.by_tier.items())
+    ]
     out.say("Errors of the predicted speedup, each source counted alike:")
     out.print_table(_errors_table("rows", [("all rows", result.overall), *groups]))
     click.echo("\nBy source:")
     out.print_table(_errors_table("source", result.by_laboratory.items()))
     if result.best_k_regret is not None:
         click.echo(
-            f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
+            f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} "
+            "points with several K."
         )
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
     click.echo(f"\n{result.n_refused} rows not predicted")
-    for reason, lines in alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons):
+    for reason, lines in alike(
+        (str(each).removeprefix("not predicted: "), 0, 1) for each in reasons
+    ):
         click.echo(f"{len(lines):5d}  {reason}")
     if file is not None:
         out.print_next({"refit to these runs": ["fit", *retyped("as_json"), *_TO_REFIT]})
@@ -521,16 +677,36 @@ def validate(file: Path | None, as_json: bool, **given: Any) -> None:
 
 _FEW_ROWS = 20  # each is shown up to here; own choice
 _LENGTH = "accepted length {}counted in the run"
-_GROUPS = {"same_run": _LENGTH.format(""), "borrowed": _LENGTH.format("not "), "other_model": "length of other models"}
-_GROUPS |= {"fitted": "kernels fitted", "interpolated": "kernels interpolated", "roofline": "kernels by data sheet"}
-_SHOWN = ["batch_size", "draft_tokens_k", "speedup", "predicted_speedup", "predicted_low", "predicted_high"]
+_GROUPS = {
+    "same_run": _LENGTH.format(""),
+    "borrowed": _LENGTH.format("not "),
+    "other_model": "length of other models",
+}
+_GROUPS |= {
+    "fitted": "kernels fitted",
+    "interpolated": "kernels interpolated",
+    "roofline": "kernels by data sheet",
+}
+_SHOWN = [
+    "batch_size",
+    "draft_tokens_k",
+    "speedup",
+    "predicted_speedup",
+    "predicted_low",
+    "predicted_high",
+]
 _ROWS: tuple[Column[dict[str, Any]], ...] = (
     Column("batch", itemgetter("batch_size"), "{:,.4g}".format),
     Column("K", itemgetter("draft_tokens_k"), "{:.0f}".format),
     Column("measured", itemgetter("speedup"), "{:.2f}x".format),
     Column("predicted", itemgetter("predicted_speedup"), "{:.2f}x".format),
     Column("likely range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}"),
-    Column("inside", lambda row: "yes" if row["predicted_low"] <= row["speedup"] <= row["predicted_high"] else "no"),
+    Column(
+        "inside",
+        lambda row: (
+            "yes" if row["predicted_low"] <= row["speedup"] <= row["predicted_high"] else "no"
+        ),
+    ),
 )
 
 
@@ -539,9 +715,11 @@ _PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S
 
 
 def alike(rows: Iterable[tuple[str, int, int]]) -> list[tuple[str, list[int]]]:
-    """Reasons with the lines of their rows, most rows first. Those that differ in numbers or names alone are one.
+    """Reasons with the lines of their rows, most rows first. Those that differ in numbers or names
+    alone are one.
 
-    rows : reason, line, number of rows. A group is told by its first reason, with how many others there are.
+    rows : reason, line, number of rows. A group is told by its first reason, with how many others
+        there are.
     """
     groups: dict[str, dict[str, list[int]]] = {}
     for reason, line, number in rows:
@@ -551,7 +729,9 @@ def alike(rows: Iterable[tuple[str, int, int]]) -> list[tuple[str, list[int]]]:
     for group in groups.values():
         others = len(group) - 1
         more = f" (and {others:,} more that differ in numbers or names)" if others else ""
-        told.append((next(iter(group)) + more, [line for lines in group.values() for line in lines]))
+        told.append(
+            (next(iter(group)) + more, [line for lines in group.values() for line in lines])
+        )
     return sorted(told, key=lambda each: -len(each[1]))
 
 
@@ -568,14 +748,20 @@ _ERRORS = {
 def _errors_table(label: str, rows: Iterable[tuple[str, Errors]]) -> Table[dict[str, Any]]:
     """Errors of groups of rows, each under its name."""
     shares = (
-        Column[dict[str, Any]](heading, itemgetter(name), lambda share: "-" if share is None else f"{share:.1%}")
+        Column[dict[str, Any]](
+            heading, itemgetter(name), lambda share: "-" if share is None else f"{share:.1%}"
+        )
         for heading, name in _ERRORS.items()
     )
     named = Column[dict[str, Any]](label, itemgetter(label), words=True)
-    return Table((named, Column("n", itemgetter("n")), *shares), [{label: name, **vars(one)} for name, one in rows])
+    return Table(
+        (named, Column("n", itemgetter("n")), *shares),
+        [{label: name, **vars(one)} for name, one in rows],
+    )
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [
-        {name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")
+        {name: None if value != value else value for name, value in row.items()}
+        for row in frame.to_dict("records")
     ]

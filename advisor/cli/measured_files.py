@@ -1,4 +1,5 @@
-"""Benchmark files as commands read them: what --set, --map, --model and --hardware say, and paths in their cells."""
+"""Benchmark files as commands read them: what --set, --map, --model and --hardware say, and paths
+in their cells."""
 
 from __future__ import annotations
 
@@ -28,7 +29,14 @@ from advisor.measured.ingest.columns import (
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
-from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names, values_of_files, with_given
+from advisor.measured.ingest.rows import (
+    Measured,
+    combine,
+    complete,
+    resolve_names,
+    values_of_files,
+    with_given,
+)
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
 from advisor.physics.acceptance import parse_acceptance
@@ -42,48 +50,79 @@ MAX_FILES = 1000
 
 
 def named(_: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """A drafter or engine as typed. Raises AdvisorError for no known drafter, and for an engine's name misspelt."""
-    if text is not None and param.name == "drafter" and drafter_name(text) not in (*drafter_ids(), "random", "other"):
+    """A drafter or engine as typed. Raises AdvisorError for no known drafter, and for an engine's
+    name misspelt."""
+    if (
+        text is not None
+        and param.name == "drafter"
+        and drafter_name(text) not in (*drafter_ids(), "random", "other")
+    ):
         load_drafter(text)
-    unknown = text if param.name == "engine" and text and engine_called(text, forks=True) is None else ""
+    unknown = (
+        text if param.name == "engine" and text and engine_called(text, forks=True) is None else ""
+    )
     if unknown and get_close_matches(unknown.lower(), engine_ids(), cutoff=_ALIKE):
         raise unknown_id(unknown, "engines", engine_ids(), "write another name in full")
     return text
 
 
 _ALIKE = 0.8
-"""A name of no known engine is a slip from here on, by difflib; below it an engine of its own. Own choice. [-]"""
+"""A name of no known engine is a slip from here on, by difflib; below it an engine of its own. Own
+choice. [-]"""
 _OPTIONS = {
     "values": click.option(
         "--set",
         "values",
         multiple=True,
         metavar="COLUMN=VALUE",
-        help="Fill the empty cells of a column, or one that the files lack, e.g. --set draft_tokens_k=3; repeat. "
-        "In `ingest`, `fit`, `diagnose` names (hardware_id, model_id, engine, drafter, weight_dtype) hold for all.",
+        help="Fill the empty cells of a column, or one that the files lack, e.g. --set "
+        "draft_tokens_k=3; repeat. "
+        "In `ingest`, `fit`, `diagnose` names (hardware_id, model_id, engine, drafter, "
+        "weight_dtype) hold for all.",
     ),
     "columns": click.option(
         "--map",
         "columns",
         multiple=True,
         metavar="THEIRS=OURS",
-        help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; "
+        help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map "
+        "'users=batch_size'; "
         "repeat. --map ,=decimal or ,=thousands says what a comma in numbers marks.",
     ),
     "models": click.option(
-        "--model", "models", multiple=True, help="Model (an id) of rows that name none, or the path of a config.json."
+        "--model",
+        "models",
+        multiple=True,
+        help="Model (an id) of rows that name none, or the path of a config.json.",
     ),
     "gpus": click.option("--gpus", help="GPUs of rows that name none, e.g. 8xH200."),
-    "engine": click.option("--engine", callback=named, help="Engine of rows that name none, e.g. vllm."),
-    "drafter": click.option("--drafter", callback=named, help="Drafter of rows that name none, e.g. eagle3."),
+    "engine": click.option(
+        "--engine", callback=named, help="Engine of rows that name none, e.g. vllm."
+    ),
+    "drafter": click.option(
+        "--drafter", callback=named, help="Drafter of rows that name none, e.g. eagle3."
+    ),
     "accepted_length": click.option(
-        "--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none (counts as borrowed)."
+        "--accepted-length",
+        metavar="X@K",
+        help="Accepted length X at K, for rows that give none (counts as borrowed).",
     ),
     "hardware": click.option(
-        "--hardware", multiple=True, help="Accelerator (an id) of rows that name none, or the path of its JSON."
+        "--hardware",
+        multiple=True,
+        help="Accelerator (an id) of rows that name none, or the path of its JSON.",
     ),
 }
-OF_ROWS = ("values", "columns", "gpus", "models", "hardware", "engine", "drafter", "accepted_length")
+OF_ROWS = (
+    "values",
+    "columns",
+    "gpus",
+    "models",
+    "hardware",
+    "engine",
+    "drafter",
+    "accepted_length",
+)
 """Options of every command that reads measured rows."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -117,14 +156,18 @@ _OPTION_OF = {
     "draft_tokens_k": ("", "K"),
     "accepted_length": ("--accepted-length", "X@K"),
 }
-"""Options that fill a column, and what stands for their values, so that no copied command states another's setup."""
+"""Options that fill a column, and what stands for their values, so that no copied command states
+another's setup."""
 
 
 def lacking_words(lacks: Mapping[str, Any]) -> list[str]:
-    """Words to add to the running command for columns that files lack: a guess, or what stands for it."""
+    """Words to add to the running command for columns that files lack: a guess, or what stands for
+    it."""
     flags = {name for param in click.get_current_context().command.params for name in param.opts}
     if "--gpus" in flags and lacks.keys() & {"gpu_count", "hardware_id"}:
-        lacks = {"gpu_count": None} | {k: v for k, v in lacks.items() if k not in ("hardware_id", "tensor_parallel")}
+        lacks = {"gpu_count": None} | {
+            k: v for k, v in lacks.items() if k not in ("hardware_id", "tensor_parallel")
+        }
     words: list[str] = []
     for name, guess in lacks.items():
         option, example = _OPTION_OF.get(name, ("", "..."))
@@ -137,10 +180,13 @@ _FIELDS = {"model_id": model_fields, "hardware_id": hardware_fields}
 _FILES = {"model_id": "a config.json", "hardware_id": "an accelerator's JSON"}
 
 
-def given_documents(column: str, options: Iterable[str | None]) -> tuple[list[OwnDocument], list[str]]:
+def given_documents(
+    column: str, options: Iterable[str | None]
+) -> tuple[list[OwnDocument], list[str]]:
     """Documents that an option's values give by path, and those values that are ids.
 
-    A path may be that of a scenario file or JSON answer that carries one. Raises AdvisorError for a file that is none.
+    A path may be that of a scenario file or JSON answer that carries one. Raises AdvisorError for a
+    file that is none.
     """
     found, ids = [], []
     for text in filter(None, options):
@@ -153,26 +199,33 @@ def given_documents(column: str, options: Iterable[str | None]) -> tuple[list[Ow
 
 
 def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
-    """Documents that cells name by path, beside the file, then from here. Raises AdvisorError for a .json not there."""
+    """Documents that cells name by path, beside the file, then from here. Raises AdvisorError for a
+    .json not there."""
     out = []
     for column in DOCUMENT_OF:
         if column not in frame:
             continue
         for name in frame.loc[lacks_document(frame, column), column].dropna().unique():
             known = name in known_ids(column) or not name or "\x00" in name
-            places = [] if known else [place for place in (folder / name, Path(name)) if _holds(place, column)]
+            places = (
+                []
+                if known
+                else [place for place in (folder / name, Path(name)) if _holds(place, column)]
+            )
             if places:
                 out.append(_document(column, places[0], name))
             elif name.endswith(".json") and not known:
                 raise AdvisorError(
-                    f"{column} {name!r} names a file that is neither in {folder} nor here; put {_FILES[column]} there, "
+                    f"{column} {name!r} names a file that is neither in {folder} nor here; put "
+                    f"{_FILES[column]} there, "
                     f"or give it as {'--model' if column == 'model_id' else '--hardware'} PATH"
                 )
     return out
 
 
 def documents_of(file: Path, data: bytes, columns: Sequence[str]) -> list[OwnDocument]:
-    """Documents that cells of a file's rows name by path. None of a file that is no table of points."""
+    """Documents that cells of a file's rows name by path. None of a file that is no table of
+    points."""
     try:
         rows = read_upload(file.name, data, columns=mapped(columns))
     except AdvisorError:
@@ -180,11 +233,19 @@ def documents_of(file: Path, data: bytes, columns: Sequence[str]) -> list[OwnDoc
     return cell_documents(rows.frame, file.parent) if rows.kind == "points" else []
 
 
-def document_path(column: str, text: str | None, files: Iterable[Path], given: Iterable[str | None]) -> str | None:
-    """Path of the file that holds a document of rows: one given, or beside the rows. "" without one, None unknown."""
+def document_path(
+    column: str, text: str | None, files: Iterable[Path], given: Iterable[str | None]
+) -> str | None:
+    """Path of the file that holds a document of rows: one given, or beside the rows. "" without
+    one, None unknown."""
     if text is None:
         return ""
-    beside = (path for file in files for form in ("*.json", "*/*.json") for path in sorted(file.parent.glob(form)))
+    beside = (
+        path
+        for file in files
+        for form in ("*.json", "*/*.json")
+        for path in sorted(file.parent.glob(form))
+    )
     for path in (*map(Path, filter(None, given)), *islice(beside, MAX_FILES)):
         with suppress(AdvisorError):
             if _document(column, path, "").text == text:
@@ -192,36 +253,55 @@ def document_path(column: str, text: str | None, files: Iterable[Path], given: I
     return None
 
 
-def with_own(frame: pd.DataFrame, models: Sequence[str], hardware: Sequence[str], folder: Path) -> pd.DataFrame:
+def with_own(
+    frame: pd.DataFrame, models: Sequence[str], hardware: Sequence[str], folder: Path
+) -> pd.DataFrame:
     """A table of points as text with the documents that options and cells name by path.
 
-    An option that gives an id, or one document for names that nothing explains, fills empty cells as well.
+    An option that gives an id, or one document for names that nothing explains, fills empty cells
+    as well.
     """
     own = Own.given(models, hardware)
     named = {name for name, options in (("hardware_id", hardware), ("model_id", models)) if options}
     for column, text in (dict.fromkeys(sorted(named), "") | dict(own.values)).items():
-        frame = frame.assign(**{column: frame.get(column, pd.Series("", frame.index)).replace("", text)})
+        frame = frame.assign(
+            **{column: frame.get(column, pd.Series("", frame.index)).replace("", text)}
+        )
     frame = own_frame(frame, own.documents)[0]
     return own_frame(frame, (), cell_documents(frame, folder))[0]
 
 
 def with_length(frame: pd.DataFrame, said: Mapping[str, str], stated: str) -> pd.DataFrame:
-    """A table of points as text, drafting rows without an accepted length given a stated one, as borrowed."""
+    """A table of points as text, drafting rows without an accepted length given a stated one, as
+    borrowed."""
     length, same, drafts = "accepted_length", "accepted_length_same_run", "draft_tokens_k"
     frame = frame.assign(**{name: frame.get(name, "") for name in (length, same)})
-    for line, text in frame.get(drafts, pd.Series("", frame.index)).replace("", said.get(drafts, "")).items():
+    for line, text in (
+        frame.get(drafts, pd.Series("", frame.index)).replace("", said.get(drafts, "")).items()
+    ):
         k = number_of(text)
         if not frame.at[line, length] and k and 1 <= k <= MAX_DRAFT_TOKENS and k % 1 == 0:
-            frame.loc[line, [length, same]] = [f"{parse_acceptance(stated, int(k)).accepted_length[int(k)]:.6g}", "0"]
+            frame.loc[line, [length, same]] = [
+                f"{parse_acceptance(stated, int(k)).accepted_length[int(k)]:.6g}",
+                "0",
+            ]
     return frame
 
 
-def with_speedups(frame: pd.DataFrame, file: Path, said: Mapping[str, str], columns: Sequence[str]) -> pd.DataFrame:
+def with_speedups(
+    frame: pd.DataFrame, file: Path, said: Mapping[str, str], columns: Sequence[str]
+) -> pd.DataFrame:
     """A table of points as text with the speedups that `ingest` computes from times or rates."""
     fills = {name for name, column in COLUMNS["points"].items() if column.context}
-    rows = read_rows(file, [f"{name}={value}" for name, value in said.items() if name in fills], columns)
+    rows = read_rows(
+        file, [f"{name}={value}" for name, value in said.items() if name in fills], columns
+    )
     print_labelled("warning", rows.result.warnings, err=True)
-    found = rows.result.frame["speedup"].dropna().map(str) if rows.kind == "points" else pd.Series(dtype=str)
+    found = (
+        rows.result.frame["speedup"].dropna().map(str)
+        if rows.kind == "points"
+        else pd.Series(dtype=str)
+    )
     return frame.assign(speedup=found.reindex(frame.index, fill_value="")) if len(found) else frame
 
 
@@ -237,7 +317,11 @@ def _holds(place: Path, column: str) -> bool:
 def _document(column: str, path: Path, called: str) -> OwnDocument:
     carried = _carried(column, path)
     values = _FIELDS[column](str(path)) if carried is None else carried
-    stems = {called, path.stem, path.parent.resolve().name if path.name == "config.json" else path.name}
+    stems = {
+        called,
+        path.stem,
+        path.parent.resolve().name if path.name == "config.json" else path.name,
+    }
     try:
         return own_document(column, str(values[column]), str(values[DOCUMENT_OF[column]]), stems)
     except ValueError as error:
@@ -245,7 +329,8 @@ def _document(column: str, path: Path, called: str) -> OwnDocument:
 
 
 def _carried(column: str, path: Path) -> dict[str, str | None] | None:
-    """The document that a scenario file carries. None for a file that is no scenario, or carries none."""
+    """The document that a scenario file carries. None for a file that is no scenario, or carries
+    none."""
     if path.is_dir():
         return None
     try:
@@ -264,22 +349,33 @@ class Own:
     values: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def given(cls, models: Sequence[str], hardware: Sequence[str], gpus: str | None = None, **names: str | None) -> Own:
-        """The options' values as read, names by column. Raises AdvisorError for a file that is neither."""
+    def given(
+        cls,
+        models: Sequence[str],
+        hardware: Sequence[str],
+        gpus: str | None = None,
+        **names: str | None,
+    ) -> Own:
+        """The options' values as read, names by column. Raises AdvisorError for a file that is
+        neither."""
         documents: list[OwnDocument] = []
         values = []
         for column, options in (("model_id", models), ("hardware_id", hardware)):
             found, ids = given_documents(column, options)
             documents += found
             values += [(column, ids[0])] if len(ids) == 1 and not found else []
-        values += [*of_gpus(gpus).items(), *((name, text) for name, text in names.items() if text is not None)]
+        values += [
+            *of_gpus(gpus).items(),
+            *((name, text) for name, text in names.items() if text is not None),
+        ]
         return cls(tuple(documents), tuple(values))
 
 
 def read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str], own: Own
 ) -> tuple[list[Measured], list[dict[str, str]]]:
-    """The files that can be read, each content once, and why others cannot. Raises AdvisorError for a lone one."""
+    """The files that can be read, each content once, and why others cannot. Raises AdvisorError for
+    a lone one."""
     read, failed, seen = [], [], dict[str, str]()
     given = [_values_of(number, values, len(files)) for number in range(len(files))]
     for file, said in zip(files, given, strict=True):
@@ -291,41 +387,58 @@ def read_all(
             failed.append({"file": file.name, "reason": str(error)})
             continue
         if rows.sha256 in seen:
-            failed.append({"file": file.name, "reason": f"it is the same file as {seen[rows.sha256]}"})
+            failed.append(
+                {"file": file.name, "reason": f"it is the same file as {seen[rows.sha256]}"}
+            )
         else:
             seen[rows.sha256] = file.name
             read.append(rows)
     if not read:
-        raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
+        raise AdvisorError(
+            f"none of the {len(files)} files could be read; first: {failed[0]['reason']}"
+        )
     return read, failed
 
 
 def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
-    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in order."""
+    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in
+    order."""
     out = []
     for text in values:
         name, value = pair(text)
         each = values_of_files(value, n_files) if name in OF_ONE_RUN else []
         if each and len(each) != n_files:
             raise AdvisorError(
-                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, or one for each"
+                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, "
+                "or one for each"
             )
         out.append(f"{name}={each[number]}" if each else text)
     return out
 
 
 def read_bytes(file: Path) -> bytes:
-    """The bytes of a file, `-` being standard input. Raises AdvisorError when unreadable or larger than an upload."""
-    return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
+    """The bytes of a file, `-` being standard input. Raises AdvisorError when unreadable or larger
+    than an upload."""
+    return (
+        read_up_to(sys.stdin.buffer, MAX_BYTES + 1)
+        if str(file) == "-"
+        else read_file(file, MAX_BYTES, "an upload")
+    )
 
 
-def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: Own | None = None) -> Measured:
-    """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
+def read_rows(
+    file: Path, values: Sequence[str], columns: Sequence[str] = (), own: Own | None = None
+) -> Measured:
+    """A benchmark result with headers and names resolved and missing context filled in. Raises
+    AdvisorError."""
     own = own or Own()
     rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
     given = dict(pair(text) for text in values)
     if length := given.get("accepted_length"):
-        raise AdvisorError(f"--set accepted_length={length}: give --accepted-length {length}@K, K as it was counted at")
+        raise AdvisorError(
+            f"--set accepted_length={length}: give --accepted-length {length}@K, K as it was "
+            "counted at"
+        )
     rows = with_given(rows, given)
     if rows.kind == "points":
         rows = complete(rows, dict(own.values))
@@ -353,7 +466,9 @@ def _with_k(data: bytes) -> bytes:
     found = [match_header(name, "points") for name in head.split(mark)]
     if None in found or "draft_tokens_k" in {one[0] for one in found if one}:
         return b""
-    return "\n".join([f"{head}{mark}draft_tokens_k", *(f"{row}{mark}0" for row in rows if row)]).encode()
+    return "\n".join(
+        [f"{head}{mark}draft_tokens_k", *(f"{row}{mark}0" for row in rows if row)]
+    ).encode()
 
 
 def mapped(columns: Sequence[str]) -> dict[str, str]:
@@ -364,7 +479,8 @@ def mapped(columns: Sequence[str]) -> dict[str, str]:
 def pair(
     text: str, option: str = "--set", form: str = "column=value, e.g. --set hardware_id=h200-sxm"
 ) -> tuple[str, str]:
-    """Name and value of `name=value` as an option takes it. Raises AdvisorError for anything else."""
+    """Name and value of `name=value` as an option takes it. Raises AdvisorError for anything
+    else."""
     name, equals, value = text.rpartition("=") if option == "--map" else text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise AdvisorError(f"{option} {text!r} is not {form}")
@@ -372,22 +488,30 @@ def pair(
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
-    """The files among some paths, and those that lie directly in folders. Raises AdvisorError for none or too many."""
+    """The files among some paths, and those that lie directly in folders. Raises AdvisorError for
+    none or too many."""
     files: list[Path] = []
     for path in paths:
         inside = [path]
         if str(path) != "-" and is_there(path) and path.is_dir():
-            inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
+            inside = sorted(
+                item for item in path.iterdir() if item.is_file() and not item.name.startswith(".")
+            )
         if not inside:
-            raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
+            raise AdvisorError(
+                f"{path} holds no files; give a benchmark result or a directory of them"
+            )
         files += inside
     if len(files) > MAX_FILES:
-        raise AdvisorError(f"{len(files):,} files are given; at most {MAX_FILES:,} are read at once")
+        raise AdvisorError(
+            f"{len(files):,} files are given; at most {MAX_FILES:,} are read at once"
+        )
     return files
 
 
 def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
-    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
+    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for
+    anything else."""
     found = read_given(path.name, read_bytes(path), mapped(columns))
     for text in found.warnings:
         click.echo(f"warning: {text}", err=True)

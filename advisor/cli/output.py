@@ -42,14 +42,21 @@ def path_option(*names: str, **more: Any) -> Callable[[_Command], _Command]:
 def spend_options(power: bool = True) -> Callable[[_Command], _Command]:
     """The options that say what a GPU costs and, with `power`, what it draws."""
     price = click.option(
-        "--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's]."
+        "--usd-per-hour",
+        type=float,
+        help="Price of one GPU for an hour [default: the accelerator's].",
     )
     if not power:
         return price
     log = path_option(
-        "--power-log", help="Power during the run: CSV of nvidia-smi --query-gpu, or dcgmi dmon's output."
+        "--power-log",
+        help="Power during the run: CSV of nvidia-smi --query-gpu, or dcgmi dmon's output.",
     )
-    k = click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
+    k = click.option(
+        "--power-k",
+        type=int,
+        help="K that ran while power was logged [default: the recommended one].",
+    )
     return lambda command: price(log(k(command)))
 
 
@@ -59,7 +66,8 @@ def print_json(value: Any) -> None:
 
 
 def progress(doing: str) -> Callable[..., None]:
-    """Shows on a terminal's standard error how far something is, once it has taken longer than a glance.
+    """Shows on a terminal's standard error how far something is, once it has taken longer than a
+    glance.
 
     The call it returns takes names to show, if any, and the share done. At 1 the line goes.
     """
@@ -82,22 +90,24 @@ def text_width() -> int:
 
 
 def say(text: str) -> None:
-    """Print sentences in lines that fit the terminal. Line breaks of their own stay. Nothing for an empty text."""
+    """Print sentences in lines that fit the terminal. Line breaks of their own stay. Nothing for an
+    empty text."""
     for part in as_called(text).split("\n") if text else ():
         for line in wrapped(part, text_width(), "") or [""]:
             click.echo(line)
 
 
 def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
-    """Each text on a line of its own, as `warning: text`. `err` where standard output holds a table for a machine."""
+    """Each text on a line of its own, as `warning: text`. `err` where standard output holds a table
+    for a machine."""
     for text in texts:
         for line in wrapped(as_called(f"{label}: {text}"), text_width()):
             click.echo(line, err=err)
 
 
 def next_lines(commands: Mapping[str, Sequence[str]]) -> list[str]:
-    """Commands to go on with, each to be copied as it stands. commands : words of a shell line, by what it is for,
-    which is said where it has room."""
+    """Commands to go on with, each to be copied as it stands. commands : words of a shell line, by
+    what it is for, which is said where it has room."""
     from advisor.show.words.answer import shell_lines  # not all that print tables need it
 
     lines = ["Next:"] if commands else []
@@ -114,17 +124,21 @@ def print_next(commands: Mapping[str, Sequence[str]]) -> None:
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
-    """Write text as UTF-8, or bytes, whole or not at all. Raises AdvisorError, naming `instead`, where it cannot."""
+    """Write text as UTF-8, or bytes, whole or not at all. Raises AdvisorError, naming `instead`,
+    where it cannot."""
     try:
         write_whole(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        raise AdvisorError(f"cannot write {path}: {error.strerror or error}{instead and f'; {instead}'}") from error
+        raise AdvisorError(
+            f"cannot write {path}: {error.strerror or error}{instead and f'; {instead}'}"
+        ) from error
 
 
 def print_table(table: Table[Any]) -> None:
     """Columns aligned, words to the left and numbers to the right.
 
-    A terminal, or what COLUMNS says, gets those that it has room for and a line on the others; all else gets all.
+    A terminal, or what COLUMNS says, gets those that it has room for and a line on the others; all
+    else gets all.
     """
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         click.echo("\n".join(table.lines()))
@@ -138,10 +152,16 @@ def print_table(table: Table[Any]) -> None:
     shown, left_out = table.within(width)
     console = Console(width=width, highlight=False, markup=False)
     grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="cyan")
-    for label, letter, characters in zip(shown.header, shown.align, shown.widths(width), strict=True):
-        grid.add_column(label, justify="left" if letter == "l" else "right", width=characters, overflow="fold")
+    for label, letter, characters in zip(
+        shown.header, shown.align, shown.widths(width), strict=True
+    ):
+        grid.add_column(
+            label, justify="left" if letter == "l" else "right", width=characters, overflow="fold"
+        )
     for cells in shown.cells:
-        grid.add_row(*cells, style="bold" if "recommended" in cells and not console.no_color else None)
+        grid.add_row(
+            *cells, style="bold" if "recommended" in cells and not console.no_color else None
+        )
     with console.capture() as drawn:
         console.print(grid)
     click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
@@ -152,8 +172,14 @@ def print_table(table: Table[Any]) -> None:
 def _elsewhere() -> str:
     """Where columns stand that a terminal has no room for: options of the running command."""
     context = click.get_current_context(silent=True)
-    known = set() if context is None else {name for param in context.command.params for name in param.opts}
-    return " or ".join([*(name for name in ("--csv", "--json") if name in known), "a wider terminal"])
+    known = (
+        set()
+        if context is None
+        else {name for param in context.command.params for name in param.opts}
+    )
+    return " or ".join(
+        [*(name for name in ("--csv", "--json") if name in known), "a wider terminal"]
+    )
 
 
 MAX_NUMBERS = 4096
@@ -161,10 +187,12 @@ MAX_NUMBERS = 4096
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
-    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or
+    too many."""
     if text.count(",") >= MAX_NUMBERS:
         raise AdvisorError(
-            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
+            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted "
+            "at once"
         )
     try:
         return [operator.index(typed_number(piece)) for piece in text.split(",")]  # type: ignore[arg-type]

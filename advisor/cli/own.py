@@ -1,4 +1,5 @@
-"""The user's own models and accelerators, named by path: a config.json or its folder, an accelerator's JSON."""
+"""The user's own models and accelerators, named by path: a config.json or its folder, an
+accelerator's JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from advisor.profiles import is_there, read_file, shown_path
 
 
 def model_fields(text: str) -> dict[str, Any]:
-    """Fields that a model's id, name or path to its config.json sets. A file is checked while its name is known."""
+    """Fields that a model's id, name or path to its config.json sets. A file is checked while its
+    name is known."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return named_model(text)
@@ -46,11 +48,14 @@ def assume(text: str) -> None:
 
 
 def beginning(ids: Callable[[], Sequence[str]], before: str = "") -> Callable[..., list[str]]:
-    """Ids that a shell offers for a typed beginning, after a number of GPUs where `before` asks for one."""
+    """Ids that a shell offers for a typed beginning, after a number of GPUs where `before` asks for
+    one."""
 
     def offered(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
         start = re.match(before, typed)
-        return [f"{start[0]}{name}" for name in ids() if start and f"{start[0]}{name}".startswith(typed)]
+        return [
+            f"{start[0]}{name}" for name in ids() if start and f"{start[0]}{name}".startswith(typed)
+        ]
 
     return offered
 
@@ -71,12 +76,18 @@ def hardware_fields(text: str) -> dict[str, Any]:
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return {"hardware_id": load_hardware(hardware_asked(text)).id, "hardware_json": None}
-    document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
-    return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
+    document = _read_text(
+        path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file"
+    )
+    return {
+        "hardware_id": hardware_slug(read_own_hardware(document).name),
+        "hardware_json": document,
+    }
 
 
 def own_fields(name: str, text: str, folder: Path) -> dict[str, Any]:
-    """The fields that a path in a file sets where it leads to the user's own model or accelerator. Empty for an id.
+    """The fields that a path in a file sets where it leads to the user's own model or accelerator.
+    Empty for an id.
 
     name : model_id or hardware_id. folder : of the file, from which its paths are seen.
     """
@@ -96,7 +107,9 @@ def read_config(path: Path) -> str:
     Raises AdvisorError when it is absent, huge or not text.
     """
     path = _config_of(path)
-    text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+    text = _read_text(
+        path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json"
+    )
     return str(with_quantisation_file(path, text))
 
 

@@ -38,7 +38,14 @@ from advisor.cli.advise import spend_of
 from advisor.cli.asked import FILE_DATE, ScenarioCommand
 from advisor.cli.data import build, counted_ranks
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import json_option, path_option, print_json, progress, spend_options, write_file
+from advisor.cli.output import (
+    json_option,
+    path_option,
+    print_json,
+    progress,
+    spend_options,
+    write_file,
+)
 from advisor.measured.profiler_runs import engine_python
 from advisor.measured.published import published_ids
 from advisor.measured.refit_result import Errors
@@ -56,32 +63,74 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--format", "form", type=click.Choice(FORMATS), help="File format [default: the ending of --output].")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="File format [default: the ending of --output].",
+)
 @path_option("--output", "-o", required=True, help="File to write.")
-@click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="Of the report [default: of --scenario, else today].")
-@click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
+@click.option(
+    "--date",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Of the report [default: of --scenario, else today].",
+)
+@click.option(
+    "--served-model",
+    help="Model name or path for the launch lines [default: the model's repository].",
+)
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
 @click.option("--brief", is_flag=True, help="One page, as PDF.")
 @click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
-@click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
-@click.option("--regions", is_flag=True, help="Also map the design to train over batch and accelerator (about 2 s).")
-@click.option("--ranks", is_flag=True, help="Also the load of the --ep ranks, as in `expert-ranks` (some seconds).")
-@path_option("--sweep", "swept", multiple=True, help="Also a finished sweep: its folder or Parquet files; repeat.")
+@click.option(
+    "--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11."
+)
+@click.option(
+    "--regions",
+    is_flag=True,
+    help="Also map the design to train over batch and accelerator (about 2 s).",
+)
+@click.option(
+    "--ranks",
+    is_flag=True,
+    help="Also the load of the --ep ranks, as in `expert-ranks` (some seconds).",
+)
+@path_option(
+    "--sweep",
+    "swept",
+    multiple=True,
+    help="Also a finished sweep: its folder or Parquet files; repeat.",
+)
 @spend_options()
-@path_option("--diagnose", "measured", multiple=True, help="Also diagnose a run: results, launch lines, logs; repeat.")
+@path_option(
+    "--diagnose",
+    "measured",
+    multiple=True,
+    help="Also diagnose a run: results, launch lines, logs; repeat.",
+)
 @json_option("Print what was written as JSON.")
 def report(
-    scenario: Scenario, date: dt.datetime | None, form: Format | None, output: Path, as_json: bool, **asked: Any
+    scenario: Scenario,
+    date: dt.datetime | None,
+    form: Format | None,
+    output: Path,
+    as_json: bool,
+    **asked: Any,
 ) -> None:
-    """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
+    """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors,
+    sources."""
     form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
     if asked["min_total_params"] is not None and not asked["models"]:
         raise AdvisorError("--min-total-params needs --models")
     if brief and form != "pdf":
-        raise AdvisorError(f"--brief is one page as PDF, not {form}; end --output in .pdf, or leave --brief out")
+        raise AdvisorError(
+            f"--brief is one page as PDF, not {form}; end --output in .pdf, or leave --brief out"
+        )
     ranks = counted_ranks(scenario) if asked["ranks"] else None
-    day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
+    day = (
+        date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
+    )
     show("answer", 0.0)
     advice = advise(scenario)
     spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
@@ -104,37 +153,56 @@ def report(
         )
         return
     click.echo(document.verdict)
-    click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+    click.echo(
+        f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, "
+        f"{day.isoformat()}."
+    )
     if len(query := scenario.to_query()) <= MAX_LINK_CHARACTERS:
         click.echo(f"Link, for whoever runs `advisor app`:\n  {APP_ADDRESS}?{query}")
 
 
 def _sections(advice: Advice, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sections that options add or leave out, and the names for the launch lines."""
-    scenario, found = advice.scenario, {name: asked[name] for name in ("served_model", "draft_model")}
+    scenario, found = (
+        advice.scenario,
+        {name: asked[name] for name in ("served_model", "draft_model")},
+    )
     if not asked["no_checks"]:
         found["validation"] = _known_errors(advice)
     if not asked["brief"]:
-        by_context = k_by_context(scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve))
-        found |= {"steps": next_steps(advice), "over_context": context_map(scenario), "k_by_context": by_context}
+        by_context = k_by_context(
+            scenario.context_tokens, advice.k_by_batch, curves_at(advice.setup, advice.curve)
+        )
+        found |= {
+            "steps": next_steps(advice),
+            "over_context": context_map(scenario),
+            "k_by_context": by_context,
+        }
     if asked["models"]:
         wanted = ModelFilter(min_total_params=asked["min_total_params"])
-        found["board"] = leaderboard(replace(question_of(scenario, asked["usd_per_hour"]), wanted=wanted))
+        found["board"] = leaderboard(
+            replace(question_of(scenario, asked["usd_per_hour"]), wanted=wanted)
+        )
     if asked["measured"]:
         found["diagnosis"] = _diagnosis(asked["measured"], scenario)
     if asked["regions"]:
         found["regions"] = region_map(scenario)
     if asked["swept"]:
-        found["swept"] = sweep_view(read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump())
+        found["swept"] = sweep_view(
+            read_sweep_files(asked["swept"]), scenario.max_tpot_ms, scenario.model_dump()
+        )
     return found
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
-    """The files of a measured run, diagnosed; the scenario says what they leave out of place, model and drafter."""
+    """The files of a measured run, diagnosed; the scenario says what they leave out of place, model
+    and drafter."""
     values = {
         "hardware_id": scenario.hardware_id,
         "model_id": scenario.model_id,
-        "gpu_count": str(max(scenario.tensor_parallel, scenario.expert_parallel)),  # batch and speed are per copy
+        "gpu_count": str(
+            max(scenario.tensor_parallel, scenario.expert_parallel)
+        ),  # batch and speed are per copy
         "tensor_parallel": str(scenario.tensor_parallel),
         "expert_parallel": str(scenario.expert_parallel),
         "drafter": scenario.drafter_id,
@@ -142,7 +210,11 @@ def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
     config = scenario.model_config_json
     configs = {scenario.model_id: config} if config is not None else {}
     return view_of(
-        diagnose([UserFile(path.name, read_bytes(path)) for path in files], configs=configs, otherwise=values)
+        diagnose(
+            [UserFile(path.name, read_bytes(path)) for path in files],
+            configs=configs,
+            otherwise=values,
+        )
     )
 
 
@@ -152,23 +224,36 @@ def _format_of(output: Path) -> Format:
     for form in FORMATS:
         if ending == form:
             return form
-    said = f"ends in .{ending}, which is no report format" if ending else "has no ending that names a format"
+    said = (
+        f"ends in .{ending}, which is no report format"
+        if ending
+        else "has no ending that names a format"
+    )
     raise AdvisorError(
-        f"--output {output.name} {said}; end it in {', '.join(f'.{form}' for form in FORMATS)}, or give --format"
+        f"--output {output.name} {said}; end it in {', '.join(f'.{form}' for form in FORMATS)}, "
+        "or give --format"
     )
 
 
 def _known_errors(advice: Advice) -> Mapping[str, Errors] | None:
     """Errors on published points; None without the shipped rows, which the report then says."""
     try:
-        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
+        return applicable_errors(
+            *published_ids(advice.scenario), advice.recommendation.speedup.tier
+        )
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port on 127.0.0.1.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8501,
+    show_default=True,
+    help="Port on 127.0.0.1.",
+)
 @click.pass_context
 def app(context: click.Context, port: int) -> None:
     """Start the app on http://127.0.0.1:PORT.
@@ -179,22 +264,37 @@ def app(context: click.Context, port: int) -> None:
     """
     context.invoke(build, if_stale=True, as_json=False)
     script = str(data_root() / "serve.py")
-    sys.argv = ["streamlit", "run", script, "--server.address", "127.0.0.1", "--server.port", str(port)]
+    sys.argv = [
+        "streamlit",
+        "run",
+        script,
+        "--server.address",
+        "127.0.0.1",
+        "--server.port",
+        str(port),
+    ]
     runpy.run_module("streamlit", run_name="__main__")
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False)
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def profile(options: tuple[str, ...]) -> None:
     """Measure this machine's device. The options are those of `python -m advisor.profiling`.
 
     With --engine vllm: steps of a serving engine, with made-up weights (`--engine vllm --help`).
 
-    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch, or the engine.
+    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch, or
+    the engine.
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        python, known = engine_python() or sys.executable, lambda text: load_hardware(hardware_named(text))
+        python, known = (
+            engine_python() or sys.executable,
+            lambda text: load_hardware(hardware_named(text)),
+        )
         sys.exit(engine_profiler(options, _engine_config, python, program(), known))
     if not asked & {"-h", "--help"} and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
@@ -202,7 +302,8 @@ def profile(options: tuple[str, ...]) -> None:
 
 
 def _engine_config(text: str) -> tuple[str, dict[str, Any], str]:
-    """(name, config.json, model of the rows) of a shipped id, a scenario or a config.json's path."""
+    """(name, config.json, model of the rows) of a shipped id, a scenario or a config.json's
+    path."""
     if text in model_ids():
         return text, dict(model_profile(text).config), text
     try:

@@ -39,12 +39,19 @@ from advisor.show.words.answer import k_by_batch_table, k_by_context_table
 
 @click.command(cls=ScenarioCommand)
 @click.option("--contexts", help="Context lengths, comma-separated, of the table of K by context.")
-@click.option("--histogram", help="Time your server spends at each batch size, as batch:weight,...; weights the gain.")
+@click.option(
+    "--histogram",
+    help="Time your server spends at each batch size, as batch:weight,...; weights the gain.",
+)
 @out.json_option()
-def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
+def schedule(
+    scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool
+) -> None:
     """K by batch size, by context where that matters, and the gain over the best single K."""
     weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
-    found = schedule_for(scenario, contexts_from_text(contexts) if contexts is not None else (), weighed)
+    found = schedule_for(
+        scenario, contexts_from_text(contexts) if contexts is not None else (), weighed
+    )
     if as_json:
         out.print_json(
             {
@@ -69,21 +76,35 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
     if found.gain is not None:
         gain = found.gain
         out.say(
-            f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
+            f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against "
+            f"{gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
     out.say(f"\nTable: context {scenario.context_tokens:,}. {accepted_length_text(found.setup)}")
     out.print_labelled("warning", found.setup.warnings)
     if scenario.drafter_id != "none":
-        head = ["--draft-model", DRAFT_MODEL_PLACEHOLDER] if needs_draft_model(found.setup, scenario.engine) else []
-        out.print_next({"as the engine loads it": ["export", *typed_words(), "--output", "out", *head]})
+        head = (
+            ["--draft-model", DRAFT_MODEL_PLACEHOLDER]
+            if needs_draft_model(found.setup, scenario.engine)
+            else []
+        )
+        out.print_next(
+            {"as the engine loads it": ["export", *typed_words(), "--output", "out", *head]}
+        )
 
 
 @click.command(cls=ScenarioCommand)
 @out.path_option("--output", "-o", required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this K for all batches.")
-@click.option("--by-batch", is_flag=True, help="K by batch even where one K is enough, or the batch should not draft.")
-@click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
+@click.option(
+    "--by-batch",
+    is_flag=True,
+    help="K by batch even where one K is enough, or the batch should not draft.",
+)
+@click.option(
+    "--served-model",
+    help="Name or path the engine serves [default: the profile's Hugging Face name].",
+)
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--max-running-requests", type=click.IntRange(1), help="Of the launch line.")
 @out.json_option()
@@ -104,7 +125,9 @@ def export(
     if static_k is not None:
         ranges = static_ranges(found.values, static_k, found.ranges[-1].batch_end)
     contexts = found.at_contexts if static_k is None else None
-    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
+    made = export_scenario(
+        found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch
+    )
     files = write_export(made, output)
     said = _said_of_export(found, by_batch) if static_k is None else ()
     if as_json:
@@ -129,12 +152,16 @@ def export(
     told = [text for text in made.warnings if text.startswith(("checked by", "note: "))]
     out.print_labelled("note", [text.removeprefix("note: ") for text in told])
     told += [text for text in made.warnings if f"{text}." in found.setup.warnings]
-    out.print_labelled("warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told)))
+    out.print_labelled(
+        "warning", (*found.setup.warnings, *(text for text in made.warnings if text not in told))
+    )
 
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     """What the schedule gains. Where a plain server is written in its place, why."""
-    plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size, found.n_draft)
+    plain = (
+        "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size, found.n_draft)
+    )
     one_k = by_batch and len({item.k_running for item in found.ranges}) == 1
     one = ("--by-batch finds one K for all batches, so no table of K is written.",) if one_k else ()
     return (plain,) if plain else found.texts + one
@@ -142,16 +169,56 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
 
 @click.command(cls=ScenarioCommand)
 @click.option(
-    "--process", type=click.Choice(["list", "switching"]), default="list", help="Independent rounds, or passages."
+    "--process",
+    type=click.Choice(["list", "switching"]),
+    default="list",
+    help="Independent rounds, or passages.",
 )
-@out.path_option("--trace", help="JSON or CSV of accepted drafts per step, or vLLM's replies, instead of --process.")
-@click.option("--spread", type=float, default=DEFAULT_SPREAD, show_default=True, help="Good from bad passages, logits.")
-@click.option("--good-share", type=float, default=0.5, show_default=True, help="Share of tokens in good passages.")
-@click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="Their mean length.")
-@click.option("--requests", type=int, default=200, show_default=True, help="Number of requests served.")
-@click.option("--iterations", type=int, default=SimulationPlan.iterations, show_default=True, help="Maximum of them.")
-@click.option("--request-tokens", type=int, default=250, show_default=True, help="Output tokens of each request.")
-@click.option("--load", "load_share", type=float, help="Poisson arrivals at this share of plain capacity.")
+@out.path_option(
+    "--trace",
+    help="JSON or CSV of accepted drafts per step, or vLLM's replies, instead of --process.",
+)
+@click.option(
+    "--spread",
+    type=float,
+    default=DEFAULT_SPREAD,
+    show_default=True,
+    help="Good from bad passages, logits.",
+)
+@click.option(
+    "--good-share",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="Share of tokens in good passages.",
+)
+@click.option(
+    "--good-tokens",
+    type=float,
+    default=DEFAULT_PASSAGE_TOKENS,
+    show_default=True,
+    help="Their mean length.",
+)
+@click.option(
+    "--requests", type=int, default=200, show_default=True, help="Number of requests served."
+)
+@click.option(
+    "--iterations",
+    type=int,
+    default=SimulationPlan.iterations,
+    show_default=True,
+    help="Maximum of them.",
+)
+@click.option(
+    "--request-tokens",
+    type=int,
+    default=250,
+    show_default=True,
+    help="Output tokens of each request.",
+)
+@click.option(
+    "--load", "load_share", type=float, help="Poisson arrivals at this share of plain capacity."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @out.json_option()
 def simulate(
@@ -173,7 +240,9 @@ def simulate(
     kind = "trace" if trace else process
     recorded_steps = None
     if trace is not None:
-        recorded_steps = recorded(read_file(trace, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(trace))
+        recorded_steps = recorded(
+            read_file(trace, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(trace)
+        )
     found = schedule_for(scenario)
     costs = costs_of(found.curve)
     acceptance = process_of(kind, costs, found.ranges, recorded_steps, **passages)
@@ -188,15 +257,20 @@ def simulate(
         return
     out.print_table(Table(_POLICIES, report.outcomes))
     out.say(
-        f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
-        f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
+        f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, "
+        f"acceptance: {kind}, "
+        f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; "
+        "prefill is not simulated."
     )
     out.say(report.load_note)
     if kind != "trace":
         out.say(accepted_length_text(found.setup))
     out.print_labelled("warning", found.setup.warnings)
     if not report.complete:
-        out.say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
+        out.say(
+            f"note: {plan.iterations} iterations ended before all requests were served; raise "
+            "--iterations"
+        )
 
 
 _POLICIES: tuple[Column[PolicyOutcome], ...] = (
@@ -204,8 +278,14 @@ _POLICIES: tuple[Column[PolicyOutcome], ...] = (
     Column("speedup", attrgetter("speedup"), "{:.3f}".format),
     Column("to best single K", attrgetter("gain_over_best_static"), "{:+.1%}".format),
     Column("ms per token", lambda row: row.tpot_s * 1e3, "{:.3f}".format),
-    Column("p95 ms", attrgetter("p95_request_tpot_s"), lambda time_s: "" if time_s is None else f"{time_s * 1e3:.3f}"),
+    Column(
+        "p95 ms",
+        attrgetter("p95_request_tpot_s"),
+        lambda time_s: "" if time_s is None else f"{time_s * 1e3:.3f}",
+    ),
     Column("mean K", attrgetter("mean_draft"), "{:.2f}".format),
     Column("mean batch", attrgetter("mean_batch"), "{:.1f}".format),
-    Column("tests", attrgetter("test_share"), lambda share: "" if share is None else f"{share:.0%}"),
+    Column(
+        "tests", attrgetter("test_share"), lambda share: "" if share is None else f"{share:.0%}"
+    ),
 )

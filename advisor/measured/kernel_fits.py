@@ -1,13 +1,16 @@
-"""Fits of kernel tables: robust non-negative least squares on relative error, and a table of expert kernels by it.
+"""Fits of kernel tables: robust non-negative least squares on relative error, and a table of expert
+kernels by it.
 
-The tables name their load `balanced` or `power_law_<exponent>` and store no expert counts: these are rebuilt from the
-published description of the generator [aiconfigurator]. `laws.routed_layers` is linear in non-negative coefficients
-but for c(m), a piecewise-linear factor in log rows per touched expert that all shapes of a table share. Forms tried:
+The tables name their load `balanced` or `power_law_<exponent>` and store no expert counts: these
+are rebuilt from the published description of the generator [aiconfigurator]. `laws.routed_layers`
+is linear in non-negative coefficients but for c(m), a piecewise-linear factor in log rows per
+touched expert that all shapes of a table share. Forms tried:
 docs/decisions/0002-moe-kernel-form.md.
 
 References
 ----------
-[aiconfigurator] collector/helper.py and its power-law note, ai-dynamo/aiconfigurator (Apache-2.0). Description only;
+[aiconfigurator] collector/helper.py and its power-law note, ai-dynamo/aiconfigurator (Apache-2.0).
+    Description only;
 own code.
 """
 
@@ -30,8 +33,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a single group."""
+def held_out(
+    group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a
+    single group."""
     out = np.full(len(group), np.nan)
     names = np.unique(group)
     for name in names if len(names) > 1 else []:
@@ -41,12 +47,15 @@ def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.n
 
 
 def band_log_sd(log_ratio: np.ndarray, floor: float = 0.02) -> float:
-    """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`. At least `floor` (timer noise). [-]"""
+    """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`. At least `floor` (timer
+    noise). [-]"""
     finite = np.abs(log_ratio[np.isfinite(log_ratio)])
     return max(float(np.quantile(finite, 0.8)) / BAND_SIGMAS, floor) if finite.size else np.nan
 
 
-def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float | None, float | None]:
+def error_quantiles(
+    predicted: np.ndarray, measured: np.ndarray
+) -> tuple[float | None, float | None]:
     """Median and 90th percentile of |predicted / measured - 1|. None where nothing is finite."""
     error = np.abs(predicted / measured - 1.0)
     error = error[np.isfinite(error)]
@@ -56,7 +65,8 @@ def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float 
 
 
 def held_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
-    """Fields of a FitRecord on rows predicted by fits that did not see them. `log_sd` is NaN where there are none."""
+    """Fields of a FitRecord on rows predicted by fits that did not see them. `log_sd` is NaN where
+    there are none."""
     median, p90 = error_quantiles(held, measured)
     spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
     return {"n_rows": len(measured), "loso_median": median, "loso_p90": p90, "log_sd": spread}
@@ -84,33 +94,43 @@ def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
     """min ||A x - 1||^2, x >= low, from the normal equations of column-scaled A."""
     from scipy.optimize import nnls
 
-    # Seconds per byte and seconds lie nine orders apart: unscaled, the factor would lose the small column.
+    # Seconds per byte and seconds lie nine orders apart: unscaled, the factor would lose the small
+    # column.
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no coefficient by 1e-6.
+    # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no
+    # coefficient by 1e-6.
     factor = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-10 * np.eye(len(scale)))
     solution, _ = nnls(factor.T, np.linalg.solve(factor, (moment - gram @ low) / scale))
     return low + solution / scale
 
 
-def relative_coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Iteratively re-weighted solution, at least `low`, and its final weights for relative [rows, columns]."""
+def relative_coefficients(
+    relative: np.ndarray, low: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Iteratively re-weighted solution, at least `low`, and its final weights for relative [rows,
+    columns]."""
     least = np.zeros(relative.shape[1]) if low is None else low
     weight = np.ones(len(relative))
     x = np.zeros(relative.shape[1])
-    # Re-weighting in place of a robust loss keeps each step a linear problem with bounds, solved exactly.
+    # Re-weighting in place of a robust loss keeps each step a linear problem with bounds, solved
+    # exactly.
     for _ in range(ITERATIONS):
         weighted = relative * weight[:, None]
         new = _solve(relative.T @ weighted, weighted.sum(axis=0), least)
         converged = np.allclose(new, x, rtol=1e-4, atol=0.0)
         x = new
         size = np.abs(relative @ x - 1.0)
-        weight = np.minimum(1.0, HUBER * (1.4826 * np.median(size) + 1e-9) / np.maximum(size, 1e-12))
+        weight = np.minimum(
+            1.0, HUBER * (1.4826 * np.median(size) + 1e-9) / np.maximum(size, 1e-12)
+        )
         if converged:
             break
     return x, weight
 
 
-def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | None = None) -> LinearFit:
+def fit_relative(
+    columns: np.ndarray, measured: np.ndarray, low: np.ndarray | None = None
+) -> LinearFit:
     """Fit measured ~ columns @ x, x >= low, minimising relative error with Huber re-weighting.
 
     Parameters
@@ -121,16 +141,18 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
 
     Returns
     -------
-    LinearFit; stderr and correlation from the weighted normal equations of the coefficients that are not at their bound
-    (NaN elsewhere).
+    LinearFit; stderr and correlation from the weighted normal equations of the coefficients that
+    are not at their bound (NaN elsewhere).
     """
-    # Divided by the measured time the target is 1 in every row, so that a microsecond counts like a millisecond.
+    # Divided by the measured time the target is 1 in every row, so that a microsecond counts like a
+    # millisecond.
     relative = columns / measured[:, None]
     least = np.zeros(relative.shape[1]) if low is None else low
     x, weight = relative_coefficients(relative, least)
     free = x > least
     residual = relative @ x - 1.0
-    # A coefficient at its bound took no freedom from the rows, and its curvature says nothing of its error.
+    # A coefficient at its bound took no freedom from the rows, and its curvature says nothing of
+    # its error.
     n_free = max(int(free.sum()), 1)
     variance = float((weight * residual**2).sum() / max(weight.sum() - n_free, 1.0))
     a = relative[:, free]
@@ -161,10 +183,19 @@ def linear_parameters(
     }
 
 
-SERIES = ["hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
+SERIES = [
+    "hidden_size",
+    "inter_size",
+    "topk",
+    "num_experts",
+    "moe_tp_size",
+    "moe_ep_size",
+    "distribution",
+]
 """Rows that agree in these differ in tokens alone."""
 DRAWS = 32
-"""Draws averaged per table row; U of one draw scatters by 1-4 %, so its mean is known within 1 %."""
+"""Draws averaged per table row; U of one draw scatters by 1-4 %, so its mean is known within 1
+%."""
 SEED = 20240824
 
 
@@ -179,7 +210,8 @@ class TouchedExperts:
 
 
 def _raise_minima(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
-    """Add `amount` units one by one to the currently smallest entry (none beyond `cap`): water-filling."""
+    """Add `amount` units one by one to the currently smallest entry (none beyond `cap`):
+    water-filling."""
     out = counts.copy()
     order = np.argsort(out, kind="stable")
     ordered = out[order]
@@ -202,12 +234,17 @@ def _changed(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
 
 
 def sample_counts(
-    n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, expert_parallel: int = 1
+    n_tokens: int,
+    n_experts: int,
+    n_active: int,
+    exponent: float,
+    rng: np.random.Generator,
+    expert_parallel: int = 1,
 ) -> np.ndarray:
     """Tokens per expert of one draw of the power-law load.
 
-    The busiest rank's experts come first. Raises AdvisorError for tokens below 1, more experts used than there are,
-    ranks that do not divide them, or an exponent of 1.
+    The busiest rank's experts come first. Raises AdvisorError for tokens below 1, more experts used
+    than there are, ranks that do not divide them, or an exponent of 1.
 
     Parameters
     ----------
@@ -222,7 +259,8 @@ def sample_counts(
     """
     if n_active > n_experts or n_experts % expert_parallel or n_tokens < 1 or exponent == 1.0:
         raise AdvisorError(
-            f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={expert_parallel}, "
+            f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, "
+            f"ep={expert_parallel}, "
             f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
         )
     # The generator draws its weights from another range once experts have more than a token each.
@@ -238,9 +276,13 @@ def sample_counts(
         missing = target - int(counts.sum()) if amount is None else amount
         whole, over = divmod(abs(missing), expert_parallel)
         for rank in range(expert_parallel):
-            counts[rank] = _changed(counts[rank], int(np.sign(missing)) * (whole + (rank < over)), n_tokens)
+            counts[rank] = _changed(
+                counts[rank], int(np.sign(missing)) * (whole + (rank < over)), n_tokens
+            )
     # A full or an empty rank passes its share on.
-    loads = _changed(counts.ravel(), target - int(counts.sum()), n_tokens).reshape(expert_parallel, -1)
+    loads = _changed(counts.ravel(), target - int(counts.sum()), n_tokens).reshape(
+        expert_parallel, -1
+    )
     # The tables time the busiest rank, and callers read the first one.
     busiest = int(np.argmax(loads.sum(axis=1)))
     loads[[0, busiest]] = loads[[busiest, 0]]
@@ -252,8 +294,8 @@ def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
 
     Choice i of token t is expert t + i ceil(N/k), wrapped at N.
 
-    With fewer tokens than ceil(N/k) the tokens are spread over the stride, so all choices differ: U = min(N, tokens k)
-    up to the few that wrap where k does not divide N.
+    With fewer tokens than ceil(N/k) the tokens are spread over the stride, so all choices differ: U
+    = min(N, tokens k) up to the few that wrap where k does not divide N.
     """
     stride = -(-n_experts // n_active)
     tokens = np.arange(n_tokens)
@@ -264,7 +306,12 @@ def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
 
 @lru_cache(maxsize=16384)  # the same few thousand loads recur in every table
 def touched_under_power_law(
-    n_tokens: int, n_experts: int, n_active: int, distribution: str, expert_parallel: int = 1, draws: int = DRAWS
+    n_tokens: int,
+    n_experts: int,
+    n_active: int,
+    distribution: str,
+    expert_parallel: int = 1,
+    draws: int = DRAWS,
 ) -> TouchedExperts:
     """Experts the measured rank reads in one table row, averaged over seeded draws of its load.
 
@@ -275,12 +322,17 @@ def touched_under_power_law(
         counts = balanced_counts(n_tokens, n_experts, n_active)[:local]
         return TouchedExperts(float((counts > 0).sum()), float(counts.sum()))
     if not distribution.startswith("power_law_"):
-        raise AdvisorError(f"unknown load {distribution!r}; expected 'balanced' or 'power_law_<exponent>'")
+        raise AdvisorError(
+            f"unknown load {distribution!r}; expected 'balanced' or 'power_law_<exponent>'"
+        )
     exponent = float(distribution.removeprefix("power_law_"))
     key = f"{n_tokens}/{n_experts}/{n_active}/{exponent}/{expert_parallel}".encode()
     rng = np.random.default_rng([SEED, zlib.crc32(key)])
     sample = np.array(
-        [sample_counts(n_tokens, n_experts, n_active, exponent, rng, expert_parallel)[:local] for _ in range(draws)]
+        [
+            sample_counts(n_tokens, n_experts, n_active, exponent, rng, expert_parallel)[:local]
+            for _ in range(draws)
+        ]
     )
     return TouchedExperts(float((sample > 0).sum(axis=1).mean()), float(sample.sum(axis=1).mean()))
 
@@ -292,11 +344,19 @@ KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 5
 MIN_ROWS_PER_KNOT = 8
 ROUNDS = 3
 UNKNOWN_LOG_SD = 0.25
-"""Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
+"""Least band of a table with one or two shapes, where little can be held out: the worst tables'
+held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(
-    {(2688, 1856, 6, 128), (1024, 2688, 22, 512), (2048, 5120, 22, 512), (4096, 2688, 22, 512), (8192, 5120, 22, 512)}
+    {
+        (2688, 1856, 6, 128),
+        (1024, 2688, 22, 512),
+        (2048, 5120, 22, 512),
+        (4096, 2688, 22, 512),
+        (8192, 5120, 22, 512),
+    }
 )
-"""Nemotron-3 experts (up, squared ReLU, down). Some engines run them gated in the measurement, some do not."""
+"""Nemotron-3 experts (up, squared ReLU, down). Some engines run them gated in the measurement, some
+do not."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +374,9 @@ class MoeFit:
     @property
     def curve(self) -> tuple[tuple[float, float], ...]:
         """Knots of c(m) as a FitRecord holds them."""
-        return tuple((float(m), float(np.exp(f))) for m, f in zip(self.knots, self.log_factor, strict=True))
+        return tuple(
+            (float(m), float(np.exp(f))) for m, f in zip(self.knots, self.log_factor, strict=True)
+        )
 
     def correction(self, rows_per_expert: np.ndarray) -> np.ndarray:
         """Correction log c(m), held constant beyond the outer knots. [-]"""
@@ -331,50 +393,73 @@ def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
         touched_under_power_law(int(m), int(n), int(k), str(d), int(ep))
         for m, n, k, d, ep in points.itertuples(index=False)
     ]
-    points = points.assign(touched=[load.touched for load in loads], routed_rows=[load.routed_rows for load in loads])
+    points = points.assign(
+        touched=[load.touched for load in loads], routed_rows=[load.routed_rows for load in loads]
+    )
     return frame.merge(points, on=keys, how="left")
 
 
 def fit_moe(
-    columns: np.ndarray, measured: np.ndarray, rows_per_expert: np.ndarray, low: np.ndarray | None = None
+    columns: np.ndarray,
+    measured: np.ndarray,
+    rows_per_expert: np.ndarray,
+    low: np.ndarray | None = None,
 ) -> MoeFit:
-    """Alternate the linear fit, its coefficients at least `low`, and the correction curve. All times in seconds."""
+    """Alternate the linear fit, its coefficients at least `low`, and the correction curve. All
+    times in seconds."""
     log_factor = np.zeros(len(measured))
     nearest = np.abs(np.log(rows_per_expert)[:, None] - np.log(KNOTS)[None, :]).argmin(axis=1)
-    # A knot with few rows would follow their noise; between its neighbours the curve is interpolated.
+    # A knot with few rows would follow their noise; between its neighbours the curve is
+    # interpolated.
     filled = [i for i in range(len(KNOTS)) if (nearest == i).sum() >= MIN_ROWS_PER_KNOT]
-    # c(m) multiplies the linear terms, so the two cannot be columns of one linear fit: each is fitted at the other.
+    # c(m) multiplies the linear terms, so the two cannot be columns of one linear fit: each is
+    # fitted at the other.
     for _ in range(ROUNDS):
         linear = fit_relative(columns, measured * np.exp(-log_factor), low)
         log_ratio = np.log(measured / (columns @ linear.coefficients))
-        knots, values = KNOTS[filled], np.array([np.median(log_ratio[nearest == i]) for i in filled])
+        knots, values = (
+            KNOTS[filled],
+            np.array([np.median(log_ratio[nearest == i]) for i in filled]),
+        )
         log_factor = MoeFit(linear, knots, values).correction(rows_per_expert)
     return MoeFit(linear, knots, values)
 
 
 def leave_one_shape_out(
-    columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray, low: np.ndarray | None = None
+    columns: np.ndarray,
+    measured: np.ndarray,
+    rows: np.ndarray,
+    shape: np.ndarray,
+    low: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Each row predicted by a fit (coefficients and curve) that saw no row of its shape. NaN with a single shape."""
+    """Each row predicted by a fit (coefficients and curve) that saw no row of its shape. NaN with a
+    single shape."""
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return fit_moe(columns[seen], measured[seen], rows[seen], low).predict(columns[held], rows[held])
+        return fit_moe(columns[seen], measured[seen], rows[seen], low).predict(
+            columns[held], rows[held]
+        )
 
     return held_out(shape, predict)
 
 
 def two_matrices(frame: pd.DataFrame) -> np.ndarray:
     """Mask of the rows whose shape is one of TWO_MATRIX_SHAPES, [rows]."""
-    return np.array([shape in TWO_MATRIX_SHAPES for shape in frame[SHAPE].itertuples(index=False, name=None)], bool)
+    return np.array(
+        [shape in TWO_MATRIX_SHAPES for shape in frame[SHAPE].itertuples(index=False, name=None)],
+        bool,
+    )
 
 
 def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]:
-    """Arguments of `laws.routed_layers` but for the costs, from a table with touched and routed_rows."""
+    """Arguments of `laws.routed_layers` but for the costs, from a table with touched and
+    routed_rows."""
     get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
     touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
     work = expert_work(
         tokens=get["num_tokens"],
-        n_active=rows / get["num_tokens"],  # of the measured rank, so that the rows are those it was given
+        n_active=rows
+        / get["num_tokens"],  # of the measured rank, so that the rows are those it was given
         rows_per_expert=np.asarray(laws.rows_per_expert(rows, 1.0, touched)),
         touched=touched,
         h=get["hidden_size"],

@@ -1,4 +1,5 @@
-"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other whenever they are read."""
+"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other whenever
+they are read."""
 
 from __future__ import annotations
 
@@ -56,10 +57,14 @@ class DatasetMeta(Frozen):
 
 def _folders(root: Path) -> list[Path]:
     if not root.is_dir():
-        raise AdvisorError(f"the measurements folder {root} is missing; restore it from the repository")
+        raise AdvisorError(
+            f"the measurements folder {root} is missing; restore it from the repository"
+        )
     named = ("meta.yaml", "progress.json")
     return sorted(
-        child for child in root.iterdir() if data_file(child) or any((child / name).exists() for name in named)
+        child
+        for child in root.iterdir()
+        if data_file(child) or any((child / name).exists() for name in named)
     )
 
 
@@ -67,7 +72,11 @@ def dataset_folders(root: Path = MEASUREMENTS) -> list[Path]:
     """Folders below `root` that hold a transcribed dataset, in name order."""
     folders = [child for child in _folders(root) if not is_sweep(child)]
     # A sweep that is running or was interrupted could not describe itself yet.
-    return [child for child in folders if (child / "meta.yaml").exists() or not (child / "progress.json").exists()]
+    return [
+        child
+        for child in folders
+        if (child / "meta.yaml").exists() or not (child / "progress.json").exists()
+    ]
 
 
 def sweep_folders(root: Path = MEASUREMENTS) -> list[Path]:
@@ -93,7 +102,8 @@ def read_meta(folder: Path) -> DatasetMeta:
 def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
     """A dataset, as text cells (empty: unknown), checked against its meta.yaml.
 
-    Raises AdvisorError when hash, row count, columns or an enumerated value differ from what meta.yaml says.
+    Raises AdvisorError when hash, row count, columns or an enumerated value differ from what
+    meta.yaml says.
     """
     meta = read_meta(folder)
     file = folder / "data.csv"
@@ -103,28 +113,47 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
     digest = hashlib.sha256(raw).hexdigest()
     if digest != meta.sha256:
         raise AdvisorError(
-            f"{file} has sha256 {digest}, meta.yaml says {meta.sha256}; restore the file or correct meta.yaml"
+            f"{file} has sha256 {digest}, meta.yaml says {meta.sha256}; restore the file or "
+            "correct meta.yaml"
         )
     header, *records = list(csv.reader(io.StringIO(raw.decode("utf-8"), newline="")))
     if header != list(meta.columns):
         wrong = sorted(set(header) ^ set(meta.columns)) or ["order"]
-        raise AdvisorError(f"{file}: header and the columns of meta.yaml differ: {', '.join(wrong)}")
+        raise AdvisorError(
+            f"{file}: header and the columns of meta.yaml differ: {', '.join(wrong)}"
+        )
     for line, record in enumerate(records, start=2):
         if len(record) != len(header):
-            raise AdvisorError(f"{file}, record {line}: {len(record)} cells, expected {len(header)}")
+            raise AdvisorError(
+                f"{file}, record {line}: {len(record)} cells, expected {len(header)}"
+            )
     if len(records) != meta.row_count:
         raise AdvisorError(f"{file}: {len(records)} rows, meta.yaml says {meta.row_count}")
     frame = pd.DataFrame(records, columns=header, dtype="str")
     for name, column in meta.columns.items():
         strangers = set(frame[name]) - set(column.values) - {""}
         if column.values and strangers:
-            raise AdvisorError(f"{file}, column {name}: {sorted(strangers)[0]!r} is not among the values of meta.yaml")
+            raise AdvisorError(
+                f"{file}, column {name}: {sorted(strangers)[0]!r} is not among the values of "
+                "meta.yaml"
+            )
     return meta, frame
 
 
 SWEEP_TEXT_COLUMNS = frozenset(
     {
-        *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
+        *(
+            "block",
+            "op",
+            "status",
+            "dtype",
+            "kernel",
+            "mode",
+            "like",
+            "part",
+            "engine",
+            "engine_version",
+        ),
         *("routing", "drafter", "worker", "notes"),
     }
 )
@@ -179,7 +208,8 @@ class SweepMeta(_Facts):
 
     @property
     def time_column(self) -> str:
-        """The column that fits use: a CPU shares its cores with other work, so its low quantile is taken."""
+        """The column that fits use: a CPU shares its cores with other work, so its low quantile is
+        taken."""
         return "time_p20_s" if self.device.backend == "cpu" else "time_s"
 
 
@@ -209,18 +239,22 @@ def data_file(folder: Path) -> Path | None:
 def read_sweep(folder: Path) -> ProfilerSweep:
     """A sweep, its rows checked against what its meta.yaml says.
 
-    Raises AdvisorError, naming file and cell, when the folder holds no sweep, a file is damaged, or the two disagree.
+    Raises AdvisorError, naming file and cell, when the folder holds no sweep, a file is damaged, or
+    the two disagree.
     """
     meta = _read_meta(folder / "meta.yaml")
     file = data_file(folder)
     if file is None:
-        raise AdvisorError(f"{folder} has no data.csv; a sweep is data.csv (or data.csv.gz) and meta.yaml")
+        raise AdvisorError(
+            f"{folder} has no data.csv; a sweep is data.csv (or data.csv.gz) and meta.yaml"
+        )
     raw = file.read_bytes()
     rows = parse_rows(raw, str(file))
     measured = int((rows["status"] == "ok").sum())
     if (len(rows), measured) != (meta.rows, meta.measured_rows):
         raise AdvisorError(
-            f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says {meta.rows} and "
+            f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says "
+            f"{meta.rows} and "
             f"{meta.measured_rows}: restore the two files together"
         )
     return ProfilerSweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
@@ -234,22 +268,36 @@ def _read_meta(file: Path) -> SweepMeta:
             f"{file} is missing; give the folder that `python -m advisor profile --output` wrote"
         ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AdvisorError(f"{file} is not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+        raise AdvisorError(
+            f"{file} is not readable as YAML: {' '.join(str(error).split())[:200]}"
+        ) from error
     except ValidationError as error:
         raise AdvisorError(f"{file} is not a profiler's meta.yaml: {explain(error)}") from error
 
 
 def parse_rows(raw: bytes, name: str) -> pd.DataFrame:
-    """The typed rows of a data.csv or data.csv.gz. `name` is used in messages. Raises AdvisorError."""
+    """The typed rows of a data.csv or data.csv.gz. `name` is used in messages. Raises
+    AdvisorError."""
     try:
         text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8")
         header, *records = list(csv.reader(io.StringIO(text, newline="")))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise AdvisorError(f"{name} is not a readable CSV ({error}); measure again or restore it") from error
-    strangers, absent = sorted(set(header) - set(COLUMNS)), [c for c in NEEDED_COLUMNS if c not in header]
+        raise AdvisorError(
+            f"{name} is not a readable CSV ({error}); measure again or restore it"
+        ) from error
+    strangers, absent = (
+        sorted(set(header) - set(COLUMNS)),
+        [c for c in NEEDED_COLUMNS if c not in header],
+    )
     if strangers or absent or len(set(header)) < len(header):
-        wrong = f"unknown {', '.join(strangers)}" if strangers else f"lacking {', '.join(absent) or 'distinct names'}"
-        raise AdvisorError(f"{name}: columns are not the profiler's ({wrong}); docs/profiling.md lists them")
+        wrong = (
+            f"unknown {', '.join(strangers)}"
+            if strangers
+            else f"lacking {', '.join(absent) or 'distinct names'}"
+        )
+        raise AdvisorError(
+            f"{name}: columns are not the profiler's ({wrong}); docs/profiling.md lists them"
+        )
     for line, record in enumerate(records, start=2):
         if len(record) != len(header):
             raise AdvisorError(f"{name}, line {line}: {len(record)} cells, expected {len(header)}")
@@ -259,7 +307,11 @@ def parse_rows(raw: bytes, name: str) -> pd.DataFrame:
 
 def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     if column not in cells:
-        empty = pd.Series(pd.NA, index=cells.index, dtype="str") if column in SWEEP_TEXT_COLUMNS else np.nan
+        empty = (
+            pd.Series(pd.NA, index=cells.index, dtype="str")
+            if column in SWEEP_TEXT_COLUMNS
+            else np.nan
+        )
         return pd.Series(empty, index=cells.index)
     filled = cells[column].where(cells[column] != "")
     if column in SWEEP_TEXT_COLUMNS:
@@ -268,7 +320,9 @@ def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     bad = filled.notna() & ~np.isfinite(numbers)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise AdvisorError(f"{name}, line {row + 2}, column {column}: {filled.iloc[row]!r} is not a finite number")
+        raise AdvisorError(
+            f"{name}, line {row + 2}, column {column}: {filled.iloc[row]!r} is not a finite number"
+        )
     return numbers
 
 
@@ -276,7 +330,17 @@ def sweeps(root: Path = MEASUREMENTS) -> pd.DataFrame:
     """The sweeps below `root`: name, device, status, preset, measured_rows, started_at, torch."""
     metas = {folder.name: _read_meta(folder / "meta.yaml") for folder in sweep_folders(root)}
     rows = [
-        (name, meta.device.name, meta.status, meta.plan.preset, meta.measured_rows, meta.started_at, meta.torch)
+        (
+            name,
+            meta.device.name,
+            meta.status,
+            meta.plan.preset,
+            meta.measured_rows,
+            meta.started_at,
+            meta.torch,
+        )
         for name, meta in metas.items()
     ]
-    return pd.DataFrame(rows, columns=["name", "device", "status", "preset", "measured_rows", "started_at", "torch"])
+    return pd.DataFrame(
+        rows, columns=["name", "device", "status", "preset", "measured_rows", "started_at", "torch"]
+    )

@@ -1,12 +1,13 @@
-"""Measured quantities in the one form that every fit here works on, and what the model predicts for them.
+"""Measured quantities in the one form that every fit here works on, and what the model predicts for
+them.
 
-A speedup, a step time or a time per token is a ratio of two sums of seconds. Each second belongs to a multiplier of
-NAMES, which scales the constants behind it, or to none; so the logarithm and its slopes are cheap for any
-multipliers.
+A speedup, a step time or a time per token is a ratio of two sums of seconds. Each second belongs to
+a multiplier of NAMES, which scales the constants behind it, or to none; so the logarithm and its
+slopes are cheap for any multipliers.
 
-Who measured them decides what they are used for: some laboratories are set apart, and their rows choose nothing. A
-laboratory is told by the title of a source, else by its address, so that whatever it publishes next is left out with
-what it published before.
+Who measured them decides what they are used for: some laboratories are set apart, and their rows
+choose nothing. A laboratory is told by the title of a source, else by its address, so that whatever
+it publishes next is left out with what it published before.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ from advisor.text import number_of
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
 SET_APART_OF = 5
 """One laboratory of this many is set apart, in the mean over names. [-]"""
-_SAME_OWNER = {"raw.githubusercontent.com": "github.com", "gist.github.com": "github.com", "hf.co": "huggingface.co"}
+_SAME_OWNER = {
+    "raw.githubusercontent.com": "github.com",
+    "gist.github.com": "github.com",
+    "hf.co": "huggingface.co",
+}
 """Hosts whose paths begin with an owner of another host."""
 _PAGES = ".github.io"
 
@@ -47,7 +52,8 @@ class Laboratory(Frozen):
     name: str = Field(min_length=2)
     titles: tuple[str, ...] = Field(min_length=1)
     addresses: tuple[str, ...] = ()
-    """Host and path that all of its addresses begin with, in the form of `place_of`; the longest one decides."""
+    """Host and path that all of its addresses begin with, in the form of `place_of`; the longest
+    one decides."""
 
 
 class _LaboratoryFile(Frozen):
@@ -55,18 +61,33 @@ class _LaboratoryFile(Frozen):
 
     @model_validator(mode="after")
     def _each_once(self) -> _LaboratoryFile:
-        names = [name for one in self.laboratories for name in (f"laboratory {one.name}", *one.titles, *one.addresses)]
+        names = [
+            name
+            for one in self.laboratories
+            for name in (f"laboratory {one.name}", *one.titles, *one.addresses)
+        ]
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
-            raise ValueError(f"each laboratory, title and address stands once, but these do not: {', '.join(twice)}")
-        unread = [address for one in self.laboratories for address in one.addresses if place_of(address) != address]
+            raise ValueError(
+                "each laboratory, title and address stands once, but these do not: "
+                f"{', '.join(twice)}"
+            )
+        unread = [
+            address
+            for one in self.laboratories
+            for address in one.addresses
+            if place_of(address) != address
+        ]
         if unread:
-            raise ValueError(f"addresses are host/path in lower case, but these are not: {', '.join(unread)}")
+            raise ValueError(
+                f"addresses are host/path in lower case, but these are not: {', '.join(unread)}"
+            )
         return self
 
 
 def laboratory_of(title: str) -> str:
-    """The laboratory that published a source. Raises AdvisorError where the file does not list its title."""
+    """The laboratory that published a source. Raises AdvisorError where the file does not list its
+    title."""
     if name := _listed()[0].get(title):
         return name
     raise AdvisorError(
@@ -76,9 +97,12 @@ def laboratory_of(title: str) -> str:
 
 
 def laboratory_of_row(row: Mapping[str, Any]) -> str:
-    """Laboratory of a row by its source_title, else its source_url. The title itself where neither is listed."""
+    """Laboratory of a row by its source_title, else its source_url. The title itself where neither
+    is listed."""
     cells = (row.get(name) for name in SOURCE_COLUMNS)
-    title, address = (cell if isinstance(cell, str) else "" for cell in cells)  # an empty cell may be NaN
+    title, address = (
+        cell if isinstance(cell, str) else "" for cell in cells
+    )  # an empty cell may be NaN
     return _listed()[0].get(title) or _at(place_of(address)) or title
 
 
@@ -86,9 +110,11 @@ SOURCE_COLUMNS = ("source_title", "source_url")
 
 
 def place_of(address: str) -> str:
-    """Host and path of an address in lower case, as laboratories list them. Empty for what is no address.
+    """Host and path of an address in lower case, as laboratories list them. Empty for what is no
+    address.
 
-    Without scheme, user, port, `www.` and query. A site of GitHub Pages and a raw file are their owner's on GitHub.
+    Without scheme, user, port, `www.` and query. A site of GitHub Pages and a raw file are their
+    owner's on GitHub.
     """
     text = address.strip().lower()
     try:
@@ -106,7 +132,8 @@ def place_of(address: str) -> str:
 
 
 def _at(place: str) -> str:
-    """The laboratory whose address is the longest beginning of a place, whole names at a time. Empty for none.
+    """The laboratory whose address is the longest beginning of a place, whole names at a time.
+    Empty for none.
 
     A site below a listed host is its owner's too.
     """
@@ -120,7 +147,8 @@ def _at(place: str) -> str:
 
 
 def set_apart(laboratory: str) -> bool:
-    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo SET_APART_OF is 0."""
+    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo
+    SET_APART_OF is 0."""
     return int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % SET_APART_OF == 0
 
 
@@ -136,8 +164,8 @@ TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")
 """All multipliers; the last one scales accepted lengths that were borrowed from another run."""
 QUANTITIES = ("speedup", "step_time_s", "tpot_s", "verify_time_s", "draft_time_s")
-"""What a row may measure: a ratio [-], and times of a step or round, of a token, of a verification pass, and of all
-draft passes of a round. [s]"""
+"""What a row may measure: a ratio [-], and times of a step or round, of a token, of a verification
+pass, and of all draft passes of a round. [s]"""
 LENGTH = NAMES.index("accepted_length")
 _FIXED = len(NAMES)  # column of what no multiplier scales
 
@@ -148,7 +176,8 @@ class Observations:
 
     log value = log(upper . m) - log(lower . m) + shift + length_share log m_AL.
 
-    `upper` and `lower` [n, len(NAMES) + 1] hold seconds by multiplier m; nothing scales the last column.
+    `upper` and `lower` [n, len(NAMES) + 1] hold seconds by multiplier m; nothing scales the last
+    column.
     """
 
     line: NDArray[np.int_]
@@ -179,7 +208,13 @@ class Observations:
         return used
 
 
-_NONE = Observations(np.zeros(0, int), np.zeros(0, str), np.zeros(0), *np.zeros((2, 0, _FIXED + 1)), *np.zeros((2, 0)))
+_NONE = Observations(
+    np.zeros(0, int),
+    np.zeros(0, str),
+    np.zeros(0),
+    *np.zeros((2, 0, _FIXED + 1)),
+    *np.zeros((2, 0)),
+)
 
 
 def joined(parts: Iterable[Observations]) -> Observations:
@@ -194,7 +229,8 @@ def stacked(several: Sequence[Observations]) -> Observations:
 
 
 def log_predicted(observed: Observations, theta: Array) -> Array:
-    """Log of each quantity [n] at log multipliers `theta`: [names], or [n, names] for one set each."""
+    """Log of each quantity [n] at log multipliers `theta`: [names], or [n, names] for one set
+    each."""
     m = _multipliers(theta)
     ratio = np.log((observed.upper * m).sum(axis=-1)) - np.log((observed.lower * m).sum(axis=-1))
     return np.asarray(ratio + observed.shift + observed.length_share * theta[..., LENGTH])
@@ -214,16 +250,24 @@ def _multipliers(theta: Array) -> Array:
 
 
 def observe(
-    line: int, row: Mapping[str, Any], plain: Array, spec: Array, prefill_s: float, length: float, borrowed: bool
+    line: int,
+    row: Mapping[str, Any],
+    plain: Array,
+    spec: Array,
+    prefill_s: float,
+    length: float,
+    borrowed: bool,
 ) -> Observations:
     """Quantities that a row measures, and the parts they are made of.
 
     Parameters
     ----------
     line, row : where it stands, and its cells.
-    plain, spec : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
+    plain, spec : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row
+        without speculation. [s]
     prefill_s : prefill charged to one output token. [s]
-    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [-]
+    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in
+        another run. [-]
     """
     charged, round_charged, one = plain.copy(), spec.copy(), np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
@@ -233,7 +277,9 @@ def observe(
     drafting[_LAUNCH] = spec[_LAUNCH] - plain[_LAUNCH]
     verifying = spec - drafting
     verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
-    per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
+    per_token = np.array(
+        [1.0, 0.0, -1.0, 0.0, 0.0]
+    )  # what the accepted length does to each of QUANTITIES
     every = Observations(
         line=np.full(len(QUANTITIES), line),
         quantity=np.array(QUANTITIES),
@@ -254,11 +300,20 @@ _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 def _measured(row: Mapping[str, Any]) -> list[str]:
     """Quantities of a row, none of them twice in other words."""
-    measured, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
-    paired = "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS  # the plain value stands in no other row
-    if "speedup" in measured and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
+    measured, derived = (
+        [name for name in QUANTITIES if number(row, name)],
+        str(row.get("derived") or ""),
+    )
+    paired = (
+        "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS
+    )  # the plain value stands in no other row
+    if (
+        "speedup" in measured and "speedup" in derived and not paired
+    ):  # from a baseline row: it holds the row's time
         return ["speedup"]
-    if "step_time_s" in measured and "tpot_s" in measured:  # one tells the other; the computed one gives way
+    if (
+        "step_time_s" in measured and "tpot_s" in measured
+    ):  # one tells the other; the computed one gives way
         measured.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
     return measured
 
@@ -269,13 +324,21 @@ def number(row: Mapping[str, Any], name: str) -> float | None:
 
 
 def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
-    """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each. `curve` has one K."""
+    """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each. `curve` has
+    one K."""
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
     # Layers launched over all drafting passes of one round. [-]
     n_draft, drafts_with = int(curve.drafts[0]), setup.draft_architecture
-    layers = int(setup.drafter.passes(n_draft)) * n_layers(drafts_with) if drafts_with is not None and n_draft else 0
+    layers = (
+        int(setup.drafter.passes(n_draft)) * n_layers(drafts_with)
+        if drafts_with is not None and n_draft
+        else 0
+    )
     launched_s = laws.launches(setup.costs.launch_per_layer_s, layers)
-    parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
+    parts |= {
+        "launch": parts["launch"] + launched_s,
+        "draft": np.maximum(parts["draft"] - launched_s, 0.0),
+    }
     return _grouped(curve.plain_components), _grouped(parts)
 
 

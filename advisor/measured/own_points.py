@@ -1,4 +1,5 @@
-"""A user's own measured rows beside the curve of the very model and accelerator that they were measured on.
+"""A user's own measured rows beside the curve of the very model and accelerator that they were
+measured on.
 
 Those without drafts are a plain sweep, which a scenario can carry.
 """
@@ -20,54 +21,83 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Array
 from advisor.text import counted
 
-_ALIKE = ("batch_size", "tensor_parallel", "engine", "engine_version", "weight_dtype", "kv_dtype", "context_tokens")
+_ALIKE = (
+    "batch_size",
+    "tensor_parallel",
+    "engine",
+    "engine_version",
+    "weight_dtype",
+    "kv_dtype",
+    "context_tokens",
+)
 _RAN_ALIKE = ("captured", "async_scheduling", "routing")
-"""What a step and a round have in common when their times are compared; empty cells are a value of their own."""
+"""What a step and a round have in common when their times are compared; empty cells are a value of
+their own."""
 
 _CONTEXT_ALIKE = 1.5
-"""Choice of this project: rows whose context lies further than this from the scenario's are said to. [-]"""
+"""Choice of this project: rows whose context lies further than this from the scenario's are said
+to. [-]"""
 
 
 def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
-    """Rows of a points frame measured on a scenario's accelerators and model. The batch is that of one copy.
+    """Rows of a points frame measured on a scenario's accelerators and model. The batch is that of
+    one copy.
 
-    A user's own models and accelerators are compared by their documents, whatever their names. Index as in `frame`.
+    A user's own models and accelerators are compared by their documents, whatever their names.
+    Index as in `frame`.
     """
-    mask = _same(frame, "hardware_id", own_digest, scenario) & _same(frame, "model_id", config_digest, scenario)
+    mask = _same(frame, "hardware_id", own_digest, scenario) & _same(
+        frame, "model_id", config_digest, scenario
+    )
     rows = frame[mask].dropna(subset=["batch_size"])
     copies = copies_sharing(rows)  # the curve is that of one copy
     gpus = rows["gpu_count"].fillna(scenario.n_gpus)
-    placed = ((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool, na_value=False)
+    placed = ((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(
+        dtype=bool, na_value=False
+    )
     return rows.assign(batch_size=rows["batch_size"] / copies)[placed]
 
 
-def _same(frame: pd.DataFrame, name: str, digest: Callable[[str], str], scenario: Scenario) -> np.ndarray:
+def _same(
+    frame: pd.DataFrame, name: str, digest: Callable[[str], str], scenario: Scenario
+) -> np.ndarray:
     document = DOCUMENT_OF[name]
     text = getattr(scenario, document)
     if text is None:
         mask = (frame[name] == getattr(scenario, name)).to_numpy(dtype=bool, na_value=False)
         return mask & lacks_document(frame, name)
     own_digest_text = digest(text)
-    alike = {each for each in frame[document].dropna().unique() if each and digest(each) == own_digest_text}
+    alike = {
+        each
+        for each in frame[document].dropna().unique()
+        if each and digest(each) == own_digest_text
+    }
     return frame[document].isin(alike).to_numpy(dtype=bool)
 
 
 def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
-    """Points with the speedup of rounds timed beside plain steps of the same batch, where none is stated.
+    """Points with the speedup of rounds timed beside plain steps of the same batch, where none is
+    stated.
 
-    A timed round says what K costs and not what is accepted, so that its speedup is T_plain / T_round times the
-    accepted length of the question, which stands in the row.
+    A timed round says what K costs and not what is accepted, so that its speedup is T_plain /
+    T_round times the accepted length of the question, which stands in the row.
 
     accepted_length : of each K from 0. [tokens]
     """
     out, keys = rows.copy(deep=False), [name for name in (*_ALIKE, *_RAN_ALIKE) if name in rows]
     numbers = Numbers(rows)
     k, step_s = numbers["draft_tokens_k"], numbers["step_time_s"]
-    plain = rows.assign(plain_s=step_s)[(k == 0) & np.isfinite(step_s)].groupby(keys, dropna=False)["plain_s"].median()
+    plain = (
+        rows.assign(plain_s=step_s)[(k == 0) & np.isfinite(step_s)]
+        .groupby(keys, dropna=False)["plain_s"]
+        .median()
+    )
     if plain.empty:
         return out
     plain_s = rows[keys].merge(plain.reset_index(), on=keys, how="left")["plain_s"].to_numpy(float)
-    length = np.array([accepted_length[int(n)] if 0 < n < len(accepted_length) else np.nan for n in k])
+    length = np.array(
+        [accepted_length[int(n)] if 0 < n < len(accepted_length) else np.nan for n in k]
+    )
     ratio = plain_s / step_s * length
     timed = rows["speedup"].isna().to_numpy() & np.isfinite(ratio)
     out["speedup"] = rows["speedup"].astype(float).mask(timed, ratio)
@@ -76,9 +106,12 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
 
 
 def unlike(rows: pd.DataFrame, scenario: Scenario) -> tuple[str, ...]:
-    """Words on what rows ran with and a scenario does not: routing, engine, context, free drafts."""
+    """Words on what rows ran with and a scenario does not: routing, engine, context, free
+    drafts."""
     found = []
-    routed = sorted({str(name) for name in rows["routing"].dropna()} - {"natural", scenario.routing})
+    routed = sorted(
+        {str(name) for name in rows["routing"].dropna()} - {"natural", scenario.routing}
+    )
     if routed:
         found.append(f"{', '.join(routed)} routing")
     found += sorted({str(name) for name in rows["engine"].dropna()} - {scenario.engine})
@@ -102,7 +135,9 @@ _LINE = re.compile(r"line through the first \d+ and \d+ of \d+ layers")
 def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, float]]:
     """Medians of `step_time_s` and `speedup` by batch and K of rows measured there. [s], [-]"""
     complete = rows.dropna(subset=["batch_size", "draft_tokens_k"])
-    medians = complete.groupby(["batch_size", "draft_tokens_k"])[["step_time_s", "speedup"]].median()
+    medians = complete.groupby(["batch_size", "draft_tokens_k"])[
+        ["step_time_s", "speedup"]
+    ].median()
     return {
         (float(batch), int(k)): {name: float(value) for name, value in cell.items()}
         for (batch, k), cell in medians.astype(float).iterrows()
@@ -120,28 +155,41 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     rows = rows_of(_placed(frame, scenario), scenario)
     rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
-    same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
-    others = "".join(f"; there are rows at context {each:,.0f}" for each in context[~np.asarray(same, bool)].unique())
+    same = rows["engine"].eq(scenario.engine) & np.isclose(
+        context.astype(float), scenario.context_tokens, rtol=0.5
+    )
+    others = "".join(
+        f"; there are rows at context {each:,.0f}"
+        for each in context[~np.asarray(same, bool)].unique()
+    )
     rows = rows[same.to_numpy(dtype=bool, na_value=False)]
     times = rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
     steps = times.groupby(rows["batch_size"].astype(float)).median().dropna()
     if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:
         raise AdvisorError(
-            f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with tpot_s or "
-            f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, {scenario.engine}, "
-            f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of context; a plain sweep "
+            f"{counted(len(steps), 'batch', 'batches')} of plain decoding (draft_tokens_k 0, with "
+            "tpot_s or "
+            f"step_time_s) were measured on {scenario.hardware_id} with {scenario.model_id}, "
+            f"{scenario.engine}, "
+            f"{counted(scenario.n_gpus, 'GPU')} at about {scenario.context_tokens:,} tokens of "
+            "context; a plain sweep "
             f"has {LEAST_BATCHES} to {MOST_BATCHES}{others}"
         )
     return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
 
 
 def _placed(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
-    """Points whose rows without a place are the scenario's, and its own by name where they hold no document."""
+    """Points whose rows without a place are the scenario's, and its own by name where they hold no
+    document."""
     out = frame.assign(engine=frame["engine"].fillna(scenario.engine))
     for column, document in DOCUMENT_OF.items():
         out[column] = out[column].fillna(getattr(scenario, column))
         if (text := getattr(scenario, document)) is not None:
-            meant = lacks_document(out, column) & out[column].eq(getattr(scenario, column)).to_numpy(dtype=bool)
-            said = out[document] if document in out else pd.Series(None, index=out.index, dtype=object)
+            meant = lacks_document(out, column) & out[column].eq(
+                getattr(scenario, column)
+            ).to_numpy(dtype=bool)
+            said = (
+                out[document] if document in out else pd.Series(None, index=out.index, dtype=object)
+            )
             out[document] = said.astype(object).mask(meant, text)
     return out

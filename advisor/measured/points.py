@@ -1,4 +1,5 @@
-"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the same way."""
+"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the
+same way."""
 
 from __future__ import annotations
 
@@ -43,8 +44,11 @@ from advisor.profiles import MEASUREMENTS
 MAX_POINTS = 400
 """Rows of one accelerator and engine that are predicted; of more, an even sample. [-]"""
 MAX_ASKED = 4000
-"""Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
-_MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
+"""Rows of one file that become questions; of more, an even sample of those that measure something.
+[-]"""
+_MEASURES_NOTHING = (
+    "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
+)
 _METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill it in"
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
@@ -70,14 +74,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Point(Asked):
-    """Measured row that the model can express: question, setup that answers, and measured values."""
+    """Measured row that the model can express: question, setup that answers, and measured
+    values."""
 
     setup: Setup
     accepted_length: float
     length_log_sd: float
-    """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
+    """Log standard deviation of the accepted length; 0 where a user counted it in the same run.
+    [-]"""
     tier: str
-    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as: `validation.tier_of`."""
+    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as:
+    `validation.tier_of`."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
 
@@ -98,7 +105,8 @@ class Point(Asked):
 
     @property
     def recorded(self) -> bool:
-        """Whether an engine's program wrote the row, and not a person: it counted the tokens of its steps."""
+        """Whether an engine's program wrote the row, and not a person: it counted the tokens of its
+        steps."""
         return number(self.row, "tokens_in_step") is not None
 
     @property
@@ -108,12 +116,19 @@ class Point(Asked):
 
     @property
     def few_layers(self) -> str:
-        """Words of its notes on the first layers of a model that it is carried from. "" of one measured whole."""
+        """Words of its notes on the first layers of a model that it is carried from. "" of one
+        measured whole."""
         return "".join(carried_from([self.row.get("notes")]))
 
     def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
         """Prediction at this row's batch and K, for another setup or draws if given."""
-        return curve_for(setup or self.setup, [self.batch_size], [self.n_draft], self.question.verify_tokens, draws)
+        return curve_for(
+            setup or self.setup,
+            [self.batch_size],
+            [self.n_draft],
+            self.question.verify_tokens,
+            draws,
+        )
 
 
 @dataclass(frozen=True)
@@ -127,25 +142,46 @@ class Refused:
 
 
 def points_at(
-    cases: Sequence[Asked], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
+    cases: Sequence[Asked],
+    setup: Setup,
+    lengths: Sequence[tuple[float, float]],
+    central_only: bool = False,
 ) -> list[Point]:
-    """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
+    """Points of rows that differ in batch and accepted length alone, with each length and its log
+    spread."""
     question, batches = cases[0].question, np.array([item.batch_size for item in cases])
-    curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only)
+    curve = curve_for(
+        setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only
+    )
     plain, spec = time_columns(setup, curve)
     prefill = prefill_per_token_s(setup, batches)
     out = []
     for i, (item, (length, spread)) in enumerate(zip(cases, lengths, strict=True)):
         borrowed = item.question.n_draft > 0 and item.question.borrowed
-        observed = observe(item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed)
+        observed = observe(
+            item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed
+        )
         tier = str(curve.tier[i, 0])
-        out.append(Point(item.line, item.row, item.question, item.batch_size, setup, length, spread, tier, observed))
+        out.append(
+            Point(
+                item.line,
+                item.row,
+                item.question,
+                item.batch_size,
+                setup,
+                length,
+                spread,
+                tier,
+                observed,
+            )
+        )
     return out
 
 
 @dataclass(frozen=True)
 class Reread:
-    """Rows read otherwise: batches, K, accepted lengths [n] that differ. `scenario`: what changes in every row's."""
+    """Rows read otherwise: batches, K, accepted lengths [n] that differ. `scenario`: what changes
+    in every row's."""
 
     batches: Array | None = None
     drafts: Array | None = None
@@ -154,10 +190,17 @@ class Reread:
 
 
 def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observations | None]:
-    """Observations of the rows in several readings, alike kernels predicted once. None where they cannot have run."""
-    given = [np.array([getattr(p, name) for p in points]) for name in ("batch_size", "n_draft", "accepted_length")]
+    """Observations of the rows in several readings, alike kernels predicted once. None where they
+    cannot have run."""
+    given = [
+        np.array([getattr(p, name) for p in points])
+        for name in ("batch_size", "n_draft", "accepted_length")
+    ]
     cells = [
-        [own if said is None else said for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)]
+        [
+            own if said is None else said
+            for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)
+        ]
         for one in rereads
     ]
     groups: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
@@ -165,12 +208,17 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
         for i, point in enumerate(points):
             k = int(cells[which][1][i])
             verified = point.question.verify_tokens if k == point.n_draft else None
-            groups.setdefault((id(point.setup), k, verified, reread.scenario), []).append((which, i))
+            groups.setdefault((id(point.setup), k, verified, reread.scenario), []).append(
+                (which, i)
+            )
     out: list[dict[int, Observations]] = [{} for _ in rereads]
     for (_, k, verified, changes), places in groups.items():
-        rows = [(points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places]
+        rows = [
+            (points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places
+        ]
         cases_read = [
-            Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
+            Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch)
+            for p, batch, _ in rows
         ]
         try:
             setup = _setup_read(rows[0][0], k, dict(changes))
@@ -205,21 +253,29 @@ def repriced(points: Sequence[Point], change: Callable[[Setup], Setup]) -> list[
 
 
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
-    """Setup of a point under other fields, or one that can predict a draft length beyond its own."""
+    """Setup of a point under other fields, or one that can predict a draft length beyond its
+    own."""
     setup = point.setup
     if not changes and n_draft <= setup.scenario.k_max:
         return setup
     k = max(n_draft, setup.scenario.k_max)
-    other = load_setup(setup.scenario.model_copy(update={"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}))
+    other = load_setup(
+        setup.scenario.model_copy(update={"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes})
+    )
     if not changes:
-        return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
+        return replace(
+            other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted
+        )
     other = with_costs(point.question.built(other), verified_growth=setup.costs.verified_growth)
     _check_weights_fit(other)
     return replace(other, counted=setup.counted)
 
 
-def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
-    """Rows of a canonical points frame (index: line) that can be predicted, and the others with the reason.
+def refit_points(
+    frame: pd.DataFrame, acceptance: str | None = None
+) -> tuple[list[Point], list[Refused]]:
+    """Rows of a canonical points frame (index: line) that can be predicted, and the others with the
+    reason.
 
     Parameters
     ----------
@@ -228,8 +284,9 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
 
     Notes
     -----
-    Each point's setup has the overheads shipped for its engine class: an old version is judged against its own.
-    A question is built and validated for MAX_ASKED rows at most, however long the file.
+    Each point's setup has the overheads shipped for its engine class: an old version is judged
+    against its own. A question is built and validated for MAX_ASKED rows at most, however long the
+    file.
     """
     cases: list[Asked] = []
     few, refused = _askable(frame)
@@ -244,7 +301,9 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
             first = group[0].question
             setup = first.built(load_setup(scenario))
             _check_weights_fit(setup)
-            group_points = points_at(group, setup, [_length(item.question, setup) for item in group])
+            group_points = points_at(
+                group, setup, [_length(item.question, setup) for item in group]
+            )
         except AdvisorError as error:
             refused += [Refused(item.line, for_users(str(error))) for item in group]
             continue
@@ -257,11 +316,16 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
 
 
 def _check_weights_fit(setup: Setup) -> None:
-    """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run was measured."""
-    needed, has = setup.memory.weights_bytes + setup.memory.drafter_bytes, setup.hardware.memory_bytes.value
+    """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run
+    was measured."""
+    needed, has = (
+        setup.memory.weights_bytes + setup.memory.drafter_bytes,
+        setup.hardware.memory_bytes.value,
+    )
     if needed > has:
         raise AdvisorError(
-            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} GiB a GPU, it has "
+            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} "
+            "GiB a GPU, it has "
             f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
         )
 
@@ -275,23 +339,33 @@ _OPTION = r"--(?:map|set) (?:'[^']*'|\S+)"
 
 
 def for_users(reason: str) -> str:
-    """A reason without the options of the terminal: on a page and for a file's owner fields are filled in."""
-    filled = re.sub(rf"(?:give|fill) (it|one) with {_OPTION}", lambda found: f"fill {found[1]} in", reason)
+    """A reason without the options of the terminal: on a page and for a file's owner fields are
+    filled in."""
+    filled = re.sub(
+        rf"(?:give|fill) (it|one) with {_OPTION}", lambda found: f"fill {found[1]} in", reason
+    )
     return re.sub(
-        rf",? ?(?:or )?(?:name its fields with|say|Say what yours mean with) {_OPTION}(?:,? (?:e\.g\. )?{_OPTION})*",
+        (
+            rf",? ?(?:or )?(?:name its fields with|say|Say what yours mean with) {_OPTION}(?:,? "
+            rf"(?:e\.g\. )?{_OPTION})*"
+        ),
         "",
         filled,
     )
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
-    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks. A short one as it is."""
+    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks. A
+    short one as it is."""
     if len(frame) <= MAX_ASKED:
         return frame, []
     stated = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
     measured = frame[list(QUANTITIES)].notna().any(axis=1).to_numpy()
     left, refused = np.ones(len(frame), dtype=bool), []
-    for has, reason in ((measured, _MEASURES_NOTHING), *((mask, _not_stated(name)) for name, mask in stated.items())):
+    for has, reason in (
+        (measured, _MEASURES_NOTHING),
+        *((mask, _not_stated(name)) for name, mask in stated.items()),
+    ):
         refused += _refused_as_one(frame.index[left & ~has], reason)
         left &= has
     rows = np.flatnonzero(left)
@@ -303,7 +377,9 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
 
 def _evenly(n: int, wanted: int) -> NDArray[np.int_]:
     """Places of at most `wanted` of n rows, the first and the last among them."""
-    return np.unique(np.linspace(0, n - 1, wanted).round().astype(int)) if n > wanted else np.arange(n)
+    return (
+        np.unique(np.linspace(0, n - 1, wanted).round().astype(int)) if n > wanted else np.arange(n)
+    )
 
 
 def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
@@ -311,7 +387,8 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
 
 
 def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
-    """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others together."""
+    """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others
+    together."""
     group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in cases]
     largest = Counter(group).most_common(1)[0][0] if cases else None
     sample: list[Asked] = []
@@ -320,7 +397,9 @@ def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
         places = _evenly(len(some), MAX_POINTS)
         sample += [some[i] for i in places]
         lines = pd.Index([item.line for item in some]).delete(places)
-        refused += _refused_as_one(lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted")
+        refused += _refused_as_one(
+            lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted"
+        )
     return sorted(sample, key=lambda item: item.line)
 
 
@@ -329,9 +408,12 @@ def _not_stated(column: str) -> str:
 
 
 def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
-    """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
+    """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or
+    measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
-        open_pair = number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
+        open_pair = (
+            number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
+        )
         raise AdvisorError(_METRIC_OPEN if open_pair else _MEASURES_NOTHING)
     if "adaptive" in str(row.get("draft_structure") or ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
@@ -346,23 +428,35 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
     question = question_of(cells, other_models=True)
-    return Asked(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
+    return Asked(
+        line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
+    )
 
 
 def _by_curve(cases: Iterable[Asked]) -> list[tuple[Scenario, list[Asked]]]:
-    """Rows that differ in batch and accepted length alone, with the scenario that predicts them together."""
+    """Rows that differ in batch and accepted length alone, with the scenario that predicts them
+    together."""
     groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[Asked]] = {}
     for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
         question, k = item.question, max(item.question.n_draft, 1)
-        alike = question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
-        key = (alike, question.n_draft, question.verify_tokens, question.engine_class, question.counted)
+        alike = question.scenario.model_copy(
+            update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"}
+        )
+        key = (
+            alike,
+            question.n_draft,
+            question.verify_tokens,
+            question.engine_class,
+            question.counted,
+        )
         groups.setdefault(key, []).append(item)
     return [(key[0], group) for key, group in groups.items()]
 
 
 def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
-    """Accepted length of a user's row, and its log standard deviation where it is borrowed, else 0."""
+    """Accepted length of a user's row, and its log standard deviation where it is borrowed, else
+    0."""
     if question.n_draft == 0:
         return 1.0, 0.0
     of = setup.architecture.id, setup.drafter.id
@@ -370,8 +464,12 @@ def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
-def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
-    got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
+def _parsed_length(
+    text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str
+) -> tuple[float, float]:
+    got = parse_acceptance(
+        text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id
+    )
     return float(got.accepted_length[n_draft]), got.log_sd(n_draft) if borrowed else 0.0
 
 
@@ -381,28 +479,37 @@ _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
 
 
 def published_rows(*collections: str) -> pd.DataFrame:
-    """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all.
+    """The rows of `collections`, every cell as text. The first collection where none is named.
+    COLLECTIONS are all.
 
     Raises AdvisorError where a file is not what its meta.yaml says.
     """
     names = collections or (FIRST_COLLECTION,)
     frames = [read_dataset(MEASUREMENTS / name)[1] for name in names]
-    return pd.concat(frames, ignore_index=True).fillna("")  # a later collection may have a column more
+    return pd.concat(frames, ignore_index=True).fillna(
+        ""
+    )  # a later collection may have a column more
 
 
 def judged_rows() -> pd.DataFrame:
-    """The rows that predictions are held against: of all collections, but for laboratories set apart."""
+    """The rows that predictions are held against: of all collections, but for laboratories set
+    apart."""
     rows = published_rows(*COLLECTIONS)
-    kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
+    kept = [
+        not set_apart(laboratory_of_row(row))
+        for row in rows[list(SOURCE_COLUMNS)].to_dict("records")
+    ]
     return rows[kept].reset_index(drop=True)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds for one output token of one sequence without and with speculation, as a row prints them.
+    """Seconds for one output token of one sequence without and with speculation, as a row prints
+    them.
 
-    A plain time is that of a plain step, a speculative one times the accepted length that of a round; both with the
-    prefill that the row's metric holds (`PREFILL_METRICS` of `advisor.measured.row_questions`). NaN where the row
-    prints a ratio alone, or where its batch or lengths do not tell.
+    A plain time is that of a plain step, a speculative one times the accepted length that of a
+    round; both with the prefill that the row's metric holds (`PREFILL_METRICS` of
+    `advisor.measured.row_questions`). NaN where the row prints a ratio alone, or where its batch or
+    lengths do not tell.
     """
     return _time_s(row, number(row, "baseline_value")), _time_s(row, number(row, "sd_value"))
 

@@ -1,7 +1,9 @@
-"""A sweep of the profiler, or a run of an engine, in a process of its own: found again, stopped, explained at its end.
+"""A sweep of the profiler, or a run of an engine, in a process of its own: found again, stopped,
+explained at its end.
 
-Each run has a folder of results below `runs_folder()`, and beside it `<name>.log` and `<name>.json`. A lock that the
-process inherits tells whether it lives, to every session and to an app that was started again in the meantime.
+Each run has a folder of results below `runs_folder()`, and beside it `<name>.log` and
+`<name>.json`. A lock that the process inherits tells whether it lives, to every session and to an
+app that was started again in the meantime.
 
 A run of `advisor profile --engine` is then put to use: its rows, and the refit that they make.
 """
@@ -37,7 +39,13 @@ from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.measurements import ProfilerSweep
 from advisor.measured.own_points import with_rounds
 from advisor.measured.points import Point
-from advisor.measured.refit import BeforeAfter, adjustment_of, curves_of, refit_chosen, select_points
+from advisor.measured.refit import (
+    BeforeAfter,
+    adjustment_of,
+    curves_of,
+    refit_chosen,
+    select_points,
+)
 from advisor.measured.refit_result import RefitResult
 from advisor.measured.store import default_store_path
 from advisor.physics.acceptance import Acceptance
@@ -96,36 +104,44 @@ def runs_folder() -> Path:
 
 
 def refusal(server_address: str | None, url: str | None, *, engine: bool = False) -> str:
-    """Reason that measuring is not offered, in one sentence, empty when it is. `engine`: torch is that engine's affair.
+    """Reason that measuring is not offered, in one sentence, empty when it is. `engine`: torch is
+    that engine's affair.
 
-    A sweep keeps a processor busy for minutes, so only a visitor on this machine may start one, unless the
-    environment variable ALLOW_VARIABLE is 1. `url` is the page's address as the browser has it; None: unknown.
+    A sweep keeps a processor busy for minutes, so only a visitor on this machine may start one,
+    unless the environment variable ALLOW_VARIABLE is 1. `url` is the page's address as the browser
+    has it; None: unknown.
     """
     if sys.platform == "win32":
         return "Measuring from the app is not offered on Windows; use `python -m advisor profile`."
     host = urlsplit(url).hostname if url else "localhost"
-    if os.environ.get(ALLOW_VARIABLE) != "1" and (server_address not in _LOOPBACK or host not in _LOOPBACK):
+    if os.environ.get(ALLOW_VARIABLE) != "1" and (
+        server_address not in _LOOPBACK or host not in _LOOPBACK
+    ):
         return (
-            "Measuring is off because this app is served beyond its own machine. Run `python -m advisor profile` "
+            "Measuring is off because this app is served beyond its own machine. Run `python -m "
+            "advisor profile` "
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
     return "" if engine or find_spec("torch") else f"Not offered: {TORCH_MISSING}."
 
 
 def engine_python() -> str:
-    """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make engine`, or this one. "" for none."""
+    """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make engine`, or this one. "" for
+    none."""
     made = PACKAGE.parent / ".engine-venv/bin/python"
     here = sys.executable if find_spec("vllm") else ""
     return os.environ.get(PYTHON_VARIABLE) or (str(made) if made.exists() else here)
 
 
 def devices() -> list[dict[str, Any]]:
-    """Devices the profiler finds, label and fields of its Device, accelerators first. Raises AdvisorError."""
+    """Devices the profiler finds, label and fields of its Device, accelerators first. Raises
+    AdvisorError."""
     return list(_ask(["--list-devices", "--json"]))
 
 
 def plan(preset: str, device: str) -> dict[str, Any]:
-    """Plan of a preset on a device: blocks (name, op, estimate_s), estimate_s and limit_s. [s] Raises AdvisorError."""
+    """Plan of a preset on a device: blocks (name, op, estimate_s), estimate_s and limit_s. [s]
+    Raises AdvisorError."""
     return dict(_ask(["--plan", "--json", "--preset", preset, "--device", device]))
 
 
@@ -143,24 +159,36 @@ def _ask(options: list[str]) -> Any:
     """One JSON answer of the profiler, so that this process never imports torch."""
     try:
         done = subprocess.run(
-            _command(options), capture_output=True, text=True, timeout=ASK_TIMEOUT_S, env=_environment(), check=False
+            _command(options),
+            capture_output=True,
+            text=True,
+            timeout=ASK_TIMEOUT_S,
+            env=_environment(),
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise AdvisorError(f"the profiler did not answer within {ASK_TIMEOUT_S:.0f} s; try its command line") from error
+        raise AdvisorError(
+            f"the profiler did not answer within {ASK_TIMEOUT_S:.0f} s; try its command line"
+        ) from error
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise AdvisorError((said[-1] if said else f"exit status {done.returncode}").removeprefix("error: "))
+        raise AdvisorError(
+            (said[-1] if said else f"exit status {done.returncode}").removeprefix("error: ")
+        )
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError) as error:
-        raise AdvisorError("the profiler gave no readable answer; try `python -m advisor profile --plan`") from error
+        raise AdvisorError(
+            "the profiler gave no readable answer; try `python -m advisor profile --plan`"
+        ) from error
 
 
 @contextmanager
 def _claimed() -> Iterator[IO[bytes] | None]:
     """The lock file of running sweeps, held; None while a sweep holds it.
 
-    Who looks holds the lock for a moment too: a second lock keeps others from taking that for a sweep.
+    Who looks holds the lock for a moment too: a second lock keeps others from taking that for a
+    sweep.
     """
     runs_folder().mkdir(parents=True, exist_ok=True)
     one_at_a_time = FileLock(runs_folder() / "looking.lock", poll_interval=0.01)
@@ -175,20 +203,35 @@ def _is_running() -> bool:
         return handle is None
 
 
-def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tuple[str, ...] = ()) -> ProfilerRun:
-    """Start a sweep, or go on with an interrupted one. Raises AdvisorError when one is running already."""
+def start(
+    preset: str, device: str, resume: ProfilerRun | None = None, extra: tuple[str, ...] = ()
+) -> ProfilerRun:
+    """Start a sweep, or go on with an interrupted one. Raises AdvisorError when one is running
+    already."""
     with _claimed() as handle:
         if handle is None:
-            raise AdvisorError("a sweep is running on this machine already; wait for it or cancel it")
+            raise AdvisorError(
+                "a sweep is running on this machine already; wait for it or cancel it"
+            )
         word = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-        name = resume.name if resume else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
+        name = (
+            resume.name
+            if resume
+            else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
+        )
         folder = runs_folder() / name
         if resume:
             extra = extra or tuple(_facts(name).get("extra", ()))
-        what = () if preset == ENGINE else ("--preset", preset, "--device", device, "--progress", "json")
+        what = (
+            ()
+            if preset == ENGINE
+            else ("--preset", preset, "--device", device, "--progress", "json")
+        )
         with folder.with_name(name + ".log").open("ab") as log:
             child = subprocess.Popen(
-                _command([*what, "--output", str(folder), *extra, *(["--resume"] if resume else [])]),
+                _command(
+                    [*what, "--output", str(folder), *extra, *(["--resume"] if resume else [])]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -197,20 +240,38 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
                 start_new_session=True,  # Ctrl-C of the app does not end the sweep
             )
     _CHILDREN[name] = child
-    _note(name, {"preset": preset, "device": device, "pid": child.pid, "started": time.time(), "extra": extra})
+    _note(
+        name,
+        {
+            "preset": preset,
+            "device": device,
+            "pid": child.pid,
+            "started": time.time(),
+            "extra": extra,
+        },
+    )
     return _run(name)
 
 
-def start_engine(scenario: Scenario, name: str, config: str | None, grid: tuple[str, str, str]) -> ProfilerRun:
-    """Measure steps of a design with the engine that is installed. Raises AdvisorError as `start` does.
+def start_engine(
+    scenario: Scenario, name: str, config: str | None, grid: tuple[str, str, str]
+) -> ProfilerRun:
+    """Measure steps of a design with the engine that is installed. Raises AdvisorError as `start`
+    does.
 
-    name, config : the design and its config.json's text; None for a shipped model's id. grid : batches, K, contexts.
+    name, config : the design and its config.json's text; None for a shipped model's id. grid :
+        batches, K, contexts.
     """
     runs_folder().mkdir(parents=True, exist_ok=True)
     asked = Path(tempfile.mkdtemp(prefix="asked-", dir=runs_folder()))
-    given = {"--model": (name, config), "--hardware": (scenario.hardware_id, scenario.hardware_json)}
+    given = {
+        "--model": (name, config),
+        "--hardware": (scenario.hardware_id, scenario.hardware_json),
+    }
     extra = ["--engine", "vllm", "--engine-python", engine_python()]
-    extra += [word for pair in zip(("--batches", "--k", "--context"), grid, strict=True) for word in pair]
+    extra += [
+        word for pair in zip(("--batches", "--k", "--context"), grid, strict=True) for word in pair
+    ]
     for option, (of, text) in given.items():
         file = asked / f"{re.sub(r'[^A-Za-z0-9.]+', '-', of)}.json"
         if text is not None:
@@ -234,7 +295,9 @@ def _run(name: str) -> ProfilerRun:
     if code is not None and "exit_code" not in facts:
         facts["exit_code"] = code
         _note(name, facts)
-    newest = facts["started"] >= max(_facts(file.stem)["started"] for file in runs_folder().glob("*.json"))
+    newest = facts["started"] >= max(
+        _facts(file.stem)["started"] for file in runs_folder().glob("*.json")
+    )
     return ProfilerRun(
         name=name,
         folder=runs_folder() / name,
@@ -248,9 +311,14 @@ def _run(name: str) -> ProfilerRun:
 
 
 def latest(*, engine: bool = False) -> ProfilerRun | None:
-    """The sweep, or run of an engine, started last, by whichever session, or None before the first."""
+    """The sweep, or run of an engine, started last, by whichever session, or None before the
+    first."""
     every = {file.stem: _facts(file.stem) for file in runs_folder().glob("*.json")}
-    started = {name: facts["started"] for name, facts in every.items() if (facts["preset"] == ENGINE) == engine}
+    started = {
+        name: facts["started"]
+        for name, facts in every.items()
+        if (facts["preset"] == ENGINE) == engine
+    }
     return _run(max(started, key=lambda name: started[name])) if started else None
 
 
@@ -284,11 +352,16 @@ def progress(run: ProfilerRun) -> dict[str, Any] | None:
 
 
 def engine_progress(run: ProfilerRun) -> tuple[float, str]:
-    """Finished share of a run of an engine, in [0, 1], and what is done in words, noise included. [-]"""
+    """Finished share of a run of an engine, in [0, 1], and what is done in words, noise included.
+    [-]"""
     since_start = "\n".join(_tail(run)).rpartition("; plan ")[2]
     noise = re.findall("; control steps[^;\n]*", since_start)
-    for elapsed_s, done, total in re.findall(r"^\[ *([\d.]+) s\] (\d+)/(\d+) ", since_start, re.M)[-1:]:
-        return int(done) / max(int(total), 1), f"{float(elapsed_s):.0f} s, {done} of {total} repeats{''.join(noise)}"
+    for elapsed_s, done, total in re.findall(r"^\[ *([\d.]+) s\] (\d+)/(\d+) ", since_start, re.M)[
+        -1:
+    ]:
+        return int(done) / max(
+            int(total), 1
+        ), f"{float(elapsed_s):.0f} s, {done} of {total} repeats{''.join(noise)}"
     return 0.0, "Starting the engine"
 
 
@@ -298,7 +371,10 @@ def log_text(run: ProfilerRun, lines: int = 30) -> str:
     for line in _tail(run):
         if line.startswith('{"progress"') and line.endswith("}}"):
             at = json.loads(line)["progress"]
-            line = f"[{at['elapsed_s']:6.1f} s] {at['block']}: {at['message']} {at['round']}/{at['rounds']}"
+            line = (
+                f"[{at['elapsed_s']:6.1f} s] {at['block']}: {at['message']} "
+                f"{at['round']}/{at['rounds']}"
+            )
         elif line.startswith('{"plan"'):
             continue
         shown.append(line)
@@ -320,7 +396,11 @@ def ending(run: ProfilerRun) -> str:
     if run.cancelled:
         return f"Cancelled: what was measured until then is below.{hint}"
     if run.has_results:
-        return hint.strip() if run.exit_code is None else f"The sweep is not complete; the reasons are below.{hint}"
+        return (
+            hint.strip()
+            if run.exit_code is None
+            else f"The sweep is not complete; the reasons are below.{hint}"
+        )
     status = "" if run.exit_code is None else f" (exit status {run.exit_code})"
     return f"The measuring process ended before it had results{status}; its log says more.{hint}"
 
@@ -331,7 +411,8 @@ def share_done(at: dict[str, Any]) -> float:
 
 
 def copy_bandwidth(sweep: ProfilerSweep) -> float | None:
-    """Measured rate of a large copy, bytes read and written, or None where it was not measured. [B/s]"""
+    """Measured rate of a large copy, bytes read and written, or None where it was not measured.
+    [B/s]"""
     rows = sweep.rows[(sweep.rows["op"] == "copy_bandwidth") & (sweep.rows["status"] == "ok")]
     return float((rows["bytes"] / rows["time_s"]).max()) if len(rows) else None
 
@@ -341,7 +422,9 @@ def archive(run: ProfilerRun) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in sorted(run.folder.iterdir()):
-            if file.name.startswith(("data.csv", "meta.yaml")) and not file.name.endswith(".partial"):
+            if file.name.startswith(("data.csv", "meta.yaml")) and not file.name.endswith(
+                ".partial"
+            ):
                 packed.write(file, f"{run.name}/{file.name}")
     return buffer.getvalue()
 
@@ -350,7 +433,8 @@ _TORCH_NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
 def accelerator_of(sweep: ProfilerSweep) -> str:
-    """The device as the user's accelerator, JSON of memory and rates. Raises AdvisorError without copy or BF16 GEMM."""
+    """The device as the user's accelerator, JSON of memory and rates. Raises AdvisorError without
+    copy or BF16 GEMM."""
     copy = copy_bandwidth(sweep)
     rows = sweep.rows[(sweep.rows["op"] == "gemm") & (sweep.rows["status"] == "ok")]
     rates = (rows["flops"] / rows["time_s"]).groupby(rows["dtype"].map(_TORCH_NAMES)).max()
@@ -374,20 +458,24 @@ _BESIDE = {"model_id": "config.json", "hardware_id": "hardware.json"}
 
 @dataclass(frozen=True)
 class RunUse:
-    """Changes that a run makes. `before_after` of `refit` draws the curves of `points` with and without it."""
+    """Changes that a run makes. `before_after` of `refit` draws the curves of `points` with and
+    without it."""
 
     points: list[Point]
     result: RefitResult
     refit: str | None
-    """The setting `refit` of a scenario that uses it; None where the rows speak against it (`reasons_against`)."""
+    """The setting `refit` of a scenario that uses it; None where the rows speak against it
+    (`reasons_against`)."""
     rows: pd.DataFrame
     """Canonical rows, index: line."""
 
 
 def speedup_curves(use: RunUse, n_draft: int, acceptance: Acceptance) -> BeforeAfter:
-    """The design's speedup with the K of some rounds at an accepted length, with and without the refit.
+    """The design's speedup with the K of some rounds at an accepted length, with and without the
+    refit.
 
-    Its points are T_plain / T_round as measured, times that length. K is at most that of the acceptance.
+    Its points are T_plain / T_round as measured, times that length. K is at most that of the
+    acceptance.
     """
     rounds = [point for point in use.points if point.n_draft == n_draft]
     usable = use.rows[use.rows.index.isin([point.line for point in use.points])]
@@ -400,10 +488,13 @@ def speedup_curves(use: RunUse, n_draft: int, acceptance: Acceptance) -> BeforeA
 
 
 def rows_of_run(folder: Path) -> Measured:
-    """The rows of a run's folder, its own model and accelerator filled in. Raises AdvisorError for a damaged file."""
+    """The rows of a run's folder, its own model and accelerator filled in. Raises AdvisorError for
+    a damaged file."""
     rows = read_upload("data.csv", read_file(folder / "data.csv", MAX_BYTES, "a run's data.csv"))
     documents = [
-        own_document(column, folder.resolve().name if column == "model_id" else "", text.decode(), (name,))
+        own_document(
+            column, folder.resolve().name if column == "model_id" else "", text.decode(), (name,)
+        )
         for column, name in _BESIDE.items()
         if (folder / name).exists()
         for text in [read_file(folder / name, MAX_BYTES, f"a run's {name}")]
@@ -412,12 +503,16 @@ def rows_of_run(folder: Path) -> Measured:
 
 
 def use_of_run(folder: Path) -> RunUse:
-    """Refit on the rows of one run. Raises AdvisorError where too few of them can be used, with why."""
+    """Refit on the rows of one run. Raises AdvisorError where too few of them can be used, with
+    why."""
     read = rows_of_run(folder).result
     try:
         points, refused = select_points(read.frame)
     except AdvisorError as error:
-        why = [f"; {counted(read.rows_refused, 'row')} refused, {reason}" for reason in read.rejects["reason"][:1]]
+        why = [
+            f"; {counted(read.rows_refused, 'row')} refused, {reason}"
+            for reason in read.rejects["reason"][:1]
+        ]
         raise AdvisorError("".join((str(error), *why))) from error
     result = refit_chosen(points, refused)
     refit = None if result.reasons_against else write_adjustment(adjustment_of(result))

@@ -18,7 +18,8 @@ FIRST_COLLECTION = "published_speedups"
 COLLECTIONS = (FIRST_COLLECTION, "published_speedups_2", "published_speedups_3")
 """Folders of measurements/ with one published speedup a row, in the same columns."""
 UNTIL_LAST = "until_last"
-"""A batch that starts together, with answers of one length, and is timed until its last sequence has ended."""
+"""A batch that starts together, with answers of one length, and is timed until its last sequence
+has ended."""
 WHOLE_BATCH_KINDS = {
     "batch",
     "mean_running",
@@ -32,7 +33,8 @@ WHOLE_BATCH_KINDS = {
 
 
 class PublishedRun(NamedTuple):
-    """One published speedup [-]: its batch and draft length, drafter, GPUs of a replica, publication."""
+    """One published speedup [-]: its batch and draft length, drafter, GPUs of a replica,
+    publication."""
 
     batch_size: float
     n_draft: float
@@ -48,16 +50,20 @@ class PublishedRun(NamedTuple):
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
-    """Accelerator and model under which points of the scenario are published. None for one that the user gave."""
+    """Accelerator and model under which points of the scenario are published. None for one that the
+    user gave."""
     hardware_id = None if scenario.hardware_json else scenario.hardware_id
     return hardware_id, None if scenario.model_config_json else scenario.model_id
 
 
-def published_runs(hardware_id: str | None, model_id: str | None, gpus: int) -> tuple[PublishedRun, ...]:
-    """Published speedups of an accelerator, model and number of GPUs, by batch and K, from all collections.
+def published_runs(
+    hardware_id: str | None, model_id: str | None, gpus: int
+) -> tuple[PublishedRun, ...]:
+    """Published speedups of an accelerator, model and number of GPUs, by batch and K, from all
+    collections.
 
-    Trees (their K is another thing), rows with a defect, of another number of GPUs or of a batch counted per rank are
-    left out. None: nothing is published of what a user gave.
+    Trees (their K is another thing), rows with a defect, of another number of GPUs or of a batch
+    counted per rank are left out. None: nothing is published of what a user gave.
     """
     found = _by_setup().get((hardware_id or "", model_id or ""), ())
     return tuple(run for run in found if run.tensor_parallel == gpus)
@@ -75,28 +81,48 @@ def _by_setup() -> dict[tuple[str, str], list[PublishedRun]]:
     for name in COLLECTIONS:
         with (MEASUREMENTS / name / "data.csv").open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                whole = row["batch_kind"] in WHOLE_BATCH_KINDS and row["batch_size"] and row["speedup"]
+                whole = (
+                    row["batch_kind"] in WHOLE_BATCH_KINDS and row["batch_size"] and row["speedup"]
+                )
                 if whole and not row["defect"] and "tree" not in row["draft_structure"]:
                     runs[row["hardware_id"], row["model_id"]].append(_run(row))
-    return {setup: sorted(of_one, key=lambda run: (run.batch_size, run.n_draft)) for setup, of_one in runs.items()}
+    return {
+        setup: sorted(of_one, key=lambda run: (run.batch_size, run.n_draft))
+        for setup, of_one in runs.items()
+    }
 
 
 def _run(row: dict[str, str]) -> PublishedRun:
     gpus = row["tensor_parallel"] or row["gpu_count"]
-    numbers = (row["batch_size"], row["draft_tokens_k"], row["speedup"], gpus, row["accepted_length"])
+    numbers = (
+        row["batch_size"],
+        row["draft_tokens_k"],
+        row["speedup"],
+        gpus,
+        row["accepted_length"],
+    )
     batch, n_draft, speedup, n_gpus, length = (float(cell) if cell else np.nan for cell in numbers)
     return PublishedRun(
-        batch, n_draft, speedup, row["drafter"], n_gpus, row["source_title"], length, row["task"] == "random"
+        batch,
+        n_draft,
+        speedup,
+        row["drafter"],
+        n_gpus,
+        row["source_title"],
+        length,
+        row["task"] == "random",
     )
 
 
 def gain_factor(sources: Sequence[str], gained: Array, expected: Array) -> float:
-    """Factor on a stated chance of a gain, from published runs of the same setup. 1 without any. [-]
+    """Factor on a stated chance of a gain, from published runs of the same setup. 1 without any.
+    [-]
 
-    sources, gained, expected : of each run its publication, whether it gained, and the chance of that as predicted.
-    (1 + gains) / (1 + expected gains), each the sum over publications of a mean over their runs: a publication counts
-    once, since its runs share engine and machine, and the model as much as one publication. Judged in
-    docs/decisions/0033-odds-beside-published-runs.md.
+    sources, gained, expected : of each run its publication, whether it gained, and the chance of
+        that as predicted.
+    (1 + gains) / (1 + expected gains), each the sum over publications of a mean over their runs: a
+    publication counts once, since its runs share engine and machine, and the model as much as one
+    publication. Judged in docs/decisions/0033-odds-beside-published-runs.md.
     """
     if not len(sources):
         return 1.0

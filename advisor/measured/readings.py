@@ -1,11 +1,13 @@
-"""What else the rows of a refit may mean: the misreadings that people make, and how well each explains the same rows.
+"""What else the rows of a refit may mean: the misreadings that people make, and how well each
+explains the same rows.
 
-A column off by a factor that no engine explains is refused (`advisor.measured.point_checks`). Here the rows are
-within reason either way, so the readings compete: each is predicted and refitted as the given one is. One that is far
-more probable, and whose rows left out of the fit are far less off, is asked about.
+A column off by a factor that no engine explains is refused (`advisor.measured.point_checks`). Here
+the rows are within reason either way, so the readings compete: each is predicted and refitted as
+the given one is. One that is far more probable, and whose rows left out of the fit are far less
+off, is asked about.
 
-A time per touched expert competes in the same way, on a chip that nobody fitted: a kernel that calls one product for
-each expert pays for the call, which no byte and no operation tells.
+A time per touched expert competes in the same way, on a chip that nobody fitted: a kernel that
+calls one product for each expert pays for the call, which no byte and no operation tells.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.measured.multipliers import MultiplierPrior, Posterior, fit_many, log_left_out
-from advisor.measured.observations import NAMES, Observations, joined, log_predicted, number, stacked
+from advisor.measured.observations import (
+    NAMES,
+    Observations,
+    joined,
+    log_predicted,
+    number,
+    stacked,
+)
 from advisor.measured.points import Point, Reread, as_read, grown, repriced
 from advisor.physics.architecture import Moe
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -28,23 +37,26 @@ from advisor.prediction import BAND_SIGMAS, Array
 FOLDS = 6
 """Parts that the rows are left out in, in turn, to judge a reading. [-]"""
 MAX_COMPARED = 40
-"""Rows that readings compete on; of more, an even sample: rows of one file share what is wrong with it. [-]"""
+"""Rows that readings compete on; of more, an even sample: rows of one file share what is wrong with
+it. [-]"""
 JUDGED = 3
 """Readings, the most probable first, that are judged on rows left out. [-]"""
 LEAST_GAIN = 4.0
 """Log odds by which a reading must beat the given one: a factor of 55. Chosen on the half of
 tests/hostile/wrong_readings.py that does not judge it. [-]"""
 MAX_LEFT_OUT = 0.75
-"""Share of the given reading's left-out error that a reading may have. Wrong files of that half are asked about alike
-from 0.70 to 0.85; real files hear fewer questions the smaller it is. [-]"""
+"""Share of the given reading's left-out error that a reading may have. Wrong files of that half are
+asked about alike from 0.70 to 0.85; real files hear fewer questions the smaller it is. [-]"""
 MAX_SIBLINGS = 3
 """Accelerators of the same generation that are tried, those named most alike. [-]"""
 GROWTHS = (-0.5, 0.5, 1.0, 1.5)
 """Further powers of the tokens that what verified tokens add may grow with. [-]"""
 LEAST_SPAN = 4.0
-"""Most over least verified tokens of a row, from which on the rows are asked for their growth. [-]"""
+"""Most over least verified tokens of a row, from which on the rows are asked for their growth.
+[-]"""
 CAPPED_RISE = 1.5
-"""Most that a rate or a time rises from the batch at which a server stops admitting more. Own choice. [-]"""
+"""Most that a rate or a time rises from the batch at which a server stops admitting more. Own
+choice. [-]"""
 MAX_K = 64
 """Longest draft that is tried. [-]"""
 
@@ -53,18 +65,21 @@ Values = Callable[[Observations], Observations]
 
 @dataclass(frozen=True)
 class Reading:
-    """Another meaning of the rows: the question that it raises, and its changes of rows or values."""
+    """Another meaning of the rows: the question that it raises, and its changes of rows or
+    values."""
 
     question: str
     reread: Reread | None = None
     values: Values | None = None
     growth: float = 0.0
-    """No other meaning but another shape: what verified tokens add grows with their number by a further power. [-]"""
+    """No other meaning but another shape: what verified tokens add grows with their number by a
+    further power. [-]"""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Another reading of the rows beside the stated one: left-out error of each, and its log odds. [-]"""
+    """Another reading of the rows beside the stated one: left-out error of each, and its log odds.
+    [-]"""
 
     question: str
     given_error: float
@@ -75,9 +90,11 @@ class Rival:
 
     @property
     def text(self) -> str:
-        """Question, and why it is asked: `Is batch_size the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
+        """Question, and why it is asked: `Is batch_size
+        the sum over 4 copies? Asked because ... by 4%, not 23%.`"""
         return (
-            f"{self.question} Asked because the model would then explain these rows far better: values left out of the "
+            f"{self.question} Asked because the model would then explain these rows far better: "
+            "values left out of the "
             f"fit are off by {self.error:.0%} in place of {self.given_error:.0%}."
         )
 
@@ -86,17 +103,30 @@ class Rival:
         return grown(points, self.growth)
 
 
-def rivals(points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True) -> tuple[Rival, ...]:
-    """The reading that beats the stated one clearly, if any. Without `ask` only shapes, which need no question."""
+def rivals(
+    points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True
+) -> tuple[Rival, ...]:
+    """The reading that beats the stated one clearly, if any. Without `ask` only shapes, which need
+    no question."""
     readings = compared(points, prior, ask=ask)
-    better = [one for one in readings if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error]
-    # A misreading bends the curve as another shape does: where either explains the rows, the user knows which.
+    better = [
+        one
+        for one in readings
+        if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error
+    ]
+    # A misreading bends the curve as another shape does: where either explains the rows, the user
+    # knows which.
     return tuple(sorted(better, key=lambda one: one.growth != 0.0)[:1])
 
 
-def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED, *, ask: bool = True) -> list[Rival]:
+def compared(
+    points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED, *, ask: bool = True
+) -> list[Rival]:
     """The `judged` most probable readings of the rows, the best first."""
-    sample = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
+    sample = [
+        points[i]
+        for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))
+    ]
     given = joined(point.observations for point in sample)
     readings, every = [], [given]
     candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
@@ -114,7 +144,12 @@ def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDG
     gain = log_evidence(observed, prior, np.ones(observed.measured.shape, bool))[0]
     order = np.argsort(-gain[1:])
     shapes = [i for i in order if readings[i].growth][:1]
-    best = np.array(sorted([i for i in order if not readings[i].growth][:judged] + shapes, key=lambda i: -gain[i + 1]))
+    best = np.array(
+        sorted(
+            [i for i in order if not readings[i].growth][:judged] + shapes,
+            key=lambda i: -gain[i + 1],
+        )
+    )
     error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
     return [
         Rival(readings[i].question, error, own, float(gain[i + 1] - gain[0]), readings[i].growth)
@@ -122,18 +157,23 @@ def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDG
     ]
 
 
-def log_evidence(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> tuple[Array, Posterior]:
-    """Log probability of the values `used` [m, n] under each reading [m], and its best constants. [-]
+def log_evidence(
+    observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]
+) -> tuple[Array, Posterior]:
+    """Log probability of the values `used` [m, n] under each reading [m], and its best constants.
+    [-]
 
-    The constants are integrated out around their best (Laplace's approximation): it counts against a reading how far
-    they must move from what is known of them.
+    The constants are integrated out around their best (Laplace's approximation): it counts against
+    a reading how far they must move from what is known of them.
     """
     posterior = fit_many(observed, prior, used)
     theta, scale = posterior.theta, posterior.scale
     z = (log_predicted(observed, theta[:, None]) - observed.log_measured) / scale[:, None]
     robust = (used * (np.sqrt(1.0 + z**2) - 1.0)).sum(axis=1)
     moved = np.einsum("mp,pq,mq->m", theta, np.linalg.inv(prior.covariance), theta) / 2.0
-    room = (np.linalg.slogdet(posterior.covariance)[1] - np.linalg.slogdet(prior.covariance)[1]) / 2.0
+    room = (
+        np.linalg.slogdet(posterior.covariance)[1] - np.linalg.slogdet(prior.covariance)[1]
+    ) / 2.0
     wide = scale / prior.residual_log_sd
     scatter = 2.0 * (2.0 * np.log(wide) + wide**-2)  # its prior, worth four rows
     return np.asarray(room - robust - moved - used.sum(axis=1) * np.log(scale) - scatter), posterior
@@ -143,13 +183,16 @@ def _left_out(observed: Observations, prior: MultiplierPrior) -> float:
     """Mean relative error of values, each predicted by a refit without its part of the rows. [-]"""
     lines = np.unique(observed.line)
     part = np.searchsorted(lines, observed.line) % min(len(lines), FOLDS)
-    return float(np.abs(np.expm1(log_left_out(observed, prior, part) - observed.log_measured)).mean())
+    return float(
+        np.abs(np.expm1(log_left_out(observed, prior, part) - observed.log_measured)).mean()
+    )
 
 
 def _readings(points: Sequence[Point]) -> Iterator[Reading]:
     """Every reading that changes something in the rows.
 
-    What the engine's program recorded (batch, K, unit, model, placement) has one meaning; the accelerator was named.
+    What the engine's program recorded (batch, K, unit, model, placement) has one meaning; the
+    accelerator was named.
     """
     if all(point.recorded for point in points):
         yield from _of_siblings(points[0])
@@ -165,10 +208,15 @@ def _readings(points: Sequence[Point]) -> Iterator[Reading]:
 
 def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
     """Other shapes of what verified tokens add, where rows differ enough in tokens to tell them."""
-    tokens = [p.batch_size * (p.question.verify_tokens or p.n_draft + 1) for p in points if p.n_draft]
+    tokens = [
+        p.batch_size * (p.question.verify_tokens or p.n_draft + 1) for p in points if p.n_draft
+    ]
     if tokens and max(tokens) >= LEAST_SPAN * min(tokens):
         for power in GROWTHS:
-            words = f"What verified tokens add grows with their number to the power {1.0 + power:g}, shipped 1."
+            words = (
+                "What verified tokens add grows with their number to the power "
+                f"{1.0 + power:g}, shipped 1."
+            )
             yield Reading(words, growth=power)
 
 
@@ -178,22 +226,38 @@ def _of_batch(points: Sequence[Point]) -> Iterator[Reading]:
 
     batch = np.array([point.batch_size for point in points])
     for copies in (n for n in (2, 4, 8) if n <= batch.min()):  # a copy runs a sequence at least
-        yield Reading(f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies))
-    yield Reading("Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0))
+        yield Reading(
+            f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies)
+        )
+    yield Reading(
+        "Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0)
+    )
     for parts in (2, 4):
         yield Reading(
-            f"Did {parts} times as many decode together, batch_size being that of one client or rank?",
+            (
+                f"Did {parts} times as many decode together, batch_size being that of one client "
+                "or "
+                "rank?"
+            ),
             read(batch * parts),
         )
     for cap in (cap for cap in np.unique(batch)[:-1] if _is_flat_above(points, cap)):
-        yield Reading(f"Did the server run no more than {cap:g} sequences at once?", read(np.minimum(batch, cap)))
+        yield Reading(
+            f"Did the server run no more than {cap:g} sequences at once?",
+            read(np.minimum(batch, cap)),
+        )
 
 
 def _is_flat_above(points: Sequence[Point], cap: float) -> bool:
-    """Whether the server's rate, else its time per token, hardly rises above a batch. True where neither is stated."""
+    """Whether the server's rate, else its time per token, hardly rises above a batch. True where
+    neither is stated."""
     for name in ("output_tok_per_s", "tpot_s"):
         told = {(p.n_draft, p.batch_size): value for p in points if (value := number(p.row, name))}
-        if above := [value / told[k, cap] for (k, batch), value in told.items() if batch > cap and (k, cap) in told]:
+        if above := [
+            value / told[k, cap]
+            for (k, batch), value in told.items()
+            if batch > cap and (k, cap) in told
+        ]:
             return max(above) <= CAPPED_RISE
     return True
 
@@ -204,18 +268,25 @@ def _of_draft(k: Array) -> Iterator[Reading]:
 
     least = k[k > 0].min()
     if least > 1:
-        yield Reading("Does draft_tokens_k count the bonus token, one more than were drafted?", read(k - 1))
+        yield Reading(
+            "Does draft_tokens_k count the bonus token, one more than were drafted?", read(k - 1)
+        )
     if k.max() < MAX_K:
         yield Reading("Was one token more drafted than draft_tokens_k says?", read(k + 1))
     if k.max() > 1:
-        yield Reading("Is draft_tokens_k twice the length that was drafted?", read(np.maximum(k // 2, 1)))
+        yield Reading(
+            "Is draft_tokens_k twice the length that was drafted?", read(np.maximum(k // 2, 1))
+        )
 
 
 def _of_length(length: Array, k: Array) -> Iterator[Reading]:
     def read(after: Array) -> Reread:
         return Reread(lengths=np.where(k > 0, np.clip(after, 1.0, k + 1.0), 1.0))
 
-    yield Reading("Does accepted_length leave out the token that each round adds by itself?", read(length + 1.0))
+    yield Reading(
+        "Does accepted_length leave out the token that each round adds by itself?",
+        read(length + 1.0),
+    )
     yield Reading("Does accepted_length count a token more than a round emits?", read(length - 1.0))
     yield Reading("Is accepted_length a share of the drafted tokens?", read(1.0 + length * k))
     elsewhere = "Was accepted_length counted on {} text than these runs?"
@@ -232,9 +303,13 @@ def _of_values(points: Sequence[Point]) -> Iterator[Reading]:
     yield from _of_speculation(observed, time, np.array([point.n_draft for point in at]), length)
     if not time.all():
         inverse = np.where(time, 0.0, -2.0 * observed.log_measured)
-        yield Reading("Is speedup the time with drafts over the time without?", values=_scaled(inverse))
+        yield Reading(
+            "Is speedup the time with drafts over the time without?", values=_scaled(inverse)
+        )
     if time.any():
-        yield from _of_times(observed, time, np.array([point.scenario.n_gpus for point in at], float))
+        yield from _of_times(
+            observed, time, np.array([point.scenario.n_gpus for point in at], float)
+        )
     yield from _of_what_is_added(observed, time, length)
 
 
@@ -242,7 +317,9 @@ def _scaled(log_factor: Array) -> Values:
     return lambda observed: replace(observed, measured=observed.measured * np.exp(log_factor))
 
 
-def _of_speculation(observed: Observations, time: NDArray[np.bool_], k: Array, length: Array) -> Iterator[Reading]:
+def _of_speculation(
+    observed: Observations, time: NDArray[np.bool_], k: Array, length: Array
+) -> Iterator[Reading]:
     """Readings of rounds against plain steps, in times or in speedups."""
     if not (k > 0).any():
         return
@@ -258,10 +335,14 @@ def _of_speculation(observed: Observations, time: NDArray[np.bool_], k: Array, l
     plain = np.where(time, k == 0, 1.0)
     for slower in (1.25, 1.5):
         question = (
-            f"Is the run without drafts about {slower:g} times slower than plain decoding (drafting, eager mode)?"
+            f"Is the run without drafts about {slower:g} times slower than plain decoding "
+            "(drafting, eager mode)?"
         )
         yield Reading(question, values=_scaled(-plain * np.log(slower)))
-    yield Reading("Do the times of speculation leave out drafting?", values=_without(observed, time, _DRAFTING))
+    yield Reading(
+        "Do the times of speculation leave out drafting?",
+        values=_without(observed, time, _DRAFTING),
+    )
 
 
 def _of_times(observed: Observations, time: NDArray[np.bool_], gpus: Array) -> Iterator[Reading]:
@@ -274,11 +355,17 @@ def _of_times(observed: Observations, time: NDArray[np.bool_], gpus: Array) -> I
     ):
         if np.any(factor != 1.0):
             yield Reading(question, values=_scaled(np.where(time, np.log(factor), 0.0)))
-    yield Reading("Do the times leave out the host (launches, scheduling)?", values=_without(observed, time, _HOST))
+    yield Reading(
+        "Do the times leave out the host (launches, scheduling)?",
+        values=_without(observed, time, _HOST),
+    )
 
 
-def _of_what_is_added(observed: Observations, time: NDArray[np.bool_], length: Array) -> Iterator[Reading]:
-    """Readings under which each token or round took a constant time more than decoding, in times and in speedups."""
+def _of_what_is_added(
+    observed: Observations, time: NDArray[np.bool_], length: Array
+) -> Iterator[Reading]:
+    """Readings under which each token or round took a constant time more than decoding, in times
+    and in speedups."""
     token_s = np.where(time, observed.measured, observed.upper.sum(axis=1))
     for share in (0.3, 0.6):
         added_s = share * float(token_s.min())
@@ -286,7 +373,10 @@ def _of_what_is_added(observed: Observations, time: NDArray[np.bool_], length: A
             upper, lower = observed.upper.copy(), observed.lower.copy()
             upper[:, -1] += added_s * np.where(time, tokens, 1.0)
             lower[:, -1] += np.where(time, 0.0, added_s * tokens)
-            question = f"Does the time of each {each} hold {added_s * 1e3:.2g} ms of something else (prefill, network)?"
+            question = (
+                f"Does the time of each {each} hold {added_s * 1e3:.2g} ms of something else "
+                "(prefill, network)?"
+            )
             yield Reading(question, values=partial(replace, upper=upper, lower=lower))
 
 
@@ -303,7 +393,8 @@ def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[st
 
 
 def _of_setup(point: Point) -> Iterator[Reading]:
-    """Readings under which the rows ran elsewhere. What holds for the first row is taken for all."""
+    """Readings under which the rows ran elsewhere. What holds for the first row is taken for
+    all."""
     scenario = point.scenario
 
     def read(**changes: object) -> Reread:
@@ -312,22 +403,35 @@ def _of_setup(point: Point) -> Iterator[Reading]:
     if scenario.n_gpus == scenario.tensor_parallel:
         half, twice = scenario.n_gpus // 2, 2 * scenario.n_gpus
         if half:
-            yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
-        yield Reading(f"Did {twice} GPUs serve, not {scenario.n_gpus}?", read(n_gpus=twice, tensor_parallel=twice))
+            yield Reading(
+                f"Did {half} of the {scenario.n_gpus} GPUs serve?",
+                read(n_gpus=half, tensor_parallel=half),
+            )
+        yield Reading(
+            f"Did {twice} GPUs serve, not {scenario.n_gpus}?",
+            read(n_gpus=twice, tensor_parallel=twice),
+        )
     for factor, words in ((8.0, "longer"), (1 / 8.0, "shorter")):
         context = max(int(scenario.context_tokens * factor), 16)
-        yield Reading(f"Was the context about 8 times {words} than said?", read(context_tokens=context))
+        yield Reading(
+            f"Was the context about 8 times {words} than said?", read(context_tokens=context)
+        )
     yield from _of_siblings(point)
 
 
 def _of_siblings(point: Point) -> Iterator[Reading]:
     hardware = point.setup.hardware
     alike = [
-        name for name in hardware_ids() if name != hardware.id and load_hardware(name).generation == hardware.generation
+        name
+        for name in hardware_ids()
+        if name != hardware.id and load_hardware(name).generation == hardware.generation
     ]
     alike.sort(key=lambda name: -len(commonprefix([name, hardware.id])))  # noqa: RUF071 - names, not paths
     for name in alike[:MAX_SIBLINGS]:
-        yield Reading(f"Did these runs use {name}, not {hardware.id}?", Reread(scenario=(("hardware_id", name),)))
+        yield Reading(
+            f"Did these runs use {name}, not {hardware.id}?",
+            Reread(scenario=(("hardware_id", name),)),
+        )
 
 
 TRIED_S = np.array([0.0, *np.geomspace(0.5e-6, 128e-6, 25)])
@@ -346,12 +450,14 @@ class ExpertTime:
     """Time per touched expert of a layer that rows ask for."""
 
     constant_s: float
-    """What a refit adds to the shipped constant, before the factor of the routed experts; the most probable. [s]"""
+    """What a refit adds to the shipped constant, before the factor of the routed experts; the most
+    probable. [s]"""
     mean_s: float
     """Mean and standard deviation of the time itself over all that competed. [s]"""
     sd_s: float
     given_error: float
-    """Mean error of values left out, without such a time and with the one that suits the others. [-]"""
+    """Mean error of values left out, without such a time and with the one that suits the others.
+    [-]"""
     error: float
     gain: float
     """Log odds of the most probable one against none. [-]"""
@@ -359,20 +465,35 @@ class ExpertTime:
     @property
     def taken(self) -> bool:
         """Whether a refit takes it: by the rule of every other reading of the rows."""
-        return bool(self.constant_s and self.gain >= LEAST_GAIN and self.error <= MAX_LEFT_OUT * self.given_error)
+        return bool(
+            self.constant_s
+            and self.gain >= LEAST_GAIN
+            and self.error <= MAX_LEFT_OUT * self.given_error
+        )
 
     @property
     def text(self) -> str:
         """Sentence on what was found, and whether it was taken."""
         if not self.constant_s:
             return "The rows ask for no time per touched expert."
-        low, high = (max(self.mean_s + side * BAND_SIGMAS * self.sd_s, 0.0) * 1e6 for side in (-1.0, 1.0))
-        about = f"{self.mean_s * 1e6:.1f} us ({low:.1f} to {high:.1f}) for each touched expert of a layer"
-        errors = f"designs left out of the fit are off by {self.error:.1%} in place of {self.given_error:.1%}"
+        low, high = (
+            max(self.mean_s + side * BAND_SIGMAS * self.sd_s, 0.0) * 1e6 for side in (-1.0, 1.0)
+        )
+        about = (
+            f"{self.mean_s * 1e6:.1f} us ({low:.1f} to {high:.1f}) for each touched expert of a "
+            "layer"
+        )
+        errors = (
+            f"designs left out of the fit are off by {self.error:.1%} in place of "
+            f"{self.given_error:.1%}"
+        )
         if self.taken:
             return f"Taken: {about}; with it {errors}."
         need = f"{MAX_LEFT_OUT * self.given_error:.1%}"
-        odds = f"{np.exp(self.gain):.0f} times as probable as none, {np.exp(LEAST_GAIN):.0f} times is asked for"
+        odds = (
+            f"{np.exp(self.gain):.0f} times as probable as none, {np.exp(LEAST_GAIN):.0f} times "
+            "is asked for"
+        )
         sure = "" if self.gain >= LEAST_GAIN else f"; it is {odds}"
         return f"Not taken: {about}; with it {errors}, {need} is asked for{sure}."
 
@@ -382,20 +503,29 @@ class ExpertTime:
 
 
 def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime | None:
-    """The time per touched expert that rows ask for. None where they cannot tell, or the chip's kernels were fitted.
+    """The time per touched expert that rows ask for. None where they cannot tell, or the chip's
+    kernels were fitted.
 
-    Only experts of other sizes but equal bytes tell it from a byte and from a launch: without such a pair six measured
-    designs agreed on 28 us, where the pair says 9 (docs/decisions/0032-launches-of-shared-experts.md).
+    Only experts of other sizes but equal bytes tell it from a byte and from a launch: without such
+    a pair six measured designs agreed on 28 us, where the pair says 9
+    (docs/decisions/0032-launches-of-shared-experts.md).
     """
     shapes = {id(point.setup): point.setup.architecture.moe for point in points}
-    if any(point.setup.hardware.generation for point in points) or not isolated(list(shapes.values())):
+    if any(point.setup.hardware.generation for point in points) or not isolated(
+        list(shapes.values())
+    ):
         return None
     designs = [(point.scenario.model_id, point.scenario.model_config_json) for point in points]
     names = list(dict.fromkeys(designs))
-    given, read = (joined(point.observations for point in some) for some in (points, _with_time(points, _UNIT_S)))
+    given, read = (
+        joined(point.observations for point in some)
+        for some in (points, _with_time(points, _UNIT_S))
+    )
     if len(read.line) != len(given.line):
         return None
-    by_line = {point.line: names.index(design) for point, design in zip(points, designs, strict=True)}
+    by_line = {
+        point.line: names.index(design) for point, design in zip(points, designs, strict=True)
+    }
     part = np.array([by_line[line] for line in given.line])
     every = stacked([_at(given, read, float(seconds)) for seconds in TRIED_S])
     used = np.ones(every.measured.shape, bool)
@@ -417,9 +547,12 @@ def expert_time(points: Sequence[Point], prior: MultiplierPrior) -> ExpertTime |
 
 
 def isolated(layers: Sequence[Moe | None]) -> bool:
-    """Whether two of these layers have equal bytes in experts at least LEAST_SIZES apart in size."""
+    """Whether two of these layers have equal bytes in experts at least LEAST_SIZES apart in
+    size."""
     sizes = [
-        (np.log(moe.expert_width * moe.expert_input_width), np.log(moe.n_experts)) for moe in layers if moe is not None
+        (np.log(moe.expert_width * moe.expert_input_width), np.log(moe.n_experts))
+        for moe in layers
+        if moe is not None
     ]
     return len(sizes) == len(layers) and any(
         size - other >= np.log(LEAST_SIZES) and abs(size + count - other - others) <= SAME_BYTES
@@ -428,8 +561,11 @@ def isolated(layers: Sequence[Moe | None]) -> bool:
     )
 
 
-def _error_left_out(every: Observations, prior: MultiplierPrior, part: NDArray[np.int_]) -> tuple[float, float]:
-    """Mean error of values left out, part by part: without a time, and with the one that suits the other parts. [-]"""
+def _error_left_out(
+    every: Observations, prior: MultiplierPrior, part: NDArray[np.int_]
+) -> tuple[float, float]:
+    """Mean error of values left out, part by part: without a time, and with the one that suits the
+    other parts. [-]"""
     out = np.zeros((2, part.size))
     for one in np.unique(part):
         left = part == one
@@ -442,9 +578,11 @@ def _error_left_out(every: Observations, prior: MultiplierPrior, part: NDArray[n
 
 
 def _at(given: Observations, read: Observations, seconds: float) -> Observations:
-    """Observations with another time per touched expert, along the line through none and _UNIT_S. [s]"""
+    """Observations with another time per touched expert, along the line through none and _UNIT_S.
+    [s]"""
     parts = {
-        name: getattr(given, name) + (getattr(read, name) - getattr(given, name)) * (seconds / _UNIT_S)
+        name: getattr(given, name)
+        + (getattr(read, name) - getattr(given, name)) * (seconds / _UNIT_S)
         for name in ("upper", "lower")
     }
     return replace(given, **parts)
@@ -452,4 +590,6 @@ def _at(given: Observations, read: Observations, seconds: float) -> Observations
 
 def _with_time(points: Sequence[Point], seconds: float) -> list[Point]:
     """Rows as predicted with a further time per touched expert. [s]"""
-    return repriced(points, lambda setup: replace(setup, costs=setup.costs.with_expert_time(seconds)))
+    return repriced(
+        points, lambda setup: replace(setup, costs=setup.costs.with_expert_time(seconds))
+    )

@@ -1,10 +1,13 @@
-"""A user's own points move the overhead and efficiency constants, from the shipped ones as far as the points justify.
+"""A user's own points move the overhead and efficiency constants, from the shipped ones as far as
+the points justify.
 
-Each constant gets a multiplier with a lognormal prior around 1: the spread of the shipped fit it comes from. The
-multipliers are the maximum of prior times a robust (soft-L1) likelihood of log speedups and log times, so a handful of
-points helps a little and cannot wreck much. Nothing is kept here: to undo a refit, drop its result.
+Each constant gets a multiplier with a lognormal prior around 1: the spread of the shipped fit it
+comes from. The multipliers are the maximum of prior times a robust (soft-L1) likelihood of log
+speedups and log times, so a handful of points helps a little and cannot wreck much. Nothing is kept
+here: to undo a refit, drop its result.
 
-The curve before and after a refit, for one model, drafter and K of the user's points, with those points.
+The curve before and after a refit, for one model, drafter and K of the user's points, with those
+points.
 """
 
 from __future__ import annotations
@@ -31,7 +34,14 @@ from advisor.measured.multipliers import (
     log_left_out,
     multiplier_prior,
 )
-from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
+from advisor.measured.observations import (
+    NAMES,
+    QUANTITIES,
+    Observations,
+    joined,
+    log_predicted,
+    number,
+)
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import ExpertTime, Rival, expert_time, rivals
@@ -59,13 +69,16 @@ MIN_POINTS = 3
 """Fewer rows are not fitted. [-]"""
 OUTLIER_SIGMAS = 3.5
 OUTLIER_MIN_LOG = 0.2
-"""A row is set aside when it is off by more than OUTLIER_SIGMAS of the scatter and by more than 22 %. [-]"""
+"""A row is set aside when it is off by more than OUTLIER_SIGMAS of the scatter and by more than 22
+%. [-]"""
 OUTLIER_SHARE = 0.25
 """At most this share of the rows is set aside, and none of fewer than 5. [-]"""
 UNIDENTIFIED = 0.9
-"""A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
+"""A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the
+data. [-]"""
 LIKELY_SIGMAS = 2.576
-"""A host's time within this many of its prior's standard deviations is no surprise: 99 % of them. [-]"""
+"""A host's time within this many of its prior's standard deviations is no surprise: 99 % of them.
+[-]"""
 MAX_FOLDS = 40
 SAME_LENGTH = 0.05
 """Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
@@ -73,8 +86,16 @@ _JUDGED = ("before", "left_out")
 ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [-]"""
 PLACEMENT = ("gpu_count", "tensor_parallel")
-NEEDED = (("hardware_id",), ("model_id",), PLACEMENT, ("batch_size",), ("draft_tokens_k",), ("drafter",))
-"""What a row must state to be predicted, by columns of which one is enough; rows without drafts name no drafter."""
+NEEDED = (
+    ("hardware_id",),
+    ("model_id",),
+    PLACEMENT,
+    ("batch_size",),
+    ("draft_tokens_k",),
+    ("drafter",),
+)
+"""What a row must state to be predicted, by columns of which one is enough; rows without drafts
+name no drafter."""
 
 
 def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, ...], int]:
@@ -82,12 +103,15 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
 
     Empty where MIN_POINTS rows lack nothing.
 
-    frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are about to be filled.
+    frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are
+        about to be filled.
     """
     plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
     absent: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for names in NEEDED:
-        stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
+        stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(
+            name in given for name in names
+        )
         absent[names] = ~(stated | plain if names == ("drafter",) else stated)
     absent[("data_parallel",)] = open_copies(frame) & ("data_parallel" not in given)
     absent[("metric",)] = open_pairs(frame) & ("metric" not in given)
@@ -98,7 +122,11 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
 
 
 def select_points(
-    frame: pd.DataFrame, *, hardware_id: str | None = None, engine: str | None = None, acceptance: str | None = None
+    frame: pd.DataFrame,
+    *,
+    hardware_id: str | None = None,
+    engine: str | None = None,
+    acceptance: str | None = None,
 ) -> tuple[list[Point], list[Refused]]:
     """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 
@@ -120,19 +148,27 @@ def select_points(
 
 
 def refit_chosen(
-    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None, *, ask: bool = True
+    points: Sequence[Point],
+    refused: Iterable[Refused] = (),
+    header_of: HeaderOf | None = None,
+    *,
+    ask: bool = True,
 ) -> RefitResult:
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
     `ask`: whether other readings of the rows compete too, for rows that nobody vouches for.
-    What verified tokens add grows with them in another shape than the shipped where that competes and wins.
-    `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
-    is off by a factor which no engine explains (`check_units`).
+    What verified tokens add grows with them in another shape than the shipped where that competes
+    and wins. `header_of`: what the user's file calls a column, for the words of a refusal. Raises
+    AdvisorError for a column that is off by a factor which no engine explains (`check_units`).
     """
     questions = check_units(points, header_of)
     points, repeats = _without_repeats(points)
     result = _refit(points, questions, repeats, tuple(refused))
-    serves = result.own_errors.no_better and not result.own_errors.far_off and len(result.reasons_against) == 1
+    serves = (
+        result.own_errors.no_better
+        and not result.own_errors.far_off
+        and len(result.reasons_against) == 1
+    )
     if questions:
         return result  # asked already
     # Where the shipped constants serve, nothing is written: no other reading is asked about.
@@ -168,7 +204,9 @@ def _refit(
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
     change = [(rows["after"] / rows["before"]).to_numpy()] * 2
-    if all(point.recorded and point.scenario.hardware_json for point in points):  # as it ran, on an unmeasured host
+    if all(
+        point.recorded and point.scenario.hardware_json for point in points
+    ):  # as it ran, on an unmeasured host
         known = np.isin(NAMES, OF_A_HOST) & (np.abs(posterior.theta) < LIKELY_SIGMAS * prior.log_sd)
         kernels = np.where(known, 0.0, posterior.theta)
         change[1] = np.exp(log_predicted(observed, kernels) - before)
@@ -197,7 +235,8 @@ def _refit(
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
-    """Setup with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
+    """Setup with the refit's constants and their spread. Raises AdvisorError for another
+    accelerator or engine."""
     adjustment = adjustment_of(result)
     own = own_digest(setup.scenario.hardware_json)
     check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, own)
@@ -206,11 +245,16 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
 
 
 def adjustment_of(result: RefitResult) -> Adjustment:
-    """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
+    """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the
+    scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
     index = {item.name: number for number, item in enumerate(result.parameters)}
-    pairs = [(index.get(JOINT[one].factor), index.get(JOINT[other].factor)) for one, other in JOINT_PAIRS]
-    correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
+    pairs = [
+        (index.get(JOINT[one].factor), index.get(JOINT[other].factor)) for one, other in JOINT_PAIRS
+    ]
+    correlation = tuple(
+        0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs
+    )
     return Adjustment(
         hardware_id=result.hardware_id,
         engine=result.engine,
@@ -230,10 +274,11 @@ def adjustment_of(result: RefitResult) -> Adjustment:
 
 
 def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | None]:
-    """One point for each setting, with the mean of its runs, and what was repeated. None where nothing was.
+    """One point for each setting, with the mean of its runs, and what was repeated. None where
+    nothing was.
 
-    What a refit gets wrong is the same in every run of a setting, so that fifty of them tell it no more than their
-    mean; counted as fifty, they would drag constants to their bounds.
+    What a refit gets wrong is the same in every run of a setting, so that fifty of them tell it no
+    more than their mean; counted as fifty, they would drag constants to their bounds.
     """
     cells: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
@@ -259,7 +304,10 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
 def _mean_of(cell: Sequence[Point]) -> Point:
     """Runs of one setting as the first of them, with the geometric mean of what they measured."""
     every = [point.observations for point in cell]
-    mean = {name: np.mean([getattr(one, name) for one in every], axis=0) for name in ("upper", "lower", "shift")}
+    mean = {
+        name: np.mean([getattr(one, name) for one in every], axis=0)
+        for name in ("upper", "lower", "shift")
+    }
     measured = np.exp(np.mean([one.log_measured for one in every], axis=0))
     return replace(cell[0], observations=replace(every[0], measured=measured, **mean))
 
@@ -268,7 +316,9 @@ def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
     rows = [
         (point.scenario.hash, point.batch_size, point.n_draft, quantity, float(measured))
         for point in points
-        for quantity, measured in zip(point.observations.quantity.tolist(), point.observations.measured, strict=True)
+        for quantity, measured in zip(
+            point.observations.quantity.tolist(), point.observations.measured, strict=True
+        )
         if point.line not in aside
     ]
     return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
@@ -287,7 +337,12 @@ def _one_group(
     lines = {point.line for point in selected}
     return selected, [
         Refused(
-            point.line, f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is refitted by itself"
+            point.line,
+            (
+                f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is "
+                "refitted "
+                "by itself"
+            ),
         )
         for point in points
         if point.line not in lines
@@ -295,7 +350,8 @@ def _one_group(
 
 
 _RAN = ("captured", "async_scheduling")
-"""What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
+"""What runs of one engine class must have in common to share overheads, beside the accelerator's
+own figures."""
 _RAN_NOTED = re.compile(r"\b(?:graph_mode|runner|attention_backend|expert_kernel)=[^;]+")
 """And what the notes of a run's rows say of it besides."""
 
@@ -309,26 +365,40 @@ def _ran_text(point: Point) -> str:
 
 
 def _too_few(
-    n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
+    n: int,
+    refused: Sequence[Refused],
+    points: Sequence[Point],
+    hardware_id: str | None,
+    engine: str | None,
 ) -> str:
     requested = " with ".join(filter(None, (hardware_id, engine)))
-    text = f"{counted(n, 'row')} can be used{requested and f' for {requested}'}; a refit needs at least {MIN_POINTS}"
+    text = (
+        f"{counted(n, 'row')} can be used{requested and f' for {requested}'}; a refit needs at "
+        f"least {MIN_POINTS}"
+    )
     if refused:
         reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
-        text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
+        text += "".join(
+            f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons
+        )
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text
 
 
-def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: int) -> tuple[Posterior, dict[int, str]]:
-    """The posterior once rows far outside the scatter are set aside, worst first, and why each was."""
+def _without_outliers(
+    observed: Observations, prior: MultiplierPrior, n_rows: int
+) -> tuple[Posterior, dict[int, str]]:
+    """The posterior once rows far outside the scatter are set aside, worst first, and why each
+    was."""
     aside: dict[int, str] = {}
     allowed = int(OUTLIER_SHARE * n_rows) if n_rows >= 5 else 0
     posterior = fit_multipliers(observed, prior)
     for _ in range(allowed):
         used = ~np.isin(observed.line, list(aside))
-        residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
+        residual = np.where(
+            used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0
+        )
         worst = int(np.argmax(np.abs(residual)))
         size = abs(float(residual[worst]))
         if size < max(OUTLIER_SIGMAS * float(posterior.scale), OUTLIER_MIN_LOG):
@@ -336,14 +406,16 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
             f"{observed.quantity[worst]} is {measured:.3g} where all other rows together "
-            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} times the scatter"
+            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} "
+            "times the scatter"
         )
         posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
     return posterior, aside
 
 
 def drafter_of(point: Point) -> str:
-    """Drafter that a row ran, `none` without drafts, whatever the question that predicts it says."""
+    """Drafter that a row ran, `none` without drafts, whatever the question that predicts it
+    says."""
     return point.scenario.drafter_id if point.n_draft else "none"
 
 
@@ -381,8 +453,12 @@ def _parameters(
     present = observed.depend_on()
     sds = np.sqrt(np.diag(posterior.covariance))
     # Backwards, so that of two that share a multiplier the first stands for it.
-    overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)}
-    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
+    overheads = {
+        one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)
+    }
+    units = {
+        one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS
+    }
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and not overheads.get(name):
@@ -421,7 +497,8 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """Curves over batches [nB] of one quantity: speedup [-], or seconds of tpot_s or step_time_s."""
+    """Curves over batches [nB] of one quantity: speedup [-], or seconds of tpot_s or
+    step_time_s."""
 
     model_id: str
     drafter: str
@@ -438,9 +515,14 @@ class BeforeAfter:
 
 
 def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
-    """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
+    """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have
+    no curve here."""
     rows = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
-    sizes = rows.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
+    sizes = (
+        rows.groupby(["model_id", "drafter", "n_draft", "quantity"])
+        .size()
+        .sort_values(ascending=False)
+    )
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
@@ -450,29 +532,40 @@ def curve_name(model_id: str, drafter: str, n_draft: int, quantity: str = "") ->
     return ", ".join(filter(None, (model_id, how, QUANTITY_WORDS.get(quantity, quantity))))
 
 
-def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
-    """Curves before and after a refit for one of `curve_groups`. At its first placement and context, median length."""
+def before_after(
+    points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]
+) -> BeforeAfter:
+    """Curves before and after a refit for one of `curve_groups`. At its first placement and
+    context, median length."""
     n_draft, quantity = group[2:]
     alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == group[:3]]
     length = float(np.median([point.accepted_length for point in alike]))
     setup = alike[0].setup
     if n_draft:
-        text = f"{length:.6g}@{n_draft}" if length > 1 else ",".join(["0"] * n_draft)  # of a run that accepts no draft
+        text = (
+            f"{length:.6g}@{n_draft}" if length > 1 else ",".join(["0"] * n_draft)
+        )  # of a run that accepts no draft
         setup = replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
     lines = {point.line for point in alike}
     rows = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
     return curves_of(setup, result, group, rows)
 
 
-def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str], rows: pd.DataFrame) -> BeforeAfter:
-    """Curves of one setup before and after a refit, over the batches of the rows and those around them.
+def curves_of(
+    setup: Setup, result: RefitResult, group: tuple[str, str, int, str], rows: pd.DataFrame
+) -> BeforeAfter:
+    """Curves of one setup before and after a refit, over the batches of the rows and those around
+    them.
 
-    rows : `batch_size`, `measured`, `line` and `used`; without `before` and `after` they get the curves' own.
+    rows : `batch_size`, `measured`, `line` and `used`; without `before` and `after` they get the
+        curves' own.
     """
     _, _, n_draft, quantity = group
     batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"].astype(float)])
     batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
-    before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
+    before, after = (
+        curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result))
+    )
     value = _values(after, quantity)
     if "before" not in rows:
         at = np.searchsorted(batches, rows["batch_size"].astype(float))
@@ -490,4 +583,6 @@ def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str
 
 
 def _values(curve: Curve, quantity: str) -> Array:
-    return {"speedup": curve.speedup, "tpot_s": curve.tpot_s, "step_time_s": curve.round_s}[quantity][:, 0]
+    return {"speedup": curve.speedup, "tpot_s": curve.tpot_s, "step_time_s": curve.round_s}[
+        quantity
+    ][:, 0]

@@ -1,4 +1,5 @@
-"""What a refit says: each constant before and after, how far predictions are off, and the words for them."""
+"""What a refit says: each constant before and after, how far predictions are off, and the words for
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from advisor.text import counted
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors |predicted / measured - 1| over n rows, as shares. None where no row could be judged. [-]
+    """Errors |predicted / measured - 1| over n rows, as shares. None where no row could be judged.
+    [-]
 
     Where rows name their source, every source counts alike, however many rows it brought.
     """
@@ -54,7 +56,8 @@ def errors_of(
 ) -> Errors:
     """Errors of rows with `measured` and the column `predicted`.
 
-    Band and sources are judged where the rows have those columns. `ratio`: values below 1 are worse than no change.
+    Band and sources are judged where the rows have those columns. `ratio`: values below 1 are worse
+    than no change.
     """
     if rows.empty:
         return Errors(0)
@@ -85,14 +88,18 @@ def errors_of(
 
 
 def _source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
-    """Weight of each row, 1 in all: every source alike, and every row of one. Every row alike without that column."""
+    """Weight of each row, 1 in all: every source alike, and every row of one. Every row alike
+    without that column."""
     if source not in rows:
         return np.full(len(rows), 1.0 / len(rows))
-    return 1.0 / (rows[source].nunique() * rows.groupby(source)[source].transform("size").to_numpy(float))
+    return 1.0 / (
+        rows[source].nunique() * rows.groupby(source)[source].transform("size").to_numpy(float)
+    )
 
 
 def _quantile(values: Array, weight: Array, share: float) -> float:
-    """Weighted quantile, between values in the middle of their weights. Numpy's own where all weigh the same."""
+    """Weighted quantile, between values in the middle of their weights. Numpy's own where all weigh
+    the same."""
     if np.allclose(weight, weight[0]):
         return float(np.quantile(values, share))
     order = np.argsort(values)
@@ -105,25 +112,30 @@ def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
     return np.abs(rows[predicted].to_numpy(float) / rows["measured"].to_numpy(float) - 1.0)
 
 
-def k_grids(rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft") -> list[pd.DataFrame]:
+def k_grids(
+    rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft"
+) -> list[pd.DataFrame]:
     """Groups of rows that differ in K alone, K (column `n_draft`) increasing.
 
     Each comes with what the columns `keys` have in common.
 
-    A group with two rows of one K differs in something that `keys` do not name (another draft head, another run), so
-    that it compares more than K: it is no grid. Neither is a group of a single K.
+    A group with two rows of one K differs in something that `keys` do not name (another draft head,
+    another run), so that it compares more than K: it is no grid. Neither is a group of a single K.
     """
     groups = (group.sort_values(n_draft) for _, group in rows.groupby(list(keys), dropna=False))
     return [group for group in groups if len(group) > 1 and group[n_draft].is_unique]
 
 
-def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft", always: int | None = None) -> float:
+def k_regret(
+    grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft", always: int | None = None
+) -> float:
     """Loss of the recommended K against the K measured best. [-]
 
     Among the K measured and plain decoding (K = 0).
 
-    Recommended is the K of least expected loss, as in an answer; `draws` names the column of the predicted speedup
-    under each draw. With `always`, the regret of that K in place of the recommended one: of the nearest one measured.
+    Recommended is the K of least expected loss, as in an answer; `draws` names the column of the
+    predicted speedup under each draw. With `always`, the regret of that K in place of the
+    recommended one: of the nearest one measured.
     """
     measured = np.array([1.0, *grid["measured"].to_numpy(float)])
     if always is None:
@@ -145,22 +157,27 @@ def best_k_regret(
 LEAST_ERROR = 1e-3
 """A mean error below this leaves nothing to make better. [-]"""
 LEAST_FALL = 0.25
-"""A refit is called better where the error on rows that it did not see falls by this share at least. [-]"""
+"""A refit is called better where the error on rows that it did not see falls by this share at
+least. [-]"""
 MAX_MOVE = 0.5
-"""A median change of predictions above this is asked about: no engine was found that far from its class. [-]"""
+"""A median change of predictions above this is asked about: no engine was found that far from its
+class. [-]"""
 LEAST_MOVE = 0.01
 """A constant that moved by less is not named. [-]"""
 MAX_ERROR = 0.15
-"""Above this mean error on rows that it did not see, a refit is not called better than anything. [-]"""
+"""Above this mean error on rows that it did not see, a refit is not called better than anything.
+[-]"""
 
 
 _NAMED = 3
-"""Rows that are named to be measured again, where those left out come out wrong: the furthest. [-]"""
+"""Rows that are named to be measured again, where those left out come out wrong: the furthest.
+[-]"""
 
 
 @dataclass(frozen=True)
 class RefitParameter:
-    """One constant before and after. `unit` s or per token: the constant; 1: a factor on shipped kernel times."""
+    """One constant before and after. `unit` s or per token: the constant; 1: a factor on shipped
+    kernel times."""
 
     name: str
     meaning: str
@@ -198,7 +215,8 @@ class KindErrors:
 
 @dataclass(frozen=True)
 class OwnErrors:
-    """Errors on all of the user's own values but outliers. Each row of `after` is predicted by a refit without it."""
+    """Errors on all of the user's own values but outliers. Each row of `after` is predicted by a
+    refit without it."""
 
     before: Errors
     after: Errors
@@ -209,24 +227,38 @@ class OwnErrors:
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
         limit, means = 1.0 - LEAST_FALL, self.means.items()
-        return next((label for label, (old, new) in means if old < LEAST_ERROR or not new <= limit * old), "")
+        return next(
+            (label for label, (old, new) in means if old < LEAST_ERROR or not new <= limit * old),
+            "",
+        )
 
     @property
     def far_off(self) -> str:
         """Word for the judged values off by more than MAX_ERROR in the mean, empty without any."""
-        return next((label for label, (_, after) in self.means.items() if not after <= MAX_ERROR), "")
+        return next(
+            (label for label, (_, after) in self.means.items() if not after <= MAX_ERROR), ""
+        )
 
     @property
     def means(self) -> dict[str, tuple[float, float]]:
-        """Mean error before and after of what is judged: all values, and the speedups among them."""
+        """Mean error before and after of what is judged: all values, and the speedups among
+        them."""
         groups = [("values", self.before, self.after)]
-        groups += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
-        return {label: (float(before.mape or 0.0), float(after.mape or 0.0)) for label, before, after in groups}
+        groups += [
+            ("speedups", kind.before, kind.after)
+            for kind in self.kinds
+            if kind.quantity == "speedup"
+        ]
+        return {
+            label: (float(before.mape or 0.0), float(after.mape or 0.0))
+            for label, before, after in groups
+        }
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Rows that repeat a setting, and the log scatter of one run around the mean of its setting. [-]"""
+    """Rows that repeat a setting, and the log scatter of one run around the mean of its setting.
+    [-]"""
 
     n_rows: int
     n_settings: int
@@ -236,14 +268,16 @@ class Repeats:
     def text(self) -> str:
         """Sentence on how repeated rows count."""
         return (
-            f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: each counts once, with "
+            f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: "
+            "each counts once, with "
             f"the mean of its runs, which scatter by {self.log_sd:.1%}."
         )
 
 
 @dataclass(frozen=True)
 class RefitResult:
-    """Verdict of one accelerator's and engine's points on the constants. Immutable; dropping it is the undo."""
+    """Verdict of one accelerator's and engine's points on the constants. Immutable; dropping it is
+    the undo."""
 
     hardware_id: str
     engine: str
@@ -263,20 +297,22 @@ class RefitResult:
     moved: float
     """Median of |after / before - 1| of the predictions of the rows used. [-]"""
     surprise: float
-    """The same; of recorded rows of an accelerator of the user's own without its host, which nobody has measured: a
-    first refit moves that far. Typed rows are as often misread (docs/decisions/0022-a-refit-argues-for-the-file.md)."""
+    """The same; of recorded rows of an accelerator of the user's own without its host, which nobody
+    has measured: a first refit moves that far. Typed rows are as often misread
+    (docs/decisions/0022-a-refit-argues-for-the-file.md)."""
     rows: pd.DataFrame
-    """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured, before, after,
-    left_out (predicted by a refit without this line), used."""
+    """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured,
+    before, after, left_out (predicted by a refit without this line), used."""
     questions: tuple[str, ...] = ()
-    """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else another reading that
-    explains them better (`advisor.measured.readings`)."""
+    """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else
+    another reading that explains them better (`advisor.measured.readings`)."""
     own: str = ""
     """Digest of the figures of the user's own accelerator, empty for a shipped one."""
     shape: Rival | None = None
     """Other shape of what verified tokens add that the rows ask for, None for the shipped one."""
     experts: ExpertTime | None = None
-    """Time per touched expert that the rows ask for, taken or not; None where they were not asked."""
+    """Time per touched expert that the rows ask for, taken or not; None where they were not
+    asked."""
     few_layers: tuple[str, ...] = ()
     """Words of rows that are carried from the first layers of a model."""
     repeats: Repeats | None = None
@@ -284,25 +320,31 @@ class RefitResult:
 
     @property
     def reasons_against(self) -> tuple[str, ...]:
-        """Reasons why the shipped constants should stay, each with what to do next. Empty when nothing says so."""
+        """Reasons why the shipped constants should stay, each with what to do next. Empty when
+        nothing says so."""
         reasons = list(self.questions)
         if label := self.own_errors.far_off:
             after = self.own_errors.means[label][1]
             reasons.insert(
                 0,
-                f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over the limit of "
-                f"{MAX_ERROR:.0%}: most {self._furthest}.{'' if self.questions else f' {self._next}'}",
+                f"{label.capitalize()} left out of the fit are {after:.0%} off in the mean, over "
+                "the limit of "
+                f"{MAX_ERROR:.0%}: most "
+                f"{self._furthest}.{'' if self.questions else f' {self._next}'}",
             )
         elif label := self.own_errors.no_better:
             before, after = self.own_errors.means[label]
             reasons.append(
-                f"{label.capitalize()} left out of the fit are {after:.1%} off in the mean, no better than by the "
+                f"{label.capitalize()} left out of the fit are {after:.1%} off in the mean, no "
+                "better than by the "
                 f"shipped constants, {before:.1%}: the error has to fall by {LEAST_FALL:.0%}."
             )
         if self.surprise > MAX_MOVE:
             reasons.append(
-                f"Predictions of these rows change by {self.surprise:.0%} in the median, more than an engine explains: "
-                f"are {'the rates, ' if self.own else ''}batch, K, placement, model and unit those of the run?"
+                f"Predictions of these rows change by {self.surprise:.0%} in the median, more "
+                "than an engine explains: "
+                f"are {'the rates, ' if self.own else ''}batch, K, placement, model and unit "
+                "those of the run?"
             )
         if bound := ", ".join(item.meaning for item in self.parameters if item.at_bound):
             reasons.append(f"Ended at their bound: {bound}; something else is wrong.")
@@ -310,12 +352,14 @@ class RefitResult:
 
     @property
     def _next(self) -> str:
-        """What to do about values that are far off: a length that is not of these runs is at fault before they are."""
+        """What to do about values that are far off: a length that is not of these runs is at fault
+        before they are."""
         if self.length_factor is None:
             return "Measure these again, and batches between them."
         factor = f"{self.length_factor:.2f}"
         return (
-            f"The fit asks for {factor} of the accepted length: state that of these very runs at every K, or say that "
+            f"The fit asks for {factor} of the accepted length: state that of these very runs at "
+            "every K, or say that "
             "those given are theirs (accepted_length_same_run = 1)."
         )
 
@@ -329,47 +373,80 @@ class RefitResult:
 
     @property
     def sentence(self) -> str:
-        """Summary of the refit: changes, points, those set aside, and how far off it predicts unseen ones."""
+        """Summary of the refit: changes, points, those set aside, and how far off it predicts
+        unseen ones."""
         learnt = self.learnt
         moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
-        text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-        what = "speedups" if self.refused and self.rows["quantity"].eq("speedup").all() else "points"
-        of = f" of {self.n_points + sum(one.rows for one in self.refused)} rows, on" if self.refused else " of"
+        text = (
+            f"Your data moved {moved}"
+            if moved
+            else "Your data moved no constant beyond what was known"
+        )
+        what = (
+            "speedups" if self.refused and self.rows["quantity"].eq("speedup").all() else "points"
+        )
+        of = (
+            f" of {self.n_points + sum(one.rows for one in self.refused)} rows, on"
+            if self.refused
+            else " of"
+        )
         text += f": {self.n_points} {what}{of} {self.hardware_id} with {self.engine_class}"
         if self.outliers:
             first = self.outliers[0]
             plural = "s" if len(self.outliers) > 1 else ""
-            text += f", {len(self.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
+            text += (
+                f", {len(self.outliers)} set aside as outlier{plural} because in line "
+                f"{first.line} {first.reason}"
+            )
         else:
             text += ", none set aside"
         n, (before, after) = self.own_errors.after.n, self.own_errors.means["values"]
-        return f"{text}. Its {n} values, each left out of the fit in turn: {after:.1%} off, {before:.1%} before."
+        return (
+            f"{text}. Its {n} values, each left out of the fit in turn: {after:.1%} off, "
+            f"{before:.1%} before."
+        )
 
     @property
     def learnt(self) -> list[RefitParameter]:
         """Multipliers that the data move, the farthest first."""
-        found = [item for item in self.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
+        found = [
+            item
+            for item in self.parameters
+            if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE
+        ]
         return sorted(found, key=lambda item: -abs(np.log(item.factor)))
 
     @property
     def length_factor(self) -> float | None:
-        """Factor on accepted lengths, which are not said to be of these runs. None where they are, or are not moved."""
+        """Factor on accepted lengths, which are not said to be of these runs. None where they are,
+        or are not moved."""
         return next((item.factor for item in self.learnt if item.name == "accepted_length"), None)
 
 
 def notes(result: RefitResult) -> list[str]:
-    """Remarks on a refit's data: constants not determined, K held. What speaks against it is said apart."""
+    """Remarks on a refit's data: constants not determined, K held. What speaks against it is said
+    apart."""
     sentences = [f"Predictions of these points change by {result.moved:.1%} in the median."]
     if (factor := result.length_factor) is not None:
-        sentences.append(f"The accepted length stays the scenario's own: {factor:.2f} of it predicts these points.")
-    sentences += [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
+        sentences.append(
+            f"The accepted length stays the scenario's own: {factor:.2f} of it predicts these "
+            "points."
+        )
+    sentences += [
+        one.text for one in (result.repeats, result.shape, result.experts) if one is not None
+    ]
     if result.few_layers:
-        sentences.append(f"Rows lie on the {' and the '.join(result.few_layers)}: no whole model was timed.")
+        sentences.append(
+            f"Rows lie on the {' and the '.join(result.few_layers)}: no whole model was timed."
+        )
     if names := ", ".join(item.meaning for item in result.parameters if not item.identified):
-        sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+        sentences += [
+            f"Cannot be determined from these data, so they stay near their values before: {names}."
+        ]
     if held := sorted({int(k) for k in result.rows["n_draft"] if k > 0}):
         listed = ", ".join(map(str, held))
         sentences.append(
-            f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."
+            f"Your points hold K = {listed}; odds between other K are the model's, your points do "
+            "not test them."
         )
     return sentences

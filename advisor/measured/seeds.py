@@ -1,10 +1,12 @@
 """What the sources that this project started from claim, and what the library answers.
 
-Claims are data (profiles/validation/seeds.yaml). `make seeds` computes ours and, asked to, writes what it found with
-the state of each claim (profiles/validation/seeds.json), from which docs/sources.md and the page Trust are drawn.
+Claims are data (profiles/validation/seeds.yaml). `make seeds` computes ours and, asked to, writes
+what it found with the state of each claim (profiles/validation/seeds.json), from which
+docs/sources.md and the page Trust are drawn.
 
-A figure holds where ours lies within TOLERANCE of what is published; a direction (at least, at most) has no tolerance.
-A claim is reproduced where all of its figures hold, in part where some do, and disagrees where none does.
+A figure holds where ours lies within TOLERANCE of what is published; a direction (at least, at
+most) has no tolerance. A claim is reproduced where all of its figures hold, in part where some do,
+and disagrees where none does.
 """
 
 from __future__ import annotations
@@ -47,9 +49,16 @@ class Figure(Frozen):
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Figure:
-        stated = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
+        stated = [
+            name
+            for name in ("value", "between", "at_least", "at_most")
+            if getattr(self, name) is not None
+        ]
         if len(stated) != 1:
-            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {stated or 'none'}")
+            raise ValueError(
+                f"{self.what}: give one of value, between, at_least, at_most; here are "
+                f"{stated or 'none'}"
+            )
         return self
 
     @property
@@ -83,7 +92,8 @@ class Figure(Frozen):
 
 
 class Claim(Frozen):
-    """A claim of one source. `where`: the screen that answers it. `remark`: what is assumed, what is second hand."""
+    """A claim of one source. `where`: the screen that answers it. `remark`: what is assumed, what
+    is second hand."""
 
     id: str
     source: str
@@ -97,20 +107,32 @@ class Claim(Frozen):
     @model_validator(mode="after")
     def _one_of_three(self) -> Claim:
         if sum(map(bool, (self.figures, self.cells, self.not_testable))) != 1:
-            raise ValueError(f"{self.id}: give figures, cells, or the reason why it is not_testable")
+            raise ValueError(
+                f"{self.id}: give figures, cells, or the reason why it is not_testable"
+            )
         return self
 
     def all_figures(self) -> tuple[Figure, ...]:
-        """The figures, those of `cells` read from the published table. Raises AdvisorError where it lacks them."""
+        """The figures, those of `cells` read from the published table. Raises AdvisorError where it
+        lacks them."""
         if not self.cells:
             return self.figures
         with CELLS.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if all(row[key] == v for key, v in self.cells.items())]
+            rows = [
+                row
+                for row in csv.DictReader(file)
+                if all(row[key] == v for key, v in self.cells.items())
+            ]
         if not rows:
-            raise AdvisorError(f"{self.id}: measurements/moesd_cells has no row with {dict(self.cells)}")
+            raise AdvisorError(
+                f"{self.id}: measurements/moesd_cells has no row with {dict(self.cells)}"
+            )
         return tuple(
             Figure(
-                what=f"{row['dataset']}, temperature {row['temperature']}, {row['draft_tokens_gamma']} drafts",
+                what=(
+                    f"{row['dataset']}, temperature {row['temperature']}, "
+                    f"{row['draft_tokens_gamma']} drafts"
+                ),
                 ours=f"moesd/{row['cell_id']}",
                 value=float(row["speedup_peak"]),
             )
@@ -139,12 +161,15 @@ def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
     claims = read_made(path, lambda listed: tuple(map(Claim.model_validate, listed)), "correct it")
     twice = {claim.id for claim in claims if sum(other.id == claim.id for other in claims) > 1}
     if twice:
-        raise AdvisorError(f"profiles/validation/{path.name}: {', '.join(sorted(twice))} stands twice")
+        raise AdvisorError(
+            f"profiles/validation/{path.name}: {', '.join(sorted(twice))} stands twice"
+        )
     return claims
 
 
 def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
-    """Read what each claim was judged when last written. Raises AdvisorError when that cannot be read."""
+    """Read what each claim was judged when last written. Raises AdvisorError when that cannot be
+    read."""
     return read_made(
         path,
         lambda stored: {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()},
@@ -153,14 +178,19 @@ def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
 
 
 def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:
-    """A row a claim, COLUMNS: published, ours, state, where on screen. Raises AdvisorError for one never answered."""
+    """A row a claim, COLUMNS: published, ours, state, where on screen. Raises AdvisorError for one
+    never answered."""
     for claim in claims:
         answered = findings[claim.id].figures.keys() if claim.id in findings else None
         if answered != {figure.what for figure in claim.all_figures()}:
             raise AdvisorError(
-                f"profiles/validation/seeds.json lacks {claim.id} as it is now; run `make seeds WRITE=1`"
+                f"profiles/validation/seeds.json lacks {claim.id} as it is now; run `make seeds "
+                "WRITE=1`"
             )
-    rows = [(claim.source, claim.claim, *_texts(claim, findings[claim.id]), claim.where) for claim in claims]
+    rows = [
+        (claim.source, claim.claim, *_texts(claim, findings[claim.id]), claim.where)
+        for claim in claims
+    ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -173,7 +203,10 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
     if len(figures) > SHOWN:
         values, ends = [figure.value or 0.0 for figure in figures], [one.value for one in ours]
-        inside = sum((o.low or o.value) <= v <= (o.high or o.value) for v, o in zip(values, ours, strict=True))
+        inside = sum(
+            (o.low or o.value) <= v <= (o.high or o.value)
+            for v, o in zip(values, ours, strict=True)
+        )
         return (
             f"{len(figures)} peaks, {min(values):.2f} to {max(values):.2f}",
             f"{min(ends):.2f} to {max(ends):.2f}; {held} within {TOLERANCE:.0%}",
@@ -182,8 +215,19 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
         )
     values_text, bands = [], []
     for figure, one in zip(figures, ours, strict=True):
-        values_text.append(f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}")
-        band = "-" if one.low is None or one.high is None else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+        values_text.append(
+            f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (differs)'}"
+        )
+        band = (
+            "-"
+            if one.low is None or one.high is None
+            else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+        )
         bands.append(band)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)
-    return published, "; ".join(values_text), "; ".join(bands) if {*bands} != {"-"} else "", judged.state
+    return (
+        published,
+        "; ".join(values_text),
+        "; ".join(bands) if {*bands} != {"-"} else "",
+        judged.state,
+    )

@@ -73,17 +73,30 @@ def _expression(spec: TableSpec, column: str, available: set[str]) -> str:
     return source
 
 
-def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -> tuple[list[str], set[str]]:
-    """Fill the temporary table `staged` (keys, latency_s, fault). Returns its key columns and the source columns."""
+def _stage(
+    connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path
+) -> tuple[list[str], set[str]]:
+    """Fill the temporary table `staged` (keys, latency_s, fault). Returns its key columns and the
+    source columns."""
     source = f"read_parquet({quoted(path)})"
-    available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    available = {
+        row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    }
     described = connection.execute(f"DESCRIBE {spec.target}").fetchall()
-    types = {row[0]: row[1] for row in described if row[0] not in {"file_id", "latency_s", "repeats", "repeat_spread"}}
+    types = {
+        row[0]: row[1]
+        for row in described
+        if row[0] not in {"file_id", "latency_s", "repeats", "repeat_spread"}
+    }
     parts = []
     for phase, latency in spec.latency:
         fields = []
         for column, kind in types.items():
-            expression = f"'{phase}'" if phase and column == "phase" else _expression(spec, column, available)
+            expression = (
+                f"'{phase}'"
+                if phase and column == "phase"
+                else _expression(spec, column, available)
+            )
             fields.append(f"TRY_CAST({expression} AS {kind}) AS {column}")
         fields.append(f"CAST({latency} AS DOUBLE) * {spec.seconds_per_unit!r} AS latency_s")
         parts.append(f"SELECT {', '.join(fields)} FROM {source} WHERE {spec.keep}")
@@ -91,7 +104,7 @@ def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -
     connection.execute(
         f"""CREATE OR REPLACE TEMP TABLE staged AS SELECT *, CASE {missing}
             WHEN latency_s IS NULL OR NOT isfinite(latency_s) THEN 'latency is not a finite number'
-            WHEN latency_s <= 0 THEN 'latency is not positive' END AS fault FROM ({" UNION ALL ".join(parts)})"""
+            WHEN latency_s <= 0 THEN 'latency is not positive' END AS fault FROM ({" UNION ALL ".join(parts)})"""  # noqa: E501
     )
     return list(types), available
 
@@ -106,9 +119,10 @@ def load_kernel_file(
 ) -> LoadedFile:
     """Load one parquet file into its table.
 
-    A file whose measurements (shapes and latencies, device and version labels aside) are those of a file loaded
-    before is recorded as its copy and adds no rows. Rows of one file with equal keys are repeats of one measurement:
-    they become one row with their mean, their number, and the ratio of the largest to the smallest.
+    A file whose measurements (shapes and latencies, device and version labels aside) are those of a
+    file loaded before is recorded as its copy and adds no rows. Rows of one file with equal keys
+    are repeats of one measurement: they become one row with their mean, their number, and the ratio
+    of the largest to the smallest.
     """
     keys, available = _stage(connection, spec, file.path)
     columns = ", ".join(keys)
@@ -126,20 +140,33 @@ def load_kernel_file(
     if original is None and rows_read:
         if bad:
             connection.execute(
-                "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault IS NOT NULL GROUP BY fault",
+                (
+                    "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault IS "
+                    "NOT NULL GROUP BY fault"
+                ),
                 [file.relative],
             )
         connection.execute(
             f"""INSERT INTO {spec.target} (file_id, {columns}, latency_s, repeats, repeat_spread)
                 SELECT {file_id}, {columns}, avg(latency_s), count(*), max(latency_s) / min(latency_s)
-                FROM staged WHERE fault IS NULL GROUP BY {columns} ORDER BY {columns}"""
+                FROM staged WHERE fault IS NULL GROUP BY {columns} ORDER BY {columns}"""  # noqa: E501
         )
-        kept = _single(connection, f"SELECT count(*) FROM {spec.target} WHERE file_id = {file_id}")[0]
+        kept = _single(connection, f"SELECT count(*) FROM {spec.target} WHERE file_id = {file_id}")[
+            0
+        ]
     copy_of = None if original is None else int(original[0])
     connection.execute(
         "INSERT INTO kernel_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            *(file_id, file.relative, file.table, spec.target, file.hardware_id, file.engine, file.version),
+            *(
+                file_id,
+                file.relative,
+                file.table,
+                spec.target,
+                file.hardware_id,
+                file.engine,
+                file.version,
+            ),
             *(row_labels(connection, file.path, available), file.status, file.provenance),
             *(rows_read, kept, content, copy_of),
         ],
@@ -148,20 +175,30 @@ def load_kernel_file(
     return LoadedFile(rows_read, kept, merged, bad if original is None else 0, copy_of)
 
 
-def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set[str] | None = None) -> str:
-    """Framework and version as the rows themselves say (`TRTLLM 1.2.0rc5`), joined by `; `. Empty without labels."""
+def row_labels(
+    connection: duckdb.DuckDBPyConnection, path: Path, available: set[str] | None = None
+) -> str:
+    """Framework and version as the rows themselves say (`TRTLLM 1.2.0rc5`), joined by `; `. Empty
+    without labels."""
     source = f"read_parquet({quoted(path)})"
     if available is None:
-        available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        available = {
+            row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        }
     if not {"framework", "version"} <= available:
         return ""
-    labels = connection.execute(f"SELECT DISTINCT framework || ' ' || version AS label FROM {source} ORDER BY label")
+    labels = connection.execute(
+        f"SELECT DISTINCT framework || ' ' || version AS label FROM {source} ORDER BY label"
+    )
     return "; ".join(str(label) for (label,) in labels.fetchall())
 
 
 def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """The package's end-to-end points without speculation. Returns the rows kept. They judge, and are never fitted."""
-    cases = " ".join(f"WHEN '{device}' THEN '{ours}'" for device, ours in HARDWARE_BY_DEVICE.items())
+    """The package's end-to-end points without speculation. Returns the rows kept. They judge, and
+    are never fitted."""
+    cases = " ".join(
+        f"WHEN '{device}' THEN '{ours}'" for device, ours in HARDWARE_BY_DEVICE.items()
+    )
 
     def phase(name: str) -> str:  # a disaggregated run has its own decode pool
         return f"CASE mode WHEN 'disagg' THEN decode_{name} ELSE {name} END"
@@ -173,21 +210,23 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
             CASE mode WHEN 'disagg' THEN decode_num_workers END, gemm_quant_mode, moe_quant_mode,
             silicon_ttft_ms * 1e-3, silicon_tpot_ms * 1e-3 AS tpot_s, silicon_data_source,
             'validation only, never fitted'
-            FROM read_csv({quoted(path)}, delim = ',', header = true, sample_size = -1)"""
+            FROM read_csv({quoted(path)}, delim = ',', header = true, sample_size = -1)"""  # noqa: E501
     )
     good = "tpot_s IS NOT NULL AND isfinite(tpot_s) AND tpot_s > 0"
     connection.execute(f"INSERT INTO plain_decode SELECT * FROM staged WHERE {good}")
     read, kept = _single(connection, f"SELECT count(*), count(*) FILTER ({good}) FROM staged")
     if read > kept:
         connection.execute(
-            "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)", [path.name, read - kept]
+            "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)",
+            [path.name, read - kept],
         )
     return int(kept)
 
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """State of the store at `path`. `problem` says in one sentence why it cannot be used, and is empty otherwise."""
+    """State of the store at `path`. `problem` says in one sentence why it cannot be used, and is
+    empty otherwise."""
 
     path: Path
     exists: bool
@@ -214,7 +253,9 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
     """Look at the store without changing it. Never raises for a missing or unusable one."""
     file = Path(path) if path is not None else default_store_path()
     if not is_there(file) or not file.is_file():
-        return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
+        return StoreStatus(
+            file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`"
+        )
     try:
         with open_store(file) as store:
             info, sources = store.info(), kernel_sources(store)
@@ -226,16 +267,22 @@ def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
                 built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
                 kernel_package_version=info["kernel_package_version"],
                 stale_because=_reasons(info),
-                rows_by_table={name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables},
+                rows_by_table={
+                    name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables
+                },
                 coverage=coverage(store),
                 copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
                 dropped=dropped_rows(store),
             )
     except AdvisorError as error:
         problem = str(error)
-    # A file that another program made or that was cut may lack anything: tables, keys, dates, its size.
+    # A file that another program made or that was cut may lack anything: tables, keys, dates, its
+    # size.
     except Exception as error:
-        problem = f"{file} is not a usable store ({type(error).__name__}); rebuild it with `{BUILD_COMMAND}`"
+        problem = (
+            f"{file} is not a usable store ({type(error).__name__}); rebuild it with "
+            f"`{BUILD_COMMAND}`"
+        )
     return StoreStatus(file, exists=True, problem=problem)
 
 
@@ -250,13 +297,18 @@ def builder_sha256() -> str:
 
 
 def _reasons(info: dict[str, str]) -> tuple[str, ...]:
-    reasons = [] if info.get("builder_sha256") == builder_sha256() else ["the code that builds it has changed"]
+    reasons = (
+        []
+        if info.get("builder_sha256") == builder_sha256()
+        else ["the code that builds it has changed"]
+    )
     package = installed_package()
     built_with = info["kernel_package_version"]
     # A package that has gone since is no reason: a rebuild would only lose its tables.
     if package is not None and package.version != built_with:
         reasons.append(
-            f"kernel tables of version {package.version} are installed, the store has {built_with or 'none'}"
+            f"kernel tables of version {package.version} are installed, the store has "
+            f"{built_with or 'none'}"
         )
     return tuple(reasons)
 
@@ -300,7 +352,8 @@ def build(
 
     Raises
     ------
-    AdvisorError : another process writes this store, or a package table cannot be read. The old store stays.
+    AdvisorError : another process writes this store, or a package table cannot be read. The old
+        store stays.
     """
     target = Path(path) if path is not None else default_store_path()
     package = installed_package() if kernels == "installed" else kernels
@@ -311,7 +364,9 @@ def build(
         for leftover in leftovers:
             leftover.unlink(missing_ok=True)
         try:
-            with duckdb.connect(str(fresh), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS}) as connection:
+            with duckdb.connect(
+                str(fresh), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS}
+            ) as connection:
                 summary = _fill(connection, target, package, progress)
                 connection.execute("CHECKPOINT")
             os.replace(fresh, target)  # atomic: readers see the old store or the new one
@@ -323,15 +378,25 @@ def build(
 
 
 def _fill(
-    connection: duckdb.DuckDBPyConnection, target: Path, package: KernelPackage | None, progress: Progress
+    connection: duckdb.DuckDBPyConnection,
+    target: Path,
+    package: KernelPackage | None,
+    progress: Progress,
 ) -> BuildSummary:
-    connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
+    connection.execute(
+        "SET preserve_insertion_order = true"
+    )  # rows sorted by key compress and skip well
     create_tables(connection)
     if package is None:
-        summary = BuildSummary(target, notes=("aiconfigurator-core is not installed: no measured kernel tables",))
+        summary = BuildSummary(
+            target, notes=("aiconfigurator-core is not installed: no measured kernel tables",)
+        )
     else:
         summary = _fill_kernels(
-            connection, BuildSummary(target, kernel_package_version=package.version), package, progress
+            connection,
+            BuildSummary(target, kernel_package_version=package.version),
+            package,
+            progress,
         )
     info = {
         "schema_version": SCHEMA_VERSION,
@@ -341,24 +406,38 @@ def _fill(
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
     counted = [*KERNEL_TABLES, "plain_decode"]
-    rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
+    rows = {
+        name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0])
+        for name in counted
+    }
     return replace(summary, rows_by_table=rows)
 
 
 def _fill_kernels(
-    connection: duckdb.DuckDBPyConnection, summary: BuildSummary, package: KernelPackage, progress: Progress
+    connection: duckdb.DuckDBPyConnection,
+    summary: BuildSummary,
+    package: KernelPackage,
+    progress: Progress,
 ) -> BuildSummary:
     files = kernel_files(package, set(SPEC_BY_TABLE))
     try:
-        # Of several files with the same measurements, keep the one whose rows name the folder they lie in.
+        # Of several files with the same measurements, keep the one whose rows name the folder they
+        # lie in.
         labelled = {}
         for file in files:
-            labels = re.sub(r"[^a-z0-9.;]", "", row_labels(connection, file.path).lower()).split(";")
-            labelled[file.path] = re.sub(r"[^a-z0-9.]", "", f"{file.engine}{file.version}") in labels
+            labels = re.sub(r"[^a-z0-9.;]", "", row_labels(connection, file.path).lower()).split(
+                ";"
+            )
+            labelled[file.path] = (
+                re.sub(r"[^a-z0-9.]", "", f"{file.engine}{file.version}") in labels
+            )
         files.sort(key=lambda file: (not labelled[file.path], file.relative))
         loaded = []
         for file_id, file in enumerate(files):
-            progress(f"{file.hardware_id} {file.engine} {file.version} {file.table}", file_id / len(files))
+            progress(
+                f"{file.hardware_id} {file.engine} {file.version} {file.table}",
+                file_id / len(files),
+            )
             loaded.append(load_kernel_file(connection, file_id, file, SPEC_BY_TABLE[file.table]))
         sample = package.systems / PLAIN_DECODE_FILE
         if sample.is_file():
@@ -368,7 +447,8 @@ def _fill_kernels(
             raise
         reason = str(error).splitlines()[0]
         raise AdvisorError(
-            f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "
+            f"the kernel tables of aiconfigurator-core {package.version} cannot be read "
+            f"({reason}); "
             "install the pinned version from requirements.txt"
         ) from error
     return replace(

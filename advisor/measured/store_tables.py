@@ -1,9 +1,10 @@
-"""The store's kernel tables, and which tables of the aiconfigurator-core package fill them, column by column.
+"""The store's kernel tables, and which tables of the aiconfigurator-core package fill them, column
+by column.
 
-A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these. Files
-below the package's folder are read in place, `systems/data/<device>/<family>/<framework>/<version>/<table>.parquet`,
-with `collection_meta.yaml` beside them; its Python code is never imported. Source: ai-dynamo/aiconfigurator
-(Apache-2.0).
+A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage
+read these. Files below the package's folder are read in place,
+`systems/data/<device>/<family>/<framework>/<version>/<table>.parquet`, with `collection_meta.yaml`
+beside them; its Python code is never imported. Source: ai-dynamo/aiconfigurator (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _COUNT, _COUNT_OR_NONE = "INTEGER NOT NULL", "INTEGER"
 class KernelTable:
     """One table of measured kernel times.
 
-    `columns` maps each key column to its SQL type, in the order in which answers are sorted. Coverage counts the
-    distinct values of `shape` by `label` and the range of `tokens`; all three are SQL expressions.
+    `columns` maps each key column to its SQL type, in the order in which answers are sorted.
+    Coverage counts the distinct values of `shape` by `label` and the range of `tokens`; all three
+    are SQL expressions.
     """
 
     what: str
@@ -40,8 +42,10 @@ class KernelTable:
 
 KERNEL_TABLES = {
     "moe": KernelTable(
-        "The routed experts of one layer: no shared expert, no router, no communication. num_tokens counts the step's "
-        "tokens over all expert-parallel ranks; inter_size is one expert's width before tensor-parallel splitting.",
+        "The routed experts of one layer: no shared expert, no router, no communication. "
+        "num_tokens counts the step's "
+        "tokens over all expert-parallel ranks; inter_size is one expert's width before "
+        "tensor-parallel splitting.",
         {
             "dtype": _WORD,
             "kernel_source": _WORD_OR_NONE,
@@ -60,14 +64,17 @@ KERNEL_TABLES = {
         tokens="m",
     ),
     "activation_scale": KernelTable(
-        "Finding the scale of m rows of k activations before a product in `dtype`: a launch of its own under "
-        "TensorRT-LLM, the difference of dynamic and static quantisation under vLLM, nothing under SGLang.",
+        "Finding the scale of m rows of k activations before a product in `dtype`: a launch of "
+        "its own under "
+        "TensorRT-LLM, the difference of dynamic and static quantisation under vLLM, nothing "
+        "under SGLang.",
         {"dtype": _WORD, "kernel_source": _WORD_OR_NONE, "k": _COUNT, "m": _COUNT},
         shape="k",
         tokens="m",
     ),
     "attention": KernelTable(
-        "Decode attention of one layer, one query token per sequence: batch_size sequences each attend to "
+        "Decode attention of one layer, one query token per sequence: batch_size sequences each "
+        "attend to "
         "context_tokens cached tokens; window_size 0 is full attention, missing is not stated.",
         {
             "dtype": _WORD,
@@ -82,11 +89,15 @@ KERNEL_TABLES = {
         tokens="batch_size",
     ),
     "mla": KernelTable(
-        "Decode of one latent or sparse attention layer; op says how much of the layer is timed. `mla_generation` is "
-        "the attention kernel alone; ops ending in `_module` contain the projections too. num_heads is per rank.",
+        "Decode of one latent or sparse attention layer; op says how much of the layer is timed. "
+        "`mla_generation` is "
+        "the attention kernel alone; ops ending in `_module` contain the projections too. "
+        "num_heads is per rank.",
         {
             "op": _WORD,
-            **dict.fromkeys(("model", "dtype", "kv_dtype", "gemm_dtype", "kernel_source"), _WORD_OR_NONE),
+            **dict.fromkeys(
+                ("model", "dtype", "kv_dtype", "gemm_dtype", "kernel_source"), _WORD_OR_NONE
+            ),
             "num_heads": _COUNT,
             "tp_size": _COUNT_OR_NONE,
             "compress_ratio": _COUNT_OR_NONE,
@@ -97,13 +108,24 @@ KERNEL_TABLES = {
         tokens="batch_size",
     ),
     "all_reduce": KernelTable(
-        "All-reduce of message_elements among n_ranks accelerators; the engine may be nccl or oneccl.",
-        {"kernel_source": _WORD_OR_NONE, "dtype": _WORD, "n_ranks": _COUNT, "message_elements": "BIGINT NOT NULL"},
+        (
+            "All-reduce of message_elements among n_ranks accelerators; the engine may be nccl or "
+            "oneccl."
+        ),
+        {
+            "kernel_source": _WORD_OR_NONE,
+            "dtype": _WORD,
+            "n_ranks": _COUNT,
+            "message_elements": "BIGINT NOT NULL",
+        },
         shape="n_ranks",
         tokens="NULL::INTEGER",
     ),
     "all_to_all": KernelTable(
-        "Expert-parallel exchange: phase dispatch, combine (or prepare), num_tokens per rank, within n_nodes.",
+        (
+            "Expert-parallel exchange: phase dispatch, combine (or prepare), num_tokens per rank, "
+            "within n_nodes."
+        ),
         {
             "backend": _WORD,
             "dtype": _WORD_OR_NONE,
@@ -117,16 +139,18 @@ KERNEL_TABLES = {
         tokens="num_tokens",
     ),
 }
-"""By name. Each has, beside its columns, latency_s [s], repeats and repeat_spread, and the file it came from."""
+"""By name. Each has, beside its columns, latency_s [s], repeats and repeat_spread, and the file it
+came from."""
 
 
 @dataclass(frozen=True)
 class TableSpec:
     """Recipe by which one package table becomes rows of a store table.
 
-    `keys` maps a store column to a source column, or to an SQL expression over source columns when it starts with
-    `=`. A source column that a file lacks becomes NULL (unknown); a row without one of the target's NOT NULL columns is
-    dropped. `latency` is (phase or None, source column) pairs: one output row per pair.
+    `keys` maps a store column to a source column, or to an SQL expression over source columns when
+    it starts with `=`. A source column that a file lacks becomes NULL (unknown); a row without one
+    of the target's NOT NULL columns is dropped. `latency` is (phase or None, source column) pairs:
+    one output row per pair.
     """
 
     table: str
@@ -151,7 +175,12 @@ def _same(*names: str) -> dict[str, str]:
 _SHAPE = _same("num_tokens", "hidden_size", "topk", "num_experts")
 _MODULE_KEYS = (
     _same("kernel_source", "model", "num_heads", "batch_size", "tp_size", "compress_ratio")
-    | {"op": "op_name", "dtype": "mla_dtype", "kv_dtype": "kv_cache_dtype", "gemm_dtype": "gemm_type"}
+    | {
+        "op": "op_name",
+        "dtype": "mla_dtype",
+        "kv_dtype": "kv_cache_dtype",
+        "gemm_dtype": "gemm_type",
+    }
     | {"context_tokens": "=isl + step"}
 )
 
@@ -169,13 +198,23 @@ SPECS = (
         | _same("kernel_source", "inter_size", "moe_tp_size", "moe_ep_size", "distribution")
         | {"dtype": "moe_dtype"},
     ),
-    TableSpec("gemm_perf", "gemm", {**_same("kernel_source", "m", "n", "k"), "dtype": "gemm_dtype"}),
-    TableSpec("computescale_perf", "activation_scale", {**_same("kernel_source", "m", "k"), "dtype": "quant_dtype"}),
+    TableSpec(
+        "gemm_perf", "gemm", {**_same("kernel_source", "m", "n", "k"), "dtype": "gemm_dtype"}
+    ),
+    TableSpec(
+        "computescale_perf",
+        "activation_scale",
+        {**_same("kernel_source", "m", "k"), "dtype": "quant_dtype"},
+    ),
     TableSpec(
         "generation_attention_perf",
         "attention",
         _same("kernel_source", "batch_size", "num_heads", "head_dim", "window_size")
-        | {"dtype": "attn_dtype", "kv_dtype": "kv_cache_dtype", "num_kv_heads": "num_key_value_heads"}
+        | {
+            "dtype": "attn_dtype",
+            "kv_dtype": "kv_cache_dtype",
+            "num_kv_heads": "num_key_value_heads",
+        }
         | {"context_tokens": "=isl + step"},
     ),
     *(
@@ -204,7 +243,13 @@ SPECS = (
     TableSpec(
         "wideep_deepep_ll_perf",
         "all_to_all",
-        _SHAPE | {"backend": "='deepep_ll'", "n_nodes": "node_num", "num_tokens": "num_token", "topk": "num_topk"},
+        _SHAPE
+        | {
+            "backend": "='deepep_ll'",
+            "n_nodes": "node_num",
+            "num_tokens": "num_token",
+            "topk": "num_topk",
+        },
         seconds_per_unit=MICROSECOND,
         latency=(("dispatch", "dispatch_avg_t_us"), ("combine", "combine_avg_t_us")),
     ),

@@ -1,7 +1,8 @@
 """Fits of the MoE layers of a profiler's sweep, judged on values of k that the fit did not see.
 
-The form is that of the measured kernel tables, but the touched experts were counted while measuring. Judged is the
-verification ratio T(B, q) / T(B, 1) of one routed layer over q tokens of each of B sequences.
+The form is that of the measured kernel tables, but the touched experts were counted while
+measuring. Judged is the verification ratio T(B, q) / T(B, 1) of one routed layer over q tokens of
+each of B sequences.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ BYTES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0}
 NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 MATRICES = 3.0
 """The profiler's experts are gated: up, gate and down."""
-ORDER = ("t0_s", "weight_s_per_byte", "activation_s_per_byte", "s_per_flop", "per_expert_s", "per_resident_expert_s")
+ORDER = (
+    "t0_s",
+    "weight_s_per_byte",
+    "activation_s_per_byte",
+    "s_per_flop",
+    "per_expert_s",
+    "per_resident_expert_s",
+)
 """Which of two parameters is kept when a sweep cannot tell them apart: the one named first."""
 SEPARABLE = 0.02
 """Least part of a column that the kept ones must leave unexplained for it to be fitted. [-]"""
@@ -53,8 +61,8 @@ RATIO_COLUMNS = (
 class SweepFit:
     """One fit, and the verification ratios it was judged on.
 
-    ratios: RATIO_COLUMNS, one row per (shape, B, q); predictions come from a fit without any row of that k; error is
-    |predicted / measured - 1|. [-]
+    ratios: RATIO_COLUMNS, one row per (shape, B, q); predictions come from a fit without any row of
+    that k; error is |predicted / measured - 1|. [-]
     """
 
     record: FitRecord
@@ -67,7 +75,9 @@ class SweepFit:
 
     def by_k(self) -> pd.DataFrame:
         """Rows n_active, n_ratios, mean_error, worst_error: one per k that was held out."""
-        grouped = self.ratios.groupby("n_active")["error"].agg(["size", "mean", "max"]).reset_index()
+        grouped = (
+            self.ratios.groupby("n_active")["error"].agg(["size", "mean", "max"]).reset_index()
+        )
         return grouped.set_axis(["n_active", "n_ratios", "mean_error", "worst_error"], axis=1)
 
 
@@ -86,17 +96,22 @@ def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
         routed = rows[rows["shared_width"].fillna(0.0) == 0].reset_index(drop=True)
         if len(routed) >= MIN_ROWS and routed["n_active"].nunique() > 1:
             shared = len(rows) - len(routed)
-            dropped = (Dropped(reason="layers with a shared expert", n_rows=shared),) if shared else ()
+            dropped = (
+                (Dropped(reason="layers with a shared expert", n_rows=shared),) if shared else ()
+            )
             fits.append(_fit(sweep, str(dtype), str(kernel), routed, dropped))
     if not fits:
         raise AdvisorError(
-            f"sweep {sweep.name} has no kernel with {MIN_ROWS} measured MoE layers over two values of k; "
+            f"sweep {sweep.name} has no kernel with {MIN_ROWS} measured MoE layers over two "
+            "values of k; "
             "measure the preset quick or a longer one"
         )
     return tuple(sorted(fits, key=lambda fit: (-fit.record.n_rows, fit.record.id)))
 
 
-def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
+def _fit(
+    sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]
+) -> SweepFit:
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
     columns = layer_columns(rows, BYTES[dtype])
     separable = _separable(columns, measured)
@@ -140,8 +155,12 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
 
 
 def layer_columns(rows: pd.DataFrame, bytes_per_weight: float) -> np.ndarray:
-    """The terms of the law for MoE rows of a sweep, with the experts touched as counted. [rows, 6]"""
-    get = {name: rows[name].to_numpy(dtype=float) for name in ("n_tokens", "n_active", "expert_width", "hidden_size")}
+    """The terms of the law for MoE rows of a sweep, with the experts touched as counted. [rows,
+    6]"""
+    get = {
+        name: rows[name].to_numpy(dtype=float)
+        for name in ("n_tokens", "n_active", "expert_width", "hidden_size")
+    }
     work = expert_work(
         tokens=get["n_tokens"],
         n_active=get["n_active"],
@@ -156,12 +175,17 @@ def layer_columns(rows: pd.DataFrame, bytes_per_weight: float) -> np.ndarray:
     return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, N=experts, **work)
 
 
-def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
-    """T(B, q) / T(B, 1) for every pair of rows of one shape, measured and predicted, q = 2 to MAX_QUERIES.
+def verification_ratios(
+    rows: pd.DataFrame, measured: np.ndarray, predicted: np.ndarray
+) -> pd.DataFrame:
+    """T(B, q) / T(B, 1) for every pair of rows of one shape, measured and predicted, q = 2 to
+    MAX_QUERIES.
 
-    measured, predicted : seconds of each row of `rows`, [rows]. Under independent routing, B sequences of q tokens
-    touch as many experts as B q sequences of one token, so those rows serve every q; under correlated routing only the
-    rows with that q do. Their baseline is independent: single tokens of different sequences.
+    measured, predicted : seconds of each row of `rows`, [rows]. Under independent routing, B
+        sequences of q tokens
+    touch as many experts as B q sequences of one token, so those rows serve every q; under
+    correlated routing only the rows with that q do. Their baseline is independent: single tokens of
+    different sequences.
     """
     import pandas as pd
 
@@ -173,7 +197,9 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
     ratios = []
     for i, row in enumerate(keyed):
         own = row["tokens_per_sequence"]
-        queries = range(2, MAX_QUERIES + 1) if row["routing"] == "independent" and own == 1 else [own]
+        queries = (
+            range(2, MAX_QUERIES + 1) if row["routing"] == "independent" and own == 1 else [own]
+        )
         if row["routing"] not in ("independent", "correlated"):
             continue
         for q in queries:
@@ -188,15 +214,18 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
 
 
 def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
-    counts = (rows[name].to_numpy(dtype=float) for name in ("n_tokens", "n_active", "touched_experts"))
+    counts = (
+        rows[name].to_numpy(dtype=float) for name in ("n_tokens", "n_active", "touched_experts")
+    )
     return np.asarray(laws.rows_per_expert(*counts))
 
 
 def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
     """Places in PARAMETERS of the columns that this sweep can tell apart.
 
-    Weights come before what is proportional to them in a sweep with one size of expert (experts touched) or with few
-    rows per expert (arithmetic, which is counted in whole tiles); a constant number of experts is the fixed cost.
+    Weights come before what is proportional to them in a sweep with one size of expert (experts
+    touched) or with few rows per expert (arithmetic, which is counted in whole tiles); a constant
+    number of experts is the fixed cost.
     """
     names = [name for name, _ in PARAMETERS]
     relative = columns / measured[:, None]
@@ -205,7 +234,9 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
         remaining = relative[:, i]
         if kept:
             remaining = (
-                remaining - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
+                remaining
+                - relative[:, kept]
+                @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
             )
         if np.linalg.norm(remaining) > SEPARABLE * np.linalg.norm(relative[:, i]):
             kept.append(i)

@@ -1,14 +1,16 @@
-"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands.
+"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage
+of the bands.
 
-Those of the published rows are shipped (profiles/validation/judged_speedups.json, by `make validation`).
+Those of the published rows are shipped (profiles/validation/judged_speedups.json, by
+`make validation`).
 
-Kept beside the component model as a cross-check: MoESD's own ten-parameter form of the speedup, for a handful of
-points of one set-up. It knows nothing of layers or kernels.
+Kept beside the component model as a cross-check: MoESD's own ten-parameter form of the speedup, for
+a handful of points of one set-up. It knows nothing of layers or kernels.
 
 References
 ----------
-[MoESD] "MoESD", arXiv:2505.19645: Algorithm 1 and eq. 4. The printed line 11 of the algorithm contradicts eq. 4, which
-    is used here.
+[MoESD] "MoESD", arXiv:2505.19645: Algorithm 1 and eq. 4. The printed line 11 of the algorithm
+    contradicts eq. 4, which is used here.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ _STARTS, _MAX_EVALUATIONS = 4, 60
 
 @dataclass(frozen=True)
 class Floors:
-    """Bounds of the parameters: least times by reading weights, most time of rejection, ridge point.
+    """Bounds of the parameters: least times by reading weights, most time of rejection, ridge
+    point.
 
     target_s : reading all but the routed experts' weights once. [s]
     expert_s : reading one expert's weights in every layer. [s]
@@ -76,7 +79,8 @@ class MoesdFit:
 
 
 def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: float) -> Array:
-    """G(x): base^x up to X = ridge_share ridge_tokens, its tangent beyond, so that it ends linear. [-]"""
+    """G(x): base^x up to X = ridge_share ridge_tokens, its tangent beyond, so that it ends linear.
+    [-]"""
     tokens, edge, slope = np.asarray(x, float), np.asarray(ridge_share) * ridge_tokens, np.log(base)
     beyond = np.maximum(tokens - edge, 0.0)
     return np.asarray(np.exp(np.minimum(tokens, edge) * slope) * (1.0 + slope * beyond))
@@ -98,9 +102,12 @@ class Runs:
 def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Array:
     """Speedup by eq. 4 of [MoESD], broadcast over the points.
 
-    `parameters`: ten, in the order of NAMES; `ridge_tokens`: tokens per weight at the ridge point. [-]
+    `parameters`: ten, in the order of NAMES; `ridge_tokens`: tokens per weight at the ridge point.
+    [-]
     """
-    bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(parameters, float)
+    bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(
+        parameters, float
+    )
     batch, drafts = np.asarray(runs.batch_size, float), np.asarray(runs.n_draft, float)
 
     def grown(x: Array) -> Array:
@@ -122,14 +129,16 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
 
     The best of several starts of a trust region counts.
 
-    Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or values that are not
-    positive.
+    Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or
+    values that are not positive.
     """
     from scipy.optimize import least_squares
 
     measured = np.atleast_1d(np.asarray(speedup, float))
     if len(measured) < MIN_POINTS:
-        raise AdvisorError(f"{len(measured)} points; this form has ten parameters and needs at least {MIN_POINTS}")
+        raise AdvisorError(
+            f"{len(measured)} points; this form has ten parameters and needs at least {MIN_POINTS}"
+        )
     if not np.all(np.isfinite(measured)) or np.any(measured <= 0):
         raise AdvisorError("speedups must be positive numbers")
     low, high = _bounds(floors)
@@ -139,39 +148,66 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
         return np.asarray(np.log(predicted / measured))
 
     starts = [np.full(len(NAMES), 0.3), *np.random.default_rng(0).random((_STARTS - 1, len(NAMES)))]
-    results = [least_squares(error, start, bounds=(0.0, 1.0), max_nfev=_MAX_EVALUATIONS) for start in starts]
+    results = [
+        least_squares(error, start, bounds=(0.0, 1.0), max_nfev=_MAX_EVALUATIONS)
+        for start in starts
+    ]
     best = min(results, key=lambda result: result.cost)
     off = measured * np.expm1(error(best.x))
     return MoesdFit(
         parameters=_from_unit(best.x, low, high),
         rms=float(np.sqrt(np.mean(off**2))),
-        at_bound=tuple(name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3),
+        at_bound=tuple(
+            name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3
+        ),
         n_points=len(measured),
     )
 
 
 def _bounds(floors: Floors) -> tuple[Array, Array]:
-    """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of weights is ample."""
-    target, expert, draft, reject = floors.target_s, floors.expert_s, floors.draft_s, floors.reject_max_s
+    """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of
+    weights is ample."""
+    target, expert, draft, reject = (
+        floors.target_s,
+        floors.expert_s,
+        floors.draft_s,
+        floors.reject_max_s,
+    )
     max_s, over = 10.0 * (target + expert), _FLOOR_FACTOR
-    high = [over * target, max_s, over * expert, max_s, over * draft, 10.0 * draft, reject, reject, 1.0, 2.0]
+    high = [
+        over * target,
+        max_s,
+        over * expert,
+        max_s,
+        over * draft,
+        10.0 * draft,
+        reject,
+        reject,
+        1.0,
+        2.0,
+    ]
     return np.array([target, 0.0, expert, 0.0, draft, 0.0, 0.0, 0.0, 0.2, 1.0]), np.array(high)
 
 
-_SQUARED = np.array([name in ("k1_s", "k3_s", "draft_k_s", "reject_k_s", "growth") for name in NAMES])
+_SQUARED = np.array(
+    [name in ("k1_s", "k3_s", "draft_k_s", "reject_k_s", "growth") for name in NAMES]
+)
 
 
 def _from_unit(unit: Array, low: Array, high: Array) -> Array:
-    """Parameters from the unit cube. Those that are mostly near their lower bound go up with the cube."""
+    """Parameters from the unit cube. Those that are mostly near their lower bound go up with the
+    cube."""
     return low + np.where(_SQUARED, unit**3, unit) * (high - low)
 
 
 ASSUMED_REJECT_S = 0.5e-3
-"""Upper bound on rejection sampling where none was measured (assumed: near the prior on the host's time per round)."""
+"""Upper bound on rejection sampling where none was measured (assumed: near the prior on the host's
+time per round)."""
 
 
 def floors_of(setup: Setup, moe: Moe) -> Floors:
-    """Least times by reading weights, for one instance of the setup's placement. `moe`: of its model."""
+    """Least times by reading weights, for one instance of the setup's placement. `moe`: of its
+    model."""
     bandwidth = effective_bandwidth(setup.hardware, "bf16").value
     rate = bandwidth * setup.placement.gpus
     width = BYTES_PER_WEIGHT[setup.architecture.dtypes.routed]
@@ -188,7 +224,8 @@ def floors_of(setup: Setup, moe: Moe) -> Floors:
 
 
 def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
-    """The form fitted to the speedups of one MoE model on one accelerator. None for fewer than MIN_POINTS of them."""
+    """The form fitted to the speedups of one MoE model on one accelerator. None for fewer than
+    MIN_POINTS of them."""
     timed = [p for p in points if p.setup.architecture.moe and "speedup" in p.observations.quantity]
     timed = [p for p in timed if p.setup.architecture.id == timed[0].setup.architecture.id]
     moe = timed[0].setup.architecture.moe if timed else None
@@ -221,7 +258,8 @@ _SAME_GRID = (
 
 @dataclass(frozen=True)
 class Validation:
-    """Errors of all rows, by laboratory and by tier, with the regret of the recommended K and the rows."""
+    """Errors of all rows, by laboratory and by tier, with the regret of the recommended K and the
+    rows."""
 
     overall: Errors
     by_laboratory: Mapping[str, Errors]
@@ -229,7 +267,8 @@ class Validation:
     by_tier: Mapping[str, Errors]
     by_acceptance: Mapping[str, Errors]
     best_k_regret: float | None
-    """Mean loss at the recommended K against the K measured best, over points with several K. [-]"""
+    """Mean loss at the recommended K against the K measured best, over points with several K.
+    [-]"""
     n_best_k: int
     rows: pd.DataFrame
     n_refused: int
@@ -247,23 +286,32 @@ def predict_rows(
 ) -> pd.DataFrame:
     """Rows with PREDICTED_COLUMNS added.
 
-    Rows that cannot be predicted say why in predicted_reason. Raises AdvisorError for a file without NEEDED_COLUMNS.
+    Rows that cannot be predicted say why in predicted_reason. Raises AdvisorError for a file
+    without NEEDED_COLUMNS.
 
     Parameters
     ----------
-    held_out : predict rows of a laboratory that the shipped overheads were fitted on by a fit without it.
-    other_models : give a row whose accepted length nobody measured its drafter's median over other models.
+    held_out : predict rows of a laboratory that the shipped overheads were fitted on by a fit
+        without it.
+    other_models : give a row whose accepted length nobody measured its drafter's median over other
+        models.
     refused : why rows cannot be read, by the frame's index.
     with_draws : add the speedup under each draw in the column _DRAWS.
     on_progress : called with the share done before every row.
     """
     filled = dict(assume or {})
-    if unknown := [name for name in filled if name not in {*frame.columns, *POINT_COLUMNS["points"]}]:
-        raise AdvisorError(f"--set {unknown[0]}=...: no column of a measured point has that name (docs/formats.md)")
+    if unknown := [
+        name for name in filled if name not in {*frame.columns, *POINT_COLUMNS["points"]}
+    ]:
+        raise AdvisorError(
+            f"--set {unknown[0]}=...: no column of a measured point has that name (docs/formats.md)"
+        )
     unread = refused or {}
     if missing := [name for name in NEEDED_COLUMNS if name not in {*frame.columns, *filled}]:
         expected = "expected the header of measurements/published_speedups"
-        raise AdvisorError(f"{_unread_text(unread)}the file lacks the columns {', '.join(missing)}; {expected}")
+        raise AdvisorError(
+            f"{_unread_text(unread)}the file lacks the columns {', '.join(missing)}; {expected}"
+        )
     answers: list[Any] = []
     for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
         if on_progress is not None:
@@ -277,14 +325,19 @@ def predict_rows(
         except AdvisorError as error:
             answers.append((None, None, None, None, f"not predicted: {error}", "none", None))
     added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
-    return pd.concat([frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1)
+    return pd.concat(
+        [frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1
+    )
 
 
 def _unread_text(refused: Mapping[int, str]) -> str:
-    """Which rows cannot be read, the first ones named, before what is wrong with the whole file. Empty for none."""
+    """Which rows cannot be read, the first ones named, before what is wrong with the whole file.
+    Empty for none."""
     if not refused:
         return ""
-    named = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
+    named = "; ".join(
+        f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED]
+    )
     more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
     return f"{named}{more}; and "
 
@@ -297,25 +350,39 @@ def validate(
 ) -> Validation:
     """Predict every row and compare with its `speedup` column.
 
-    `refused` and `on_progress` as in `predict_rows`. Raises AdvisorError for a file without that column.
+    `refused` and `on_progress` as in `predict_rows`. Raises AdvisorError for a file without that
+    column.
 
-    Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it; rows whose
-    accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
-    docs/validation.md.
+    Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without
+    it; rows whose accepted length nobody measured by that of other models. Rows marked with a
+    defect are not judged. All as in docs/validation.md.
     """
     if "speedup" not in frame.columns:
-        raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
+        raise AdvisorError(
+            "the file has no speedup column to validate against; use `predict` instead"
+        )
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
-        refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
+        refused = {
+            **{i: f"set aside for a defect: {text}" for i, text in marked.items() if text},
+            **(refused or {}),
+        }
     asked = {"held_out": True, "other_models": True, "with_draws": True}
     rows = predict_rows(frame, assume, refused=refused, on_progress=on_progress, **asked)
-    rows = rows.assign(**{name: assume[name] for name in NEEDED_COLUMNS if assume and name in {*assume} - {*rows}})
+    rows = rows.assign(
+        **{name: assume[name] for name in NEEDED_COLUMNS if assume and name in {*assume} - {*rows}}
+    )
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
-    measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
-    predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers
+    measured = measured.where(
+        np.isfinite(measured) & (measured > 0)
+    )  # anything else is no speedup: not judged
+    predicted = pd.to_numeric(
+        rows["predicted_speedup"], errors="coerce"
+    )  # a column of None alone holds no numbers
     rows["absolute_percentage_error"] = (predicted / measured - 1.0).abs()
-    rows["predicted_chance"] = [np.nan if draws is None else np.mean(np.asarray(draws) > 1.0) for draws in rows[_DRAWS]]
+    rows["predicted_chance"] = [
+        np.nan if draws is None else np.mean(np.asarray(draws) > 1.0) for draws in rows[_DRAWS]
+    ]
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
@@ -333,7 +400,8 @@ def validate(
 
 
 def judged_errors(judged: pd.DataFrame) -> Errors:
-    """Errors of rows with measured and predicted speedups. Where rows name a source, every laboratory counts alike."""
+    """Errors of rows with measured and predicted speedups. Where rows name a source, every
+    laboratory counts alike."""
     named = _by_laboratory(judged)
     return errors_of(named, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
 
@@ -343,7 +411,9 @@ def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
     named = [name for name in SOURCE_COLUMNS if name in judged]
     if not named:
         return judged
-    return judged.assign(laboratory=[laboratory_of_row(row) for row in judged[named].to_dict("records")])
+    return judged.assign(
+        laboratory=[laboratory_of_row(row) for row in judged[named].to_dict("records")]
+    )
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
@@ -352,14 +422,18 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
 
 def _answer(question: RowQuestion, without: str) -> tuple[Any, ...]:
     setup = question.built(question.setup(), without)
-    curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
+    curve = curve_for(
+        setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens
+    )
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
         notes.append("assumed " + ", ".join(question.assumed))
     if question.scenario.task is not None:
         notes += [remark.rstrip(".") for remark in setup.acceptance.remarks]
     if question.verify_tokens is not None:
-        notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
+        notes.append(
+            f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured"
+        )
     if setup.memory.largest_batch < question.scenario.batch_size:
         notes.append("exceeds the memory estimate")
     return (
@@ -385,17 +459,36 @@ def tier_of(curve: Curve) -> str:
 
 JUDGED = PROFILES / "validation" / "judged_speedups.json"
 COLUMNS = (
-    *("source_title", "hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size", "measured"),
-    *("predicted_speedup", "predicted_low", "predicted_high", "predicted_tier", "absolute_percentage_error"),
+    *(
+        "source_title",
+        "hardware_id",
+        "model_id",
+        "drafter",
+        "draft_tokens_k",
+        "batch_size",
+        "measured",
+    ),
+    *(
+        "predicted_speedup",
+        "predicted_low",
+        "predicted_high",
+        "predicted_tier",
+        "absolute_percentage_error",
+    ),
     *("engine", "predicted_chance"),
 )
 
 
 @lru_cache(maxsize=1)
 def read_judged() -> tuple[str, pd.DataFrame]:
-    """(hash of data and fits, rows with COLUMNS). Raises AdvisorError when the file is missing or damaged."""
+    """(hash of data and fits, rows with COLUMNS). Raises AdvisorError when the file is missing or
+    damaged."""
     return read_made(
-        JUDGED, lambda found: (str(found["data_and_fits"]), pd.DataFrame(found["rows"], columns=list(COLUMNS)))
+        JUDGED,
+        lambda found: (
+            str(found["data_and_fits"]),
+            pd.DataFrame(found["rows"], columns=list(COLUMNS)),
+        ),
     )
 
 
@@ -406,11 +499,14 @@ CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
 def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
     """Stated chances of a gain, left out, against the share of rows that were gains.
 
-    `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n, laboratories,
-    stated (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left
-    out (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
+    `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n,
+    laboratories, stated (mean) and happened [-], rows counting alike. No map of the stated chances
+    comes closer on laboratories left out (docs/decisions/0019-rounds-by-tokens.md), so they are
+    shown as they are.
     """
-    index = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
+    index = np.clip(
+        np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2
+    )
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
@@ -427,14 +523,18 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
-    """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer than LEAST_KEPT."""
+    """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer
+    than LEAST_KEPT."""
     records = chances_kept(judged)
-    matching = records[(records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))]
+    matching = records[
+        (records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))
+    ]
     one = None if matching.empty else matching.iloc[0]
     if one is None or one["n"] < LEAST_KEPT:
         return ""
     return (
-        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had "
+        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each "
+        "by a fit that had "
         f"not seen its laboratory, {one['happened']:.0%} gained."
     )
 

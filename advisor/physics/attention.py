@@ -1,4 +1,5 @@
-"""The attention layers of a pass: what their cores read and compute, and layers that were measured as a whole."""
+"""The attention layers of a pass: what their cores read and compute, and layers that were measured
+as a whole."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from advisor.physics.kernel_costs import AttentionCost, AttentionModule, KernelC
 from advisor.prediction import Array, Floats
 
 GROUPED = ("full", "sliding")
-"""Mixers whose query heads share KV heads; latent kernels have rows of their own (`latent_rows_apart`)."""
+"""Mixers whose query heads share KV heads; latent kernels have rows of their own
+(`latent_rows_apart`)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Core:
 
 @dataclass(frozen=True)
 class MeasuredAttention:
-    """The layers of one mixer where they were measured as a whole, projections and launches included."""
+    """The layers of one mixer where they were measured as a whole, projections and launches
+    included."""
 
     mixer: Mixer
     module: AttentionModule
@@ -84,11 +87,15 @@ def attention_layers(
 ) -> tuple[Core | MeasuredAttention, ...]:
     """Attention of each mixer that has one: its measured layers, else its core without projections.
 
-    Where latent kernels take further tokens of a sequence apart (`latent_rows_apart`), each is a sequence of its own.
+    Where latent kernels take further tokens of a sequence apart (`latent_rows_apart`), each is a
+    sequence of its own.
     """
     # The last of them attends to all the others; the table of a module counts its own token beside.
     token_by_token = replace(
-        load, sequences=load.sequences * load.tokens, tokens=np.ones(()), context=load.context + load.tokens - 1.0
+        load,
+        sequences=load.sequences * load.tokens,
+        tokens=np.ones(()),
+        context=load.context + load.tokens - 1.0,
     )
     layers: list[Core | MeasuredAttention] = []
     for mixer in architecture.mixers:
@@ -101,12 +108,14 @@ def attention_layers(
 
 
 def attending_layers(architecture: Architecture) -> int:
-    """Layers with attention or a recurrent state: each ends a piece of a graph that is captured in pieces. [-]"""
+    """Layers with attention or a recurrent state: each ends a piece of a graph that is captured in
+    pieces. [-]"""
     return sum(mixer.count for mixer in architecture.mixers if mixer.kind != "none")
 
 
 def cached_s(layers: Sequence[Core | MeasuredAttention], shape: tuple[int, ...]) -> Array:
-    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module` [shape]. [s]"""
+    """Time of the layers that keep a cache, by `laws.attention_core` and `laws.attention_module`
+    [shape]. [s]"""
     return sum((layer.time_s for layer in layers if layer.mixer.kind != "linear"), np.zeros(shape))
 
 
@@ -125,13 +134,20 @@ def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Cor
     cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load, costs.heads_apart)
     read_bytes = np.asarray(law(**values))
-    return Core(mixer, cost, law, values, read_bytes, *attention_operations(mixer, cost, load, values, read_bytes))
+    return Core(
+        mixer,
+        cost,
+        law,
+        values,
+        read_bytes,
+        *attention_operations(mixer, cost, load, values, read_bytes),
+    )
 
 
 def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
     """The constants that price the core of one mixer's layers."""
-    # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep a format of their
-    # own.
+    # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep
+    # a format of their own.
     special = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
     return costs.attention if special is None else special
 
@@ -139,16 +155,22 @@ def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
 def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:
     """Layers of one mixer by their measured module, carried to several tokens of a sequence.
 
-    Where tokens choose their own entries, each is as a sequence of its own. Where they share a cache, the projections
-    grow as the module does at its shortest context, and the core by its law.
+    Where tokens choose their own entries, each is as a sequence of its own. Where they share a
+    cache, the projections grow as the module does at its shortest context, and the core by its law.
     """
     module: AttentionModule = costs.modules[mixer]
     sequences, rows = load.sequences, load.sequences * load.tokens
     layers = {"L": mixer.count}
-    # A token that chooses its own entries is to the kernel a sequence of its own, and the table has such rows.
+    # A token that chooses its own entries is to the kernel a sequence of its own, and the table has
+    # such rows.
     if not module.shares_cache:
-        return MeasuredAttention(mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)})
-    one, short = np.asarray(1.0), np.asarray(module.shortest - 1.0)  # the tables count the new token in the context
+        return MeasuredAttention(
+            mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)}
+        )
+    one, short = (
+        np.asarray(1.0),
+        np.asarray(module.shortest - 1.0),
+    )  # the tables count the new token in the context
 
     def core(sequences: Floats, tokens: Floats, context: Floats) -> Array:
         load_here = replace(load, sequences=sequences, tokens=tokens, context=context)
@@ -171,33 +193,50 @@ def attention_reading(
 ) -> tuple[Callable[..., Floats], dict[str, Any]]:
     """Law of the bytes that one layer's attention core reads on one rank, with its arguments.
 
-    `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-] and bytes in [B].
+    `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-]
+    and bytes in [B].
     """
     batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
-    values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
+    values = {
+        "B": batch,
+        "c": load.context,
+        "q": q,
+        "e": mixer.kv_elements_per_token,
+        "b": load.bytes_per_element,
+    }
     window = np.inf if mixer.window_tokens is None else mixer.window_tokens
     reach = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
     beside = {"w_local": mixer.local_window_tokens, "e_idx": mixer.index_elements_per_token}
     split = min(ranks, mixer.kv_shards)
-    # One token has its group's heads in the place of queries; of several tokens each head is a block of its own.
-    each = mixer.query_heads * split / (ranks * mixer.kv_shards) if heads_apart and mixer.kind in GROUPED else 1.0
+    # One token has its group's heads in the place of queries; of several tokens each head is a
+    # block of its own.
+    each = (
+        mixer.query_heads * split / (ranks * mixer.kv_shards)
+        if heads_apart and mixer.kind in GROUPED
+        else 1.0
+    )
     return laws.cache_read, values | reach | beside | {"s": split, "g": np.where(q > 1, each, 1.0)}
 
 
 def attention_operations(
-    mixer: Mixer, cost: AttentionCost, load: AttentionLoad, reading: Mapping[str, Any], read_bytes: Array
+    mixer: Mixer,
+    cost: AttentionCost,
+    load: AttentionLoad,
+    reading: Mapping[str, Any],
+    read_bytes: Array,
 ) -> tuple[Callable[..., Floats], dict[str, Any]]:
     """Law of the operations of one layer's attention core on one rank, with its arguments.
 
-    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-]. `reading` is
-    what the law of the bytes takes, `read_bytes` [B] what it gives.
+    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in
+    [-]. `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
     """
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}
     blocks = {"n_g": mixer.kv_shards * reading["g"], "m_0": cost.block_rows}
     heads = {"H": mixer.query_heads, "tp": load.tensor_parallel, **blocks}
-    # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
+    # Bytes and operations of one layer must speak of the same load, so the symbols are taken over
+    # and not made again.
     shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
     return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

@@ -1,6 +1,8 @@
-"""Bands by draws: every component's uncertainty enters numerator and denominator of a speedup with the same draw.
+"""Bands by draws: every component's uncertainty enters numerator and denominator of a speedup with
+the same draw.
 
-Options that compete, such as models or designs, share their draws as well: losses, ties and ranks in one place.
+Options that compete, such as models or designs, share their draws as well: losses, ties and ranks
+in one place.
 """
 
 from __future__ import annotations
@@ -23,50 +25,62 @@ N_DRAWS = 256
 SIMULATED = f"{N_DRAWS} simulated cases"
 """The draws as a reader is told of them."""
 EAGER_LOG_SD = 0.14
-"""Of launching a layer's kernels one by one: a factor of 1.2 either way at 80 %, as far as five hosts of two kinds of
-model lie apart (`advisor.catalog.engines`). [-]"""
+"""Of launching a layer's kernels one by one: a factor of 1.2 either way at 80 %, as far as five
+hosts of two kinds of model lie apart (`advisor.catalog.engines`). [-]"""
 _APART_LOG_SD = {"eager": EAGER_LOG_SD, "between_graphs": 0.6}
-"""Of what is drawn apart; between graphs, the spread of the three pairs behind `catalog.kernel_costs.BETWEEN_S`. [-]"""
+"""Of what is drawn apart; between graphs, the spread of the three pairs behind
+`catalog.kernel_costs.BETWEEN_S`. [-]"""
 PER_K_LOG_SD = 0.02
-"""Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
-interpolation, kernel times as much between neighbouring token counts. [-]"""
+"""Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their
+neighbours' interpolation, kernel times as much between neighbouring token counts. [-]"""
 DRIFT_FROM = 4.0
 """Sequences up to which errors do not grow with the batch. [-]"""
 _ONE_THREAD = 2**17
-"""Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
-while others want the processor, for threefold the processor time of a whole answer. [-]"""
+"""Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a
+larger product spin while others want the processor, for threefold the processor time of a whole
+answer. [-]"""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Relative errors, one row a draw. `factor[name]` [draws] multiplies a component; the z are standard normals."""
+    """Relative errors, one row a draw. `factor[name]` [draws] multiplies a component; the z are
+    standard normals."""
 
     factor: Mapping[str, Array]
     routing_z: Array
     acceptance_z: Array
     residual_z: Array
     per_k_z: Array
-    """Errors that differ from one K to the next, [draws, K]: the column of a K does not depend on the others."""
+    """Errors that differ from one K to the next, [draws, K]: the column of a K does not depend on
+    the others."""
 
 
 def make_draws(
     costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601, kernel_seed: int | None = None
 ) -> Draws:
-    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios have equal bands.
+    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios have
+    equal bands.
 
-    `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
-    measured apart (another accelerator, engine or format), whose errors have nothing in common.
+    `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with
+    kernels that were measured apart (another accelerator, engine or format), whose errors have
+    nothing in common.
     """
     normals = _normals(n_draws, seed)
-    errors = {**normals.alone, **({} if kernel_seed is None else _normals_of_kernels(n_draws, kernel_seed))}
+    errors = {
+        **normals.alone,
+        **({} if kernel_seed is None else _normals_of_kernels(n_draws, kernel_seed)),
+    }
     factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in _ALONE}
-    # Fitted together on the same speedups: what one of them explains, another cannot, so they are drawn together.
+    # Fitted together on the same speedups: what one of them explains, another cannot, so they are
+    # drawn together.
     several = np.eye(len(JOINT))
     fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
     # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
     joint = np.linalg.cholesky(fitted + 1e-12 * several) @ normals.joint
     factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
-    factor |= {one.key: np.exp(_log_sd(costs, one) * normals.excluded[one.key]) for one in _EXCLUDED}
+    factor |= {
+        one.key: np.exp(_log_sd(costs, one) * normals.excluded[one.key]) for one in _EXCLUDED
+    }
     return Draws(factor, normals.routing, normals.acceptance, normals.residual, normals.per_k)
 
 
@@ -77,7 +91,8 @@ _EXCLUDED = tuple(one for one in COMPONENTS if one.draw == "apart")
 
 @dataclass(frozen=True)
 class _Normals:
-    """Standard normals behind draws, all [draws] but where it says so: scenarios of one seed share them."""
+    """Standard normals behind draws, all [draws] but where it says so: scenarios of one seed share
+    them."""
 
     alone: Mapping[str, Array]
     excluded: Mapping[str, Array]
@@ -96,13 +111,16 @@ def _normals(n_draws: int, seed: int) -> _Normals:
     rng = np.random.default_rng(seed)
     alone = {one.key: rng.standard_normal(n_draws) for one in _ALONE}
     joint = rng.standard_normal((len(JOINT), n_draws))
-    # A generator of its own: a component that few scenarios have leaves the bands of all others as they are.
+    # A generator of its own: a component that few scenarios have leaves the bands of all others as
+    # they are.
     excluded = {
         one.key: np.random.default_rng([seed, place]).standard_normal(n_draws)
         for place, one in enumerate(_EXCLUDED, start=1)
     }
     z = tuple(rng.standard_normal((3, n_draws)))
-    normals = _Normals(alone, excluded, joint, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
+    normals = _Normals(
+        alone, excluded, joint, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T
+    )
     for values in (*alone.values(), *excluded.values(), joint, *z, normals.per_k):
         values.setflags(write=False)  # they are shared
     return normals
@@ -115,7 +133,8 @@ def _normals_of_kernels(n_draws: int, seed: int) -> Mapping[str, Array]:
 
 
 def _log_sd(costs: KernelCosts, component: Component) -> float:
-    """Log standard deviation of a component's time, of several links the widest. The drafter's is the target's. [-]"""
+    """Log standard deviation of a component's time, of several links the widest. The drafter's is
+    the target's. [-]"""
     if component.draw == "apart":
         return _APART_LOG_SD[component.key]
     if component.bound == "host":
@@ -132,13 +151,17 @@ def _log_sd(costs: KernelCosts, component: Component) -> float:
 
 
 def draw_total(
-    components: Mapping[str, Array], draws: Draws, routed_low: Array | None, routed_high: Array | None
+    components: Mapping[str, Array],
+    draws: Draws,
+    routed_low: Array | None,
+    routed_high: Array | None,
 ) -> Array:
     """Total time under each draw [draws, ...] of components that broadcast together. [s]
 
-    routed_low, routed_high: the routed component at the ends of the routing preset's 80 % range; None without one. [s]
-    Own derivation: each component times its drawn factor; routing moves the routed experts between the preset's ends, a
-    split normal, and never takes away more than nine tenths of them.
+    routed_low, routed_high: the routed component at the ends of the routing preset's 80 % range;
+    None without one. [s] Own derivation: each component times its drawn factor; routing moves the
+    routed experts between the preset's ends, a split normal, and never takes away more than nine
+    tenths of them.
     """
     shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
     names = list(components)
@@ -148,9 +171,14 @@ def draw_total(
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]
-        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
-        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
-        # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side on its own.
+        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[
+            :, *(None,) * len(shape)
+        ]
+        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[
+            :, *(None,) * len(shape)
+        ]
+        # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side
+        # on its own.
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
@@ -167,7 +195,8 @@ def drift(drift_log_sd: float, batch: Array) -> Array:
 
 
 def _weighted_sums(factors: Array, times: Array) -> Array:
-    """`factors` [draws, components] times `times` [components, points], a few draws at once, [draws, points]."""
+    """`factors` [draws, components] times `times` [components, points], a few draws at once,
+    [draws, points]."""
     total = np.empty((len(factors), times.shape[1]))
     rows = max(1, _ONE_THREAD // max(times.size, 1))
     for first in range(0, len(factors), rows):
@@ -176,25 +205,30 @@ def _weighted_sums(factors: Array, times: Array) -> Array:
 
 
 def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
-    """Factor on a speedup for errors that the components do not explain, under each draw [draws, nB, nK]. [-]
+    """Factor on a speedup for errors that the components do not explain, under each draw [draws,
+    nB, nK]. [-]
 
     unexplained: the tier's residual, log standard deviation [nB, nK]. [-]
     beyond: the same of larger batches, and of steps longer than the measured ones. [-]
     k: draft lengths, columns of the draws. [-]
-    Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs from one K to the
+    Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs
+    from one K to the
       next.
     """
-    # The common part cancels when two K are compared and the part by K does not: it says how well one K is told from
-    # the next.
+    # The common part cancels when two K are compared and the part by K does not: it says how well
+    # one K is told from the next.
     common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
-    return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
+    return np.asarray(
+        np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k])
+    )
 
 
 def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Array:
     """Accepted length under each draw [draws, K], at least 1. [tokens per round]
 
     low, central, high: centre and ends of its 80 % band, [K]. [tokens per round]
-    Own derivation: a split lognormal through the three, since a band that is clipped at K + 1 is not symmetric.
+    Own derivation: a split lognormal through the three, since a band that is clipped at K + 1 is
+    not symmetric.
     """
     z = draws.acceptance_z[:, None]
     up, down = np.log(high / central) / BAND_SIGMAS, np.log(central / low) / BAND_SIGMAS
@@ -202,7 +236,8 @@ def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Ar
 
 
 def band(values: Array) -> tuple[Array, Array]:
-    """Ends (low, high) of the central 80 % over the first axis, at each point of the rest. [as the values]
+    """Ends (low, high) of the central 80 % over the first axis, at each point of the rest. [as the
+    values]
 
     values: draws of a quantity, [draws, ...], in any unit. [as the result]
     Definition: the quantiles (1 - BAND_LEVEL) / 2 to each side.
@@ -262,20 +297,25 @@ def ranks(values: Array) -> NDArray[np.int64]:
 
 
 def rank_range(found: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last rank of each model's central 80 %, from ranks [draws, models]. Both are ranks that did occur."""
+    """First and last rank of each model's central 80 %, from ranks [draws, models]. Both are ranks
+    that did occur."""
     edge = (1.0 - BAND_LEVEL) / 2.0
     low, high = np.quantile(found, [edge, 1.0 - edge], axis=0, method="nearest")
     return np.asarray(low, np.int64), np.asarray(high, np.int64)
 
 
 def on_front(values: Sequence[float], quality: Sequence[float | None]) -> tuple[bool, ...]:
-    """Whether no other model has a lower value at no less quality, or more quality at no higher value.
+    """Whether no other model has a lower value at no less quality, or more quality at no higher
+    value.
 
     values : of each model; lower is better. [any]
     quality : of each model; higher is better, None where unknown. [any]
     """
-    known = [(value, score) for value, score in zip(values, quality, strict=True) if score is not None]
+    known = [
+        (value, score) for value, score in zip(values, quality, strict=True) if score is not None
+    ]
     return tuple(
-        score is not None and not any(v <= value and q >= score and (v, q) != (value, score) for v, q in known)
+        score is not None
+        and not any(v <= value and q >= score and (v, q) != (value, score) for v, q in known)
         for value, score in zip(values, quality, strict=True)
     )

@@ -1,4 +1,5 @@
-"""The parts that the time of a step or of a speculative round is made of: one row each, read by all who list them."""
+"""The parts that the time of a step or of a speculative round is made of: one row each, read by all
+who list them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from functools import partial
 from typing import Literal
 
 Bound = Literal["device", "links", "host"]
-"""What a component waits for. device: memory or arithmetic of the accelerator, whichever takes longer; links: traffic
-between accelerators; host: the processor that launches and schedules, while the device stands still."""
+"""What a component waits for. device: memory or arithmetic of the accelerator, whichever takes
+longer; links: traffic between accelerators; host: the processor that launches and schedules, while
+the device stands still."""
 Draw = Literal["kernel", "host", "apart", "joint"]
-"""How the error of a component is drawn. kernel: alone, and anew where kernels were measured apart; host: alone; apart:
-alone, by a generator of its own; joint: together with all else that was fitted on the same speedups."""
+"""How the error of a component is drawn. kernel: alone, and anew where kernels were measured apart;
+host: alone; apart: alone, by a generator of its own; joint: together with all else that was fitted
+on the same speedups."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,17 @@ class Component:
     loads: str
     """What a step that mostly waits for it loads or computes, after `Loading`."""
     priced_by: tuple[str, ...]
-    """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its one constant.
-    Its tier is that of the records in use (`tiers.component_tier_ranks`); a constant has none."""
+    """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its
+    one constant. Its tier is that of the records in use (`tiers.component_tier_ranks`); a constant
+    has none."""
     factor: str
     """The refit's multiplier that scales it, a key of FACTORS; empty: none."""
     meaning: str
     bound: Bound = "device"
     draw: Draw = "kernel"
     parts: tuple[str, ...] = ()
-    """What the sources and warnings of KernelCosts call its kernels, one for each record of `priced_by`."""
+    """What the sources and warnings of KernelCosts call its kernels, one for each record of
+    `priced_by`."""
     drafter: bool = False
     """Priced by the drafter's costs, not by the target's."""
 
@@ -52,17 +57,20 @@ FACTORS = {
     "reread": "second readings of the KV cache",
     "verified": "time per verified token",
 }
-"""What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user tell them apart."""
+"""What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user
+tell them apart."""
 _Projection = partial(Component, parts=("projections",), factor="dense")
 """A GEMM of the target: priced by its kernels of projections, scaled by their factor."""
-# The order of the rows is that of the random draws (`bands.make_draws`): exchange two, and every band moves a little.
+# The order of the rows is that of the random draws (`bands.make_draws`): exchange two, and every
+# band moves a little.
 COMPONENTS = (
     _Projection(
         key="attention_projection",
         label="Attention weights",
         loads="attention weights",
         priced_by=("attention_projection",),
-        meaning="Products with the query, key, value and output matrices of all attention layers; none where whole "
+        meaning="Products with the query, key, value and output matrices of all attention layers; "
+        "none where whole "
         "attention layers were measured: there they are part of the attention itself.",
     ),
     Component(
@@ -72,7 +80,8 @@ COMPONENTS = (
         priced_by=("attention", "mla", "state"),
         parts=("attention", "latent attention", "recurrent state"),
         factor="attention",
-        meaning="Reading the cache of every sequence once per pass, and the products of queries with it; where whole "
+        meaning="Reading the cache of every sequence once per pass, and the products of queries "
+        "with it; where whole "
         "attention layers were measured, also their projections, cache write and launches.",
     ),
     _Projection(
@@ -89,7 +98,10 @@ COMPONENTS = (
         priced_by=("routed",),
         parts=("experts",),
         factor="routed",
-        meaning="Loading every distinct expert that some token of the pass chose, and the tokens' products with it.",
+        meaning=(
+            "Loading every distinct expert that some token of the pass chose, and the tokens' "
+            "products with it."
+        ),
     ),
     _Projection(
         key="shared",
@@ -120,7 +132,10 @@ COMPONENTS = (
         parts=("all-reduce", "expert exchange"),
         bound="links",
         factor="communication",
-        meaning="All-reduces of tensor parallelism, and the exchange of tokens between ranks with experts.",
+        meaning=(
+            "All-reduces of tensor parallelism, and the exchange of tokens between ranks with "
+            "experts."
+        ),
     ),
     Component(
         key="launch",
@@ -130,7 +145,10 @@ COMPONENTS = (
         bound="host",
         draw="joint",
         factor="launch",
-        meaning="Launching the kernels of every layer of the target; half where its attention was measured whole.",
+        meaning=(
+            "Launching the kernels of every layer of the target; half where its attention was "
+            "measured whole."
+        ),
     ),
     Component(
         key="host",
@@ -178,7 +196,8 @@ COMPONENTS = (
         priced_by=("reread_share",),
         draw="joint",
         factor="reread",
-        meaning="Reading the cache again for further tokens of a sequence, where kernels do not read it once for "
+        meaning="Reading the cache again for further tokens of a sequence, where kernels do not "
+        "read it once for "
         "all of them.",
     ),
     Component(
@@ -188,8 +207,10 @@ COMPONENTS = (
         priced_by=("verified_per_token",),
         draw="joint",
         factor="verified",
-        meaning="A correction, fitted on speedups, for what verifying many tokens adds beyond the kernels above: "
-        "sampling, rejection, copies, padding or kernels off their tables. Which it is, nobody has measured.",
+        meaning="A correction, fitted on speedups, for what verifying many tokens adds beyond the "
+        "kernels above: "
+        "sampling, rejection, copies, padding or kernels off their tables. Which it is, nobody "
+        "has measured.",
     ),
     Component(
         key="eager",
@@ -199,7 +220,8 @@ COMPONENTS = (
         bound="host",
         draw="apart",
         factor="launch",
-        meaning="Where a step has more tokens than any captured CUDA graph, its kernels are launched one by one: what "
+        meaning="Where a step has more tokens than any captured CUDA graph, its kernels are "
+        "launched one by one: what "
         "that takes beyond the kernels themselves.",
     ),
     Component(
@@ -210,16 +232,21 @@ COMPONENTS = (
         bound="host",
         draw="apart",
         factor="",
-        meaning="Where no full CUDA graph holds a verification of several tokens, the host launches the attention of "
+        meaning="Where no full CUDA graph holds a verification of several tokens, the host "
+        "launches the attention of "
         "every layer between the pieces of a graph.",
     ),
 )
 KERNELS = tuple(one for one in COMPONENTS if one.draw == "kernel")
-"""Those that kernels or links take, priced by records; the others are overheads with one constant each."""
+"""Those that kernels or links take, priced by records; the others are overheads with one constant
+each."""
 OVERHEADS = tuple(one for one in COMPONENTS if one.draw != "kernel")
 JOINT = tuple(one for one in OVERHEADS if one.draw == "joint")
-"""Those whose constants were fitted together, in the order of `KernelCosts.overhead_log_covariance`."""
-DEVICE_RECORDS = tuple(dict.fromkeys(name for one in KERNELS if one.bound == "device" for name in one.priced_by))
+"""Those whose constants were fitted together, in the order of
+`KernelCosts.overhead_log_covariance`."""
+DEVICE_RECORDS = tuple(
+    dict.fromkeys(name for one in KERNELS if one.bound == "device" for name in one.priced_by)
+)
 """Fields of KernelCosts with kernels that read the device's memory."""
 LINK_RECORDS = tuple(name for one in KERNELS if one.bound == "links" for name in one.priced_by)
 """Fields of KernelCosts with traffic between devices, by number of ranks."""

@@ -1,4 +1,5 @@
-"""Drafters: what one round of drafting runs, and how long that takes by the target's own step-cost model."""
+"""Drafters: what one round of drafting runs, and how long that takes by the target's own step-cost
+model."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.physics import laws
-from advisor.physics.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_ffn, mtp_mixer
+from advisor.physics.architecture import (
+    Architecture,
+    DenseFfn,
+    Mixer,
+    WeightDtypes,
+    mtp_ffn,
+    mtp_mixer,
+)
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import MoeShape, Placement, n_layers, step_time
 from advisor.prediction import AdvisorError, Array, Constant, Frozen, arrays
@@ -18,11 +26,13 @@ DrafterKind = Literal["none", "eagle", "mtp", "draft_model", "ngram", "parallel"
 
 
 class Drafter(Frozen):
-    """Kind of drafter and the device time it takes. Acceptance is not part of it: see `AcceptanceCurve`.
+    """Kind of drafter and the device time it takes. Acceptance is not part of it: see
+    `AcceptanceCurve`.
 
     eagle: K passes of one dense transformer layer of the target's width and a (reduced) LM head.
-    mtp: K passes of one of the target's own layers (MoE where the target is) and the target's LM head.
-    draft_model: K steps of `draft_model_id`. ngram: no device time. parallel: one pass proposes all K tokens.
+    mtp: K passes of one of the target's own layers (MoE where the target is) and the target's LM
+    head. draft_model: K steps of `draft_model_id`. ngram: no device time. parallel: one pass
+    proposes all K tokens.
     """
 
     id: str
@@ -33,14 +43,17 @@ class Drafter(Frozen):
     head_vocab_size: Constant | None = None
     """LM-head rows of a reduced draft vocabulary; None: the target's own head."""
     method: str = ""
-    """The drafting method that engines run it by, in vLLM's words; profiles/engines say which engine has it."""
+    """The drafting method that engines run it by, in vLLM's words; profiles/engines say which
+    engine has it."""
     parallel_drafting: bool = False
-    """All K tokens come from one pass although the method drafts in turn: the engine must be told."""
+    """All K tokens come from one pass although the method drafts in turn: the engine must be
+    told."""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def passes(self, n_draft: ArrayLike) -> Array:
-        """Passes of one round of `n_draft` tokens [-]: as many, or one where all come together. Definition. [-]"""
+        """Passes of one round of `n_draft` tokens [-]: as many, or one where all come together.
+        Definition. [-]"""
         drafts = np.asarray(n_draft, float)
         return np.minimum(drafts, 1.0) if self.kind == "parallel" else drafts
 
@@ -52,12 +65,16 @@ def drafter_ids() -> list[str]:
 
 @lru_cache(maxsize=64)
 def load_drafter(drafter_id: str) -> Drafter:
-    """The drafter `drafter_id`, from profiles/drafters. Raises AdvisorError for an unknown id or a damaged file."""
-    return load_profile("drafters", drafter_id, Drafter, "drafters", f"known are {', '.join(drafter_ids())}")
+    """The drafter `drafter_id`, from profiles/drafters. Raises AdvisorError for an unknown id or a
+    damaged file."""
+    return load_profile(
+        "drafters", drafter_id, Drafter, "drafters", f"known are {', '.join(drafter_ids())}"
+    )
 
 
-# EAGLE heads are one Llama-like layer; where the target has no dense block to take a width from, Llama-3's ratio of
-# intermediate to hidden size is assumed (14336 / 4096), as is its attention of 128-wide heads with 8 KV heads.
+# EAGLE heads are one Llama-like layer; where the target has no dense block to take a width from,
+# Llama-3's ratio of intermediate to hidden size is assumed (14336 / 4096), as is its attention of
+# 128-wide heads with 8 KV heads.
 _FFN_RATIO = 3.5
 _LAUNCHES = ("host", "launch", "between_graphs")
 """Components of a drafting pass that are charged by the round, or by `laws.eager_wait`."""
@@ -103,18 +120,23 @@ def draft_architecture(
 ) -> Architecture | None:
     """Architecture that one drafting pass runs. None where drafting takes no device time.
 
-    Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a model without it.
+    Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a
+    model without it.
     """
     if drafter.kind in ("none", "ngram"):
         return None
     if drafter.kind == "draft_model":
         if draft_model is None:
-            raise AdvisorError(f"drafter {drafter.id!r} runs a separate model; give its draft_model_id")
+            raise AdvisorError(
+                f"drafter {drafter.id!r} runs a separate model; give its draft_model_id"
+            )
         return draft_model
     if drafter.kind == "mtp":
         return _mtp_module(target)
     layers = int(drafter.n_layers.value) if drafter.n_layers else 1
-    vocabulary = int(drafter.head_vocab_size.value) if drafter.head_vocab_size else target.vocab_size
+    vocabulary = (
+        int(drafter.head_vocab_size.value) if drafter.head_vocab_size else target.vocab_size
+    )
     hidden = target.hidden_size
     width = max((block.width for block in target.dense), default=round(_FFN_RATIO * hidden))
     return Architecture(
@@ -142,14 +164,16 @@ def draft_time(
 
     Parameters
     ----------
-    drafting : the drafter, what one of its passes runs, kernel constants for its weight formats, and where it runs.
+    drafting : the drafter, what one of its passes runs, kernel constants for its weight formats,
+        and where it runs.
     batch_size, n_draft, context_tokens : B, K and c, broadcast. [-]
     touched_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [-]
     moe : replaces the routed layer of an MTP pass by arrays of shapes (design search).
 
     Notes
     -----
-    Sequential drafters run K passes over one token per sequence; parallel drafters one pass over K tokens.
+    Sequential drafters run K passes over one token per sequence; parallel drafters one pass over K
+    tokens.
     """
     batch, drafts = arrays(batch_size, n_draft)
     if drafting.architecture is None:
@@ -167,9 +191,13 @@ def draft_time(
         kv_bytes_per_element=drafting.kv_bytes_per_element,
         moe=moe,
     )
-    kernels = np.asarray(sum(time for name, time in step.components.items() if name not in _LAUNCHES))
+    kernels = np.asarray(
+        sum(time for name, time in step.components.items() if name not in _LAUNCHES)
+    )
     layers, costs = n_layers(drafting.architecture), drafting.costs
-    if costs.between_graphs_s:  # what keeps a verification out of full graphs leaves the drafter without any
+    if (
+        costs.between_graphs_s
+    ):  # what keeps a verification out of full graphs leaves the drafter without any
         kernels = kernels + laws.eager_wait(costs.eager_per_layer_s, layers, kernels)
     return DraftTime(kernels, drafting.drafter.passes(drafts), layers)
 
@@ -177,17 +205,23 @@ def draft_time(
 def _mtp_module(target: Architecture) -> Architecture:
     if target.mtp_modules < 1:
         raise AdvisorError(
-            f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. eagle3 or ngram"
+            f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. "
+            "eagle3 or ngram"
         )
     template, (dense, moe) = mtp_mixer(target) or target.mixers[-1], mtp_ffn(target)
-    fusion = 2 * target.hidden_size**2  # joins the hidden state with the embedding of the token just drafted
-    mixer = template.model_copy(update={"count": 1, "projection_params": template.projection_params + fusion})
+    fusion = (
+        2 * target.hidden_size**2
+    )  # joins the hidden state with the embedding of the token just drafted
+    mixer = template.model_copy(
+        update={"count": 1, "projection_params": template.projection_params + fusion}
+    )
     block = {"mixers": (mixer,), "dense": () if dense is None else (dense,), "moe": moe}
     return target.model_copy(update={"id": f"mtp of {target.id}", **block})
 
 
 def _head_attention(target: Architecture, layers: int) -> Mixer:
-    """Attention of an EAGLE-like head: the target's own heads where they are plain, else Llama-like ones."""
+    """Attention of an EAGLE-like head: the target's own heads where they are plain, else Llama-like
+    ones."""
     hidden = target.hidden_size
     fusion = hidden * hidden  # the first layer reads hidden state and embedding side by side
     plain = [mixer for mixer in target.mixers if mixer.kind in ("full", "sliding")]

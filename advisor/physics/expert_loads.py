@@ -1,4 +1,5 @@
-"""Loads of experts, from a trace, by layer or from a preset's spread, and steps counted under a layout of experts."""
+"""Loads of experts, from a trace, by layer or from a preset's spread, and steps counted under a
+layout of experts."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class Traffic:
     def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
         """Pairs of loads to plan on and sequences to judge on.
 
-        The two halves of a trace crosswise where it has ENOUGH_TO_HALVE sequences, else all of what there is.
+        The two halves of a trace crosswise where it has ENOUGH_TO_HALVE sequences, else all of what
+        there is.
         """
         if len(self.sequences) < ENOUGH_TO_HALVE:
             return [(self.loads, self.sequences)]
@@ -83,12 +85,19 @@ class Traffic:
         return [(expert_loads(plan, n_experts), judge) for plan, judge in (halves, halves[::-1])]
 
     def choices(
-        self, judged: tuple[Choices, ...], batch: int, tokens: int, layers: NDArray[np.int64], rng: np.random.Generator
+        self,
+        judged: tuple[Choices, ...],
+        batch: int,
+        tokens: int,
+        layers: NDArray[np.int64],
+        rng: np.random.Generator,
     ) -> Choices:
         """One step's expert ids in some layers, [B, t, layers, k]."""
         if judged:
             return windows(judged, batch, tokens, rng, layers)
-        return drawn_choices(self.loads[layers], self.n_active, batch, tokens, rng, *self.correlation)
+        return drawn_choices(
+            self.loads[layers], self.n_active, batch, tokens, rng, *self.correlation
+        )
 
 
 def traffic_of_trace(
@@ -102,22 +111,34 @@ def traffic_of_trace(
 
     Raises AdvisorError for what `fit_sequences` refuses, or where no sequence has `longest` tokens.
     """
-    from advisor.physics.routing_trace import fit_sequences  # a scenario without choices of experts needs none of it
+    from advisor.physics.routing_trace import (
+        fit_sequences,
+    )  # a scenario without choices of experts needs none of it
 
     fit = fit or fit_sequences(sequences, n_experts)
     kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
     if not kept:
         raise AdvisorError(
-            f"no sequence of the trace has {longest} tokens, as many as a step verifies; give longer ones"
+            f"no sequence of the trace has {longest} tokens, as many as a step verifies; give "
+            "longer ones"
         )
     notes = list(fit.warnings)
     if len(kept) < ENOUGH_TO_HALVE:
         notes.append(
-            f"{len(kept)} sequences cannot be halved: placements are planned and judged on the same tokens, so what "
+            f"{len(kept)} sequences cannot be halved: placements are planned and judged on the "
+            "same tokens, so what "
             "balancing brings is overstated"
         )
     because = f"counted on {len(kept)} sequences, {len(fit.layers)} layers of your trace"
-    return Traffic("trace", expert_loads(kept, n_experts), fit.n_active, because, kept, fit, warnings=tuple(notes))
+    return Traffic(
+        "trace",
+        expert_loads(kept, n_experts),
+        fit.n_active,
+        because,
+        kept,
+        fit,
+        warnings=tuple(notes),
+    )
 
 
 def traffic_of_loads(counts: Array, router: Router) -> Traffic:
@@ -130,10 +151,15 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     moe, counts = router.moe, np.asarray(counts, float)
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
         raise AdvisorError(
-            f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for {router.model}, experts that "
+            f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for "
+            f"{router.model}, experts that "
             "are never chosen with 0"
         )
-    if not np.all(np.isfinite(counts)) or counts.min() < 0.0 or not np.all(counts.sum(axis=1) > 0.0):
+    if (
+        not np.all(np.isfinite(counts))
+        or counts.min() < 0.0
+        or not np.all(counts.sum(axis=1) > 0.0)
+    ):
         raise AdvisorError("loads must be numbers >= 0, with some load in every layer")
     loads = fitted_loads(counts, moe.n_active)
     _, phi, rho = router.spread
@@ -147,15 +173,20 @@ def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
     warnings, idle = [], int((loads.sum(axis=0) == 0.0).sum())
     if len(loads) < moe.count:
         warnings.append(
-            f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them"
+            f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken "
+            "to be like them"
         )
     if idle:
-        warnings.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
+        warnings.append(
+            f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this "
+            "model?"
+        )
     return tuple(warnings)
 
 
 def traffic_of_preset(router: Router, rng: np.random.Generator) -> Traffic:
-    """Choices of experts to draw from a routing preset's spread of loads, hot experts placed by chance."""
+    """Choices of experts to draw from a routing preset's spread of loads, hot experts placed by
+    chance."""
     moe = router.moe
     cv, phi, rho = router.spread
     limit = float(np.sqrt(max(moe.n_experts / moe.n_active - 1.0, 0.0)))
@@ -172,7 +203,8 @@ PER_STEP = 0.4
 """Share of the budget that one step may take; layers of a larger one are drawn too. [-]"""
 MOST_DRAWS = 64
 WEIGHTS = (0.02, 0.25, 0.5, 0.75, 0.98)
-"""Shares of serving in a rank's time that are tried; the ends are off 0 and 1, where whole numbers tie. [-]"""
+"""Shares of serving in a rank's time that are tried; the ends are off 0 and 1, where whole numbers
+tie. [-]"""
 Planned = Callable[[Array], Layout]
 """A layout from the loads [layers, N] that it is planned on."""
 Slowness = Callable[[Layout, RankCounts, int], Array]
@@ -181,7 +213,8 @@ Slowness = Callable[[Layout, RankCounts, int], Array]
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t], means over draws and layers."""
+    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t], means over draws and
+    layers."""
 
     layout: Layout
     """The first fold's, for its shape."""
@@ -194,11 +227,14 @@ class Counted:
     touched_overall: Array
     """Distinct experts touched on all ranks. [-]"""
     slowest: Uneven
-    """The rank of each layer that a measure calls slowest, over the mean rank, by measure [nW, t]."""
+    """The rank of each layer that a measure calls slowest, over the mean rank, by measure [nW,
+    t]."""
     slowness: Array
-    """The measure of that rank, [draws, nW, t]; of `RoutedLayer.rank_seconds` a layer's time. [s]"""
+    """The measure of that rank, [draws, nW, t]; of `RoutedLayer.rank_seconds` a layer's time.
+    [s]"""
     received_pairs: Array
-    """Largest number of messages that a rank gets where each expert's copy of a token travels. [-]"""
+    """Largest number of messages that a rank gets where each expert's copy of a token travels.
+    [-]"""
     received_tokens: Array
     """Largest number of messages that a rank gets where a token travels once to each rank. [-]"""
     mean_received_pairs: Array
@@ -217,7 +253,8 @@ class Counted:
         return int(np.bincount(self.layout.rank_of_slot).max())
 
     def balance(self, batch: float) -> RankBalance:
-        """Loads of the slowest rank at the counted `batch` [-] of the instance, for `Placement.balance`."""
+        """Loads of the slowest rank at the counted `batch` [-] of the instance, for
+        `Placement.balance`."""
         slowest = self.slowest
         reads, serves = slowest.touched[:, None], slowest.pairs[:, None]
         return RankBalance(np.array([batch]), reads, serves, slowest.received[None], slowest.slots)
@@ -235,8 +272,8 @@ class RoutedLayer:
     def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
         """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
 
-        The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most
-        rows need be the slowest, so the two are not maximised apart.
+        The largest over ranks is what a layer takes: neither the rank that reads most experts nor
+        the one with most rows need be the slowest, so the two are not maximised apart.
         """
         steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
         touched_overall = counts.touched_overall[..., None]
@@ -244,15 +281,23 @@ class RoutedLayer:
         touched = counts.touched / (touched_overall / layout.n_ranks)
         uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
         tokens = batch * steps
-        time = routed_time(self.cost, self.placement, self.shape, tokens, touched_overall, self.dtype, uneven=uneven)
+        time = routed_time(
+            self.cost,
+            self.placement,
+            self.shape,
+            tokens,
+            touched_overall,
+            self.dtype,
+            uneven=uneven,
+        )
         return time[None]
 
 
 def by_weight(layout: Layout, counts: RankCounts, batch: int) -> Array:  # noqa: ARG001
     """Slowness of each rank for several costs of reading against serving, [nW, t, layers, R]. [-]
 
-    A rank's time is nearly a weighted sum of both, so that whichever costs hold, one of WEIGHTS nearly finds its
-    slowest rank; counts that rest on them serve every machine.
+    A rank's time is nearly a weighted sum of both, so that whichever costs hold, one of WEIGHTS
+    nearly finds its slowest rank; counts that rest on them serve every machine.
     """
     reads = counts.touched / counts.touched.mean(axis=2, keepdims=True)
     serves = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
@@ -262,7 +307,8 @@ def by_weight(layout: Layout, counts: RankCounts, batch: int) -> Array:  # noqa:
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps to count: `batch` sequences of 1 to `tokens` tokens each, all lengths of one draw. [-]"""
+    """Steps to count: `batch` sequences of 1 to `tokens` tokens each, all lengths of one draw.
+    [-]"""
 
     batch: int
     tokens: int
@@ -274,16 +320,21 @@ class Steps:
     def n_draws(self, traffic: Traffic) -> tuple[int, int]:
         """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
         each, present = self.batch * self.tokens * traffic.n_active, len(traffic.loads)
-        layers = int(np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present))
+        layers = int(
+            np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present)
+        )
         return int(
-            np.clip(self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS)
+            np.clip(
+                self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS
+            )
         ), layers
 
 
 def counted(
     slowness: Slowness, traffic: Traffic, plans: Sequence[Planned], sources: Sources, steps: Steps
 ) -> list[Counted]:
-    """Count the same steps under each layout, planned on one half of the traffic and judged on the other."""
+    """Count the same steps under each layout, planned on one half of the traffic and judged on the
+    other."""
     draws, n_layers = steps.n_draws(traffic)
     rows: list[list[dict[str, Array]]] = [[] for _ in plans]
     shapes: list[Layout] = []
@@ -302,10 +353,11 @@ def counted(
 
 
 def _some_layers(rank_loads: Array, count: int, offset: float) -> NDArray[np.int64]:
-    """So many layers, by number, spread evenly over how uneven they are: rank_loads [layers, R]. [-]
+    """So many layers, by number, spread evenly over how uneven they are: rank_loads [layers, R].
+    [-]
 
-    `offset` from 0 to 1 takes others in another draw [-]. A few layers drawn at random would be more or less uneven
-    than the model's mean layer.
+    `offset` from 0 to 1 takes others in another draw [-]. A few layers drawn at random would be
+    more or less uneven than the model's mean layer.
     """
     by_unevenness = np.argsort(rank_loads.max(axis=1), kind="stable")
     places = (np.arange(count) + offset) * len(by_unevenness) / count

@@ -1,15 +1,18 @@
-"""Which rank holds which copy of each expert, and what each expert-parallel rank does in a step, counted.
+"""Which rank holds which copy of each expert, and what each expert-parallel rank does in a step,
+counted.
 
-Symbols: N routed experts, R ranks, r redundant copies, S = N + r slots; q_i the load of expert i, tokens that choose it
-as a share of all tokens (sum over experts: k). Choices are expert ids [B, t, layers, k]; counts are kept for every
-number of tokens from 1 to t, so that one draw serves plain decoding and every K. A layer waits for its slowest rank:
-take the largest over ranks first, then the mean over layers.
+Symbols: N routed experts, R ranks, r redundant copies, S = N + r slots; q_i the load of expert i,
+tokens that choose it as a share of all tokens (sum over experts: k). Choices are expert ids [B, t,
+layers, k]; counts are kept for every number of tokens from 1 to t, so that one draw serves plain
+decoding and every K. A layer waits for its slowest rank: take the largest over ranks first, then
+the mean over layers.
 
 References
 ----------
-[EPLB] https://github.com/deepseek-ai/EPLB: copy the expert with the highest load per copy, then give copies by falling
-load to the least loaded rank that has a slot left; with nodes, groups of experts to nodes first. vLLM's --enable-eplb
-and SGLang's --enable-eplb follow it.
+[EPLB] https://github.com/deepseek-ai/EPLB: copy the expert with the highest load per copy, then
+    give copies by falling
+load to the least loaded rank that has a slot left; with nodes, groups of experts to nodes first.
+vLLM's --enable-eplb and SGLang's --enable-eplb follow it.
 """
 
 from __future__ import annotations
@@ -52,17 +55,25 @@ class Layout:
         """The layout of some layers."""
         if len(self.copies) == 1:
             return self
-        return Layout(self.expert_of_slot[layers], self.rank_of_slot, self.copies[layers], self.slot_of[layers])
+        return Layout(
+            self.expert_of_slot[layers],
+            self.rank_of_slot,
+            self.copies[layers],
+            self.slot_of[layers],
+        )
 
     def rank_loads(self, loads: ArrayLike) -> Array:
         """Expert choices of a token that fall on each rank in the mean, [layers, R]. [-]
 
-        `loads` [layers, N] are shares of tokens that choose each expert [-]. Definition: an expert's copies share its
-        load alike, and a rank's load is the sum over the copies that it holds.
+        `loads` [layers, N] are shares of tokens that choose each expert [-]. Definition: an
+        expert's copies share its load alike, and a rank's load is the sum over the copies that it
+        holds.
         """
         per_copy = np.asarray(loads, float) / self.copies
         experts = np.broadcast_to(self.expert_of_slot, (len(per_copy), self.n_slots))
-        return np.asarray(np.add.reduceat(np.take_along_axis(per_copy, experts, axis=1), self.first_slots, axis=1))
+        return np.asarray(
+            np.add.reduceat(np.take_along_axis(per_copy, experts, axis=1), self.first_slots, axis=1)
+        )
 
     @property
     def first_slots(self) -> NDArray[np.int64]:
@@ -71,14 +82,20 @@ class Layout:
 
 
 def contiguous(n_experts: int, ranks: int) -> Layout:
-    """Blocks of neighbouring experts, the first ones larger by one. Raises AdvisorError for R > N."""
+    """Blocks of neighbouring experts, the first ones larger by one. Raises AdvisorError for R >
+    N."""
     if not 1 <= ranks <= n_experts:
-        raise AdvisorError(f"{ranks} ranks cannot each hold one of {n_experts} experts; choose 1 to {n_experts} ranks")
+        raise AdvisorError(
+            f"{ranks} ranks cannot each hold one of {n_experts} experts; choose 1 to {n_experts} "
+            "ranks"
+        )
     sizes = n_experts // ranks + (np.arange(ranks) < n_experts % ranks)
     return _layout(np.arange(n_experts)[None], np.repeat(np.arange(ranks), sizes), n_experts)
 
 
-def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, groups: int = 1) -> Layout:
+def balanced(
+    loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, groups: int = 1
+) -> Layout:
     """Copies of the hottest experts, spread so that ranks carry about the same load.
 
     Parameters
@@ -86,7 +103,8 @@ def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, g
     loads : load of each expert, [layers, N], in any unit: only ratios count. [-]
     ranks, redundant : R and r; R divides N + r. [-]
     nodes : machines that the ranks are spread over evenly. [-]
-    groups : groups of neighbouring experts that stay together on a node; used where `nodes` divides it. [-]
+    groups : groups of neighbouring experts that stay together on a node; used where `nodes` divides
+        it. [-]
 
     Raises
     ------
@@ -94,8 +112,9 @@ def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, g
 
     Notes
     -----
-    The greedy rule of [EPLB]. Where `nodes` does not divide `groups`, nodes are not looked at, as there. The hottest
-    copy never grows with r; the fullest rank can by a little, since the packing is greedy.
+    The greedy rule of [EPLB]. Where `nodes` does not divide `groups`, nodes are not looked at, as
+    there. The hottest copy never grows with r; the fullest rank can by a little, since the packing
+    is greedy.
     """
     load = np.asarray(loads, float)
     n_experts = load.shape[1]
@@ -113,7 +132,9 @@ def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, g
     by_rank = np.argsort(rank, axis=1, kind="stable")
     expert = np.take_along_axis(inside, np.take_along_axis(local, by_rank, axis=1), axis=1)
     slots = n_experts + redundant
-    return _layout(expert.reshape(len(load), slots), np.repeat(np.arange(ranks), slots // ranks), n_experts)
+    return _layout(
+        expert.reshape(len(load), slots), np.repeat(np.arange(ranks), slots // ranks), n_experts
+    )
 
 
 def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) -> None:
@@ -122,13 +143,18 @@ def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) 
     if redundant < 0 or not 1 <= ranks <= slots or slots % ranks:
         fewest = -n_experts % max(ranks, 1)
         raise AdvisorError(
-            f"{n_experts} experts and {redundant} copies do not fill {ranks} ranks evenly, as engines ask; choose "
+            f"{n_experts} experts and {redundant} copies do not fill {ranks} ranks evenly, as "
+            "engines ask; choose "
             f"{fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
         )
     if nodes < 1 or ranks % nodes:
-        raise AdvisorError(f"{ranks} ranks do not spread evenly over {nodes} nodes; choose a divisor of {ranks}")
+        raise AdvisorError(
+            f"{ranks} ranks do not spread evenly over {nodes} nodes; choose a divisor of {ranks}"
+        )
     if groups < 1 or n_experts % groups:
-        raise AdvisorError(f"{n_experts} experts do not make {groups} groups; choose a divisor of {n_experts}")
+        raise AdvisorError(
+            f"{n_experts} experts do not make {groups} groups; choose a divisor of {n_experts}"
+        )
 
 
 def _copied(loads: Array, redundant: int) -> tuple[NDArray[np.int64], Array]:
@@ -144,7 +170,8 @@ def _copied(loads: Array, redundant: int) -> tuple[NDArray[np.int64], Array]:
 
 
 def _packed(weights: Array, packs: int) -> NDArray[np.int64]:
-    """Pack of each item, [rows, n]: heaviest first, each to the lightest pack with room; n / packs items in each."""
+    """Pack of each item, [rows, n]: heaviest first, each to the lightest pack with room; n / packs
+    items in each."""
     rows, n = weights.shape
     if packs == n:  # one each: nothing to balance
         return np.broadcast_to(np.arange(n), (rows, n)).copy()
@@ -159,7 +186,9 @@ def _packed(weights: Array, packs: int) -> NDArray[np.int64]:
     return pack_of
 
 
-def _layout(expert_of_slot: NDArray[np.int64], rank_of_slot: NDArray[np.int64], n_experts: int) -> Layout:
+def _layout(
+    expert_of_slot: NDArray[np.int64], rank_of_slot: NDArray[np.int64], n_experts: int
+) -> Layout:
     """The layout with its tables from experts to slots."""
     layers, slots = expert_of_slot.shape
     at = expert_of_slot + n_experts * np.arange(layers)[:, None]
@@ -190,9 +219,11 @@ class RankCounts:
     pairs: Array
     """Expert choices that it serves: rows of its experts. [-]"""
     received_pairs: Array
-    """Expert choices of tokens from other ranks: messages where each expert's copy of a token travels. [-]"""
+    """Expert choices of tokens from other ranks: messages where each expert's copy of a token
+    travels. [-]"""
     received_tokens: Array
-    """Tokens of other ranks that it serves: messages where a token travels once to each rank. [-]"""
+    """Tokens of other ranks that it serves: messages where a token travels once to each rank.
+    [-]"""
     touched_overall: Array
     """Distinct experts that the step touches on all ranks, [t, layers]. [-]"""
     reached: Array
@@ -203,14 +234,20 @@ class RankCounts:
     """Other nodes that serve a token, mean over tokens, [t, layers]. [-]"""
 
 
-def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources: Sources | None = None) -> RankCounts:
-    """Counts of one step under `layout`. Where an expert has copies, each choice goes to one of them by chance."""
+def rank_counts(
+    ids: Choices, layout: Layout, rng: np.random.Generator, sources: Sources | None = None
+) -> RankCounts:
+    """Counts of one step under `layout`. Where an expert has copies, each choice goes to one of
+    them by chance."""
     sources = sources or Sources()
     batch, tokens, layers, active = ids.shape
     ranks, n_slots, n_experts = layout.n_ranks, layout.n_slots, layout.copies.shape[1]
     layer = np.arange(layers)[:, None]
-    placed = layer if len(layout.copies) > 1 else np.zeros_like(layer)  # one layout stands for all layers
-    # Engines spread the choices of an expert over its copies without looking at loads; a draw stands for that.
+    placed = (
+        layer if len(layout.copies) > 1 else np.zeros_like(layer)
+    )  # one layout stands for all layers
+    # Engines spread the choices of an expert over its copies without looking at loads; a draw
+    # stands for that.
     copy = (rng.random(ids.shape) * layout.copies[placed, ids]).astype(np.int64)
     slot = layout.slot_of[placed, ids, copy]
     rank = layout.rank_of_slot[slot]
@@ -219,7 +256,9 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
     by_expert = _counted(step * layers + layer, ids.astype(np.int64), (tokens, layers, n_experts))
     pairs = np.add.reduceat(by_slot, layout.first_slots, axis=2)
     touched = np.add.reduceat((by_slot > 0).astype(float), layout.first_slots, axis=2)
-    source = np.broadcast_to(_source_ranks(batch, tokens, ranks, sources.groups)[..., None, None], rank.shape)
+    source = np.broadcast_to(
+        _source_ranks(batch, tokens, ranks, sources.groups)[..., None, None], rank.shape
+    )
     away = rank != source
     from_others = _counted(step * layers + layer, rank, (tokens, layers, ranks), away)
     # A token travels once to each rank, however many of its experts live there.
@@ -241,16 +280,21 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
 
 
 def _counted(
-    cell: NDArray[np.int64], kind: NDArray[np.int64], shape: tuple[int, int, int], only: NDArray[np.bool_] | None = None
+    cell: NDArray[np.int64],
+    kind: NDArray[np.int64],
+    shape: tuple[int, int, int],
+    only: NDArray[np.bool_] | None = None,
 ) -> Array:
-    """How often each of `kind` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
+    """How often each of `kind` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps
+    some. [-]"""
     at = (cell * shape[2] + kind)[slice(None) if only is None else only]
     counts = np.bincount(at.ravel(), minlength=int(np.prod(shape)))
     return np.cumsum(counts.reshape(shape), axis=0).astype(float)
 
 
 def _first_visits(location: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether no earlier choice of the same token went to the same place, and the places of each token."""
+    """Whether no earlier choice of the same token went to the same place, and the places of each
+    token."""
     first = np.ones(location.shape, bool)
     for later in range(1, location.shape[-1]):
         first[..., later] = (location[..., later, None] != location[..., :later]).all(axis=-1)
@@ -258,7 +302,8 @@ def _first_visits(location: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArr
 
 
 def _source_ranks(batch: int, tokens: int, ranks: int, groups: int) -> NDArray[np.int64]:
-    """Rank that sends each token, [B, t]: sequences go round the groups, tokens of a group round its ranks."""
+    """Rank that sends each token, [B, t]: sequences go round the groups, tokens of a group round
+    its ranks."""
     ranks_of_group = max(ranks // groups, 1)
     sequence = np.arange(batch)[:, None]
     inside = (sequence // groups * tokens + np.arange(tokens)) % ranks_of_group
@@ -281,9 +326,11 @@ class Uneven:
 
 @dataclass(frozen=True, eq=False)
 class RankBalance:
-    """Counted loads (`Uneven`) of the ranks that may be slowest, over batches and tokens per sequence.
+    """Counted loads (`Uneven`) of the ranks that may be slowest, over batches and tokens per
+    sequence.
 
-    Means over layers and draws. Which of the ranks [nW] a layer waits for depends on what reading and arithmetic cost.
+    Means over layers and draws. Which of the ranks [nW] a layer waits for depends on what reading
+    and arithmetic cost.
     """
 
     batches: Array
@@ -299,21 +346,26 @@ class RankBalance:
     def at(self, batch: ArrayLike, tokens: ArrayLike) -> tuple[Uneven, ...]:
         """Ranks that may be slowest at given steps, interpolated in the logarithm of the batch.
 
-        `batch` sequences of `tokens` tokens each [-]. The ends of the batches are held beyond them, and the largest
-        number of tokens beyond t: nothing was counted there.
+        `batch` sequences of `tokens` tokens each [-]. The ends of the batches are held beyond them,
+        and the largest number of tokens beyond t: nothing was counted there.
         """
         size, q = np.broadcast_arrays(np.asarray(batch, float), np.asarray(tokens, float))
         column = np.clip(np.rint(q).astype(int) - 1, 0, self.received.shape[1] - 1)
-        # A ratio to the mean rank falls over powers of the batch, so steps of its logarithm are the even ones.
+        # A ratio to the mean rank falls over powers of the batch, so steps of its logarithm are the
+        # even ones.
         at = np.interp(np.log(size), np.log(self.batches), np.arange(len(self.batches)))
         below = np.minimum(at.astype(int), max(len(self.batches) - 2, 0))
         above = np.minimum(below + 1, len(self.batches) - 1)
 
         def read(table: Array) -> Array:
-            return np.asarray(table[below, column] * (1.0 - at + below) + table[above, column] * (at - below))
+            return np.asarray(
+                table[below, column] * (1.0 - at + below) + table[above, column] * (at - below)
+            )
 
         received, pairs = read(self.received), zip(self.touched, self.pairs, strict=True)
-        return tuple(Uneven(read(reads), read(serves), received, self.slots) for reads, serves in pairs)
+        return tuple(
+            Uneven(read(reads), read(serves), received, self.slots) for reads, serves in pairs
+        )
 
 
 Choices = NDArray[np.integer]
@@ -321,7 +373,8 @@ Choices = NDArray[np.integer]
 
 
 def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
-    """Share of tokens that choose each expert, [layers, N], k in a row, from [tokens, layers, k]. [-] Definition."""
+    """Share of tokens that choose each expert, [layers, N], k in a row, from [tokens, layers, k].
+    [-] Definition."""
     layers = sequences[0].shape[1]
     total, offset = np.zeros(layers * n_experts), n_experts * np.arange(layers)[:, None]
     for ids in sequences:
@@ -338,17 +391,20 @@ def windows(
 ) -> Choices:
     """Random stretches of consecutive tokens of a trace, [B, t, layers, k].
 
-    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers. Sequences are different
-    ones as long as there are enough; beyond, the same ones come again at other places. Raises AdvisorError where no
-    sequence is long enough.
+    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers.
+    Sequences are different ones as long as there are enough; beyond, the same ones come again at
+    other places. Raises AdvisorError where no sequence is long enough.
     """
     long = [ids for ids in sequences if len(ids) >= tokens]
     if not long:
         raise AdvisorError(
-            f"no sequence of the trace has {tokens} tokens, as many as a step verifies; give longer ones"
+            f"no sequence of the trace has {tokens} tokens, as many as a step verifies; give "
+            "longer ones"
         )
     # Whole permutations one after the other: no sequence comes twice before all have come once.
-    order = np.concatenate([rng.permutation(len(long)) for _ in range(-(-batch // len(long)))])[:batch]
+    order = np.concatenate([rng.permutation(len(long)) for _ in range(-(-batch // len(long)))])[
+        :batch
+    ]
     some = np.arange(long[0].shape[1]) if layers is None else layers
     out = np.empty((batch, tokens, len(some), long[0].shape[2]), np.int64)
     for row, which in enumerate(order):
@@ -370,14 +426,16 @@ def drawn_choices(
 
     Parameters
     ----------
-    loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1. [-]
+    loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1.
+        [-]
     affinity, stickiness : phi and rho of `touched_experts`. [-]
 
     Notes
     -----
-    A sequence's own chances scatter about the loads as a beta distribution of intra-class correlation phi; a token
-    repeats its predecessor's choice with chance rho, else it draws k different experts with exactly these chances
-    (systematic sampling over experts in random order). Layers and sequences are independent.
+    A sequence's own chances scatter about the loads as a beta distribution of intra-class
+    correlation phi; a token repeats its predecessor's choice with chance rho, else it draws k
+    different experts with exactly these chances (systematic sampling over experts in random order).
+    Layers and sequences are independent.
     """
     layers, n_experts = loads.shape
     chances = np.broadcast_to(loads, (batch, layers, n_experts))
@@ -385,18 +443,24 @@ def drawn_choices(
         chances = scattered_loads(rng, chances, n_active, affinity)
     rows = chances.reshape(-1, n_experts)
     return with_repeats(
-        rng, lambda: systematic(rng, rows, n_active).reshape(batch, layers, n_active), tokens, stickiness
+        rng,
+        lambda: systematic(rng, rows, n_active).reshape(batch, layers, n_active),
+        tokens,
+        stickiness,
     )
 
 
-def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng: np.random.Generator) -> Array:
+def skewed_loads(
+    n_experts: int, n_active: int, load_cv: float, layers: int, rng: np.random.Generator
+) -> Array:
     """Lognormal loads of a given spread, [layers, N], in a random order in each layer. [-]
 
-    `load_cv` is their coefficient of variation [-]. Own choice of the form, a lognormal capped at 1, as in
-    the law of touched experts.
+    `load_cv` is their coefficient of variation [-]. Own choice of the form, a lognormal capped at
+    1, as in the law of touched experts.
 
-    Stands for loads where only their spread is known: which experts are hot, and whether neighbours are, is drawn.
-    Capped at 1, so a `load_cv` near sqrt(N/k - 1), the most that is possible, is not quite reached.
+    Stands for loads where only their spread is known: which experts are hot, and whether neighbours
+    are, is drawn. Capped at 1, so a `load_cv` near sqrt(N/k - 1), the most that is possible, is not
+    quite reached.
     """
     normal = NormalDist()
     quantiles = np.array([normal.inv_cdf((rank + 0.5) / n_experts) for rank in range(n_experts)])

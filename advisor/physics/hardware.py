@@ -15,7 +15,8 @@ _ASSUMED_ON = dt.date(2026, 11, 21)
 
 
 class KernelConstants(Frozen):
-    """Small-batch GEMM behaviour in one data type. time = gemm_t0_s + bytes / bandwidth, capped by gemm_flops_per_s."""
+    """Small-batch GEMM behaviour in one data type. time = gemm_t0_s + bytes / bandwidth, capped by
+    gemm_flops_per_s."""
 
     gemm_t0_s: Constant | None = None
     fit_bandwidth_bytes_per_s: Constant | None = None
@@ -32,7 +33,8 @@ WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121")
 
 
 class Hardware(Frozen):
-    """One accelerator (one GPU of a node). SI units throughout; dense peaks, no structured sparsity."""
+    """One accelerator (one GPU of a node). SI units throughout; dense peaks, no structured
+    sparsity."""
 
     id: str
     name: str
@@ -75,15 +77,19 @@ def hardware_ids() -> list[str]:
 
 @lru_cache(maxsize=128)
 def load_hardware(hardware_id: str) -> Hardware:
-    """The accelerator of a profile. Raises AdvisorError for an unknown id (with close ones) or a damaged file."""
+    """The accelerator of a profile. Raises AdvisorError for an unknown id (with close ones) or a
+    damaged file."""
     return load_profile("hardware", hardware_id, Hardware, "accelerators", _LISTING)
 
 
 @lru_cache(maxsize=1)
 def measured_hardware() -> tuple[Hardware, ...]:
-    """Accelerators that have a measured kernel table, by id. Other profiles are not parsed: each takes milliseconds."""
+    """Accelerators that have a measured kernel table, by id. Other profiles are not parsed: each
+    takes milliseconds."""
     files = sorted((PROFILES / "hardware").glob("*.yaml"))
-    named = [load_hardware(file.stem) for file in files if b"kernel_table_device:" in file.read_bytes()]
+    named = [
+        load_hardware(file.stem) for file in files if b"kernel_table_device:" in file.read_bytes()
+    ]
     return tuple(hardware for hardware in named if hardware.kernel_table_device is not None)
 
 
@@ -100,10 +106,10 @@ def gpus_of_node(hardware: Hardware) -> int:
 def compute_dtype(hardware: Hardware, dtype: ComputeDtype) -> ComputeDtype:
     """The format in which `hardware` multiplies weights stored as `dtype`.
 
-    `dtype` itself where the accelerator publishes a peak for it; fp8_block multiplies as fp8. Everything else is
-    weight-only quantisation: weights are read in their own format, widened, and multiplied in bf16. That holds for
-    fp8 on an A100, fp4 on an H100, int4 anywhere, and for a native rate below bf16 (int8 on a B300), which no engine
-    would choose.
+    `dtype` itself where the accelerator publishes a peak for it; fp8_block multiplies as fp8.
+    Everything else is weight-only quantisation: weights are read in their own format, widened, and
+    multiplied in bf16. That holds for fp8 on an A100, fp4 on an H100, int4 anywhere, and for a
+    native rate below bf16 (int8 on a B300), which no engine would choose.
     """
     native: ComputeDtype = "fp8" if dtype == "fp8_block" else dtype
     peaks = hardware.peak_flops_per_s
@@ -121,8 +127,9 @@ def peak_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
 def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Rate at which a small-batch GEMM streams weights stored as `dtype`. [B/s]
 
-    The measured slope that belongs to `gemm_t0`, else the measured streaming rate, else the rate measured with the
-    nearest format or with bf16 weights (kind "assumed"), else a fraction of the peak (kind "assumed").
+    The measured slope that belongs to `gemm_t0`, else the measured streaming rate, else the rate
+    measured with the nearest format or with bf16 weights (kind "assumed"), else a fraction of the
+    peak (kind "assumed").
     """
     for candidate in dict.fromkeys((*_nearest_formats(hardware, dtype), "bf16")):
         kernels = hardware.kernels.get(candidate, KernelConstants())
@@ -137,8 +144,8 @@ def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
 def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Rate of a large GEMM with weights stored as `dtype`. [FLOP/s]
 
-    The measured median over large shapes (of the nearest format: kind "assumed"), else a fraction of the peak of the
-    format it computes in (kind "assumed").
+    The measured median over large shapes (of the nearest format: kind "assumed"), else a fraction
+    of the peak of the format it computes in (kind "assumed").
     """
     if (measured := _measured(hardware, dtype, "gemm_flops_per_s")) is not None:
         return measured
@@ -149,8 +156,8 @@ def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
 def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Launch intercept of a small-batch GEMM with weights stored as `dtype`. [s]
 
-    Measured where a reliable fit exists for the format or its nearest one (then kind "assumed"), else an assumed
-    constant. Weight-only formats take bf16's: nothing quantises their activations.
+    Measured where a reliable fit exists for the format or its nearest one (then kind "assumed"),
+    else an assumed constant. Weight-only formats take bf16's: nothing quantises their activations.
     """
     if (measured := _measured(hardware, dtype, "gemm_t0_s")) is not None:
         return measured
@@ -158,15 +165,23 @@ def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
         value=4.5e-6 if compute_dtype(hardware, dtype) == "bf16" else 7.5e-6,
         unit="s",
         kind="assumed",
-        source="typical of the accelerators with measured GEMM tables (ai-dynamo/aiconfigurator@095f58a)",
+        source=(
+            "typical of the accelerators with measured GEMM tables "
+            "(ai-dynamo/aiconfigurator@095f58a)"
+        ),
         date=_ASSUMED_ON,
         confidence="medium" if hardware.vendor == "NVIDIA" else "low",
         note="3.7-6.4 us in bf16 and 6.8-8.5 us in fp8 and nvfp4 on data-centre NVIDIA parts",
     )
 
 
-_SAME_UNITS: dict[ComputeDtype, ComputeDtype] = {"fp8_block": "fp8", "fp8": "fp8_block", "mxfp4": "nvfp4"}
-"""Formats that run on the same matrix units and read about as many bytes, so that one stands in for the other."""
+_SAME_UNITS: dict[ComputeDtype, ComputeDtype] = {
+    "fp8_block": "fp8",
+    "fp8": "fp8_block",
+    "mxfp4": "nvfp4",
+}
+"""Formats that run on the same matrix units and read about as many bytes, so that one stands in for
+the other."""
 
 
 def _nearest_formats(hardware: Hardware, dtype: ComputeDtype) -> tuple[ComputeDtype, ...]:
@@ -195,25 +210,50 @@ def _taken_from(measured: Constant, measured_as: ComputeDtype, dtype: ComputeDty
 
 
 def _bandwidth_fraction(hardware: Hardware) -> tuple[float, str, Confidence]:
-    """Assumed share of the nominal bandwidth that weight streaming reaches, why, and how sure. [-]"""
+    """Assumed share of the nominal bandwidth that weight streaming reaches, why, and how sure.
+    [-]"""
     if hardware.vendor == "NVIDIA":
-        return 0.84, "typical bf16 streaming fraction of the measured NVIDIA parts (0.76-0.89)", "medium"
-    return 0.80, f"planning value of public simulators; no measured fraction is known for {hardware.vendor}", "low"
+        return (
+            0.84,
+            "typical bf16 streaming fraction of the measured NVIDIA parts (0.76-0.89)",
+            "medium",
+        )
+    return (
+        0.80,
+        f"planning value of public simulators; no measured fraction is known for {hardware.vendor}",
+        "low",
+    )
 
 
 def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, str, Confidence]:
     """Assumed share of the peak of `computed` that a large GEMM reaches, why, and how sure. [-]"""
     if hardware.vendor == "NVIDIA":
         if computed == "bf16":
-            return 0.78, "typical bf16 GEMM fraction of the measured NVIDIA parts (0.69-0.89)", "medium"
+            return (
+                0.78,
+                "typical bf16 GEMM fraction of the measured NVIDIA parts (0.69-0.89)",
+                "medium",
+            )
         if computed in ("nvfp4", "mxfp4"):
-            return 0.49, "median nvfp4 GEMM fraction of five measured NVIDIA parts (0.31-0.66)", "low"
+            return (
+                0.49,
+                "median nvfp4 GEMM fraction of five measured NVIDIA parts (0.31-0.66)",
+                "low",
+            )
         return 0.61, "median fp8 GEMM fraction of nine measured NVIDIA parts (0.49-0.78)", "low"
     if hardware.vendor == "AMD" and computed != "bf16":
         return 0.53, "mean fp8 GEMM fraction of MI300X (0.49) and MI325X (0.58)", "low"
     if hardware.vendor == "AMD":
         return 0.60, "bf16 GEMM fraction of CDNA3 and CDNA4 parts (0.54-0.65)", "low"
-    return 0.60, f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and CDNA4 is used", "low"
+    return (
+        0.60,
+        (
+            f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and "
+            "CDNA4 "
+            "is used"
+        ),
+        "low",
+    )
 
 
 def _assumed(peak: Constant, fraction: float, reason: str, confidence: Confidence) -> Constant:

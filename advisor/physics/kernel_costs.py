@@ -28,7 +28,12 @@ class GemmCost:
     @property
     def symbols(self) -> dict[str, float]:
         """The constants by the law's symbols. SI units."""
-        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_peak": self.flops_per_s, "p": self.sharpness}
+        return {
+            "t0": self.t0_s,
+            "BW": self.bandwidth_bytes_per_s,
+            "F_peak": self.flops_per_s,
+            "p": self.sharpness,
+        }
 
 
 Knots = tuple[tuple[float, float], ...]
@@ -36,7 +41,8 @@ Knots = tuple[tuple[float, float], ...]
 
 
 def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
-    """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends. 1 without knots. [-]"""
+    """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends. 1
+    without knots. [-]"""
     # Sizes start at 0 (no tokens on a rank), which has no logarithm.
     at = np.maximum(np.asarray(size, float), 1e-9)
     if not knots:
@@ -46,8 +52,8 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
 
 
 ExpertShape = tuple[float, float, float, float, float, float]
-"""What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert, expert-parallel
-ranks. All [-]."""
+"""What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert,
+expert-parallel ranks. All [-]."""
 VERIFIED_TOKENS = 128.0
 """Where own rows free the growth with tokens, phi is the shipped one here. [tokens]"""
 _SAME_TOKENS = 0.005
@@ -94,7 +100,8 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class MoeCost:
-    """Constants of `laws.routed_layers`, with the curve or the measured rows that its factor c comes from."""
+    """Constants of `laws.routed_layers`, with the curve or the measured rows that its factor c
+    comes from."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -134,7 +141,8 @@ class MoeCost:
 
     @property
     def band_log_sd(self) -> float:
-        """Log standard deviation of a layer's time: of the measured rows where they are used, else of the form. [-]"""
+        """Log standard deviation of a layer's time: of the measured rows where they are used, else
+        of the form. [-]"""
         return self.log_sd if self.measured is None else self.measured.log_sd
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
@@ -159,7 +167,12 @@ class AttentionCost:
     @property
     def symbols(self) -> dict[str, float]:
         """The constants of the time by the law's symbols. SI units."""
-        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_attn": self.flops_per_s, "p": self.sharpness}
+        return {
+            "t0": self.t0_s,
+            "BW": self.bandwidth_bytes_per_s,
+            "F_attn": self.flops_per_s,
+            "p": self.sharpness,
+        }
 
     def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
         """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
@@ -169,7 +182,8 @@ class AttentionCost:
 
 @dataclass(frozen=True)
 class AttentionModule:
-    """A whole attention layer as it was measured, by sequences with one token each and by context."""
+    """A whole attention layer as it was measured, by sequences with one token each and by
+    context."""
 
     batches: tuple[float, ...]
     contexts: tuple[float, ...]
@@ -178,7 +192,8 @@ class AttentionModule:
     measured_to: tuple[float, ...]
     """Largest batch that was measured at each context; the times beyond are carried on. [-]"""
     shares_cache: bool
-    """Whether the tokens of one sequence read its cache together; else each chooses entries of its own."""
+    """Whether the tokens of one sequence read its cache together; else each chooses entries of its
+    own."""
     log_sd: float
     """Of measured over interpolated time, between the table's own rows. [-]"""
     because: str
@@ -187,11 +202,20 @@ class AttentionModule:
 
     @functools.cached_property
     def _grid(self) -> tuple[NDArray[np.float64], ...]:
-        """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1 at most."""
-        batches, contexts, times = (np.log(np.array(values)) for values in (self.batches, self.contexts, self.seconds))
+        """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1
+        at most."""
+        batches, contexts, times = (
+            np.log(np.array(values)) for values in (self.batches, self.contexts, self.seconds)
+        )
         times = np.vstack([times, _carried_on(times[-2], times[-1], batches[-1] - batches[-2])])
-        times = np.column_stack([times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])])
-        return np.append(batches, batches[-1] + _FAR), np.append(contexts, contexts[-1] + _FAR), times
+        times = np.column_stack(
+            [times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])]
+        )
+        return (
+            np.append(batches, batches[-1] + _FAR),
+            np.append(contexts, contexts[-1] + _FAR),
+            times,
+        )
 
     def time_s(self, sequences: ArrayLike, context: ArrayLike) -> NDArray[np.float64]:
         """Time of one layer, straight in the logarithms between measured points, broadcast. [s]"""
@@ -204,7 +228,9 @@ class AttentionModule:
 
     def slower(self, factor: float) -> AttentionModule:
         """Layer with all times multiplied by `factor`."""
-        return replace(self, seconds=tuple(tuple(factor * seconds for seconds in row) for row in self.seconds))
+        return replace(
+            self, seconds=tuple(tuple(factor * seconds for seconds in row) for row in self.seconds)
+        )
 
     @property
     def shortest(self) -> float:
@@ -212,11 +238,15 @@ class AttentionModule:
         return self.contexts[0]
 
     def tier_rank(self, n_rows: ArrayLike, context: ArrayLike) -> NDArray[np.int64]:
-        """Rank of the tier (`Tier.rank`) of layers over B q rows. Interpolated inside what was measured, else fitted.
+        """Rank of the tier (`Tier.rank`) of layers over B q rows. Interpolated inside what was
+        measured, else fitted.
 
-        Several tokens over one cache were not measured: a law carries them, so such layers count as fitted.
+        Several tokens over one cache were not measured: a law carries them, so such layers count as
+        fitted.
         """
-        reach = np.interp(np.log(np.asarray(context, float)), np.log(self.contexts), self.measured_to, right=0.0)
+        reach = np.interp(
+            np.log(np.asarray(context, float)), np.log(self.contexts), self.measured_to, right=0.0
+        )
         inside = np.less_equal(n_rows, reach) & (not self.stands_in and not self.shares_cache)
         return np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
 
@@ -225,12 +255,17 @@ _FAR = float(np.log(64.0))
 """How far a table is carried on beyond its last row, in logarithms. [-]"""
 
 
-def _carried_on(before: NDArray[np.float64], last: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+def _carried_on(
+    before: NDArray[np.float64], last: NDArray[np.float64], step: float
+) -> NDArray[np.float64]:
     return last + np.clip((last - before) / step, 0.0, 1.0) * _FAR
 
 
-def _between(knots: NDArray[np.float64], size: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index of the knot below each size, and how far it lies to the next, in logarithms. Ends hold."""
+def _between(
+    knots: NDArray[np.float64], size: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index of the knot below each size, and how far it lies to the next, in logarithms. Ends
+    hold."""
     at = np.clip(np.log(np.maximum(np.asarray(size, float), 1e-9)), knots[0], knots[-1])
     below = np.clip(np.searchsorted(knots, at, "right") - 1, 0, len(knots) - 2)
     return below, (at - knots[below]) / (knots[below + 1] - knots[below])
@@ -238,7 +273,8 @@ def _between(knots: NDArray[np.float64], size: ArrayLike) -> tuple[NDArray[np.in
 
 @dataclass(frozen=True)
 class StreamCost:
-    """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an all-to-all."""
+    """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an
+    all-to-all."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -264,7 +300,8 @@ class StreamCost:
 
 @dataclass(frozen=True)
 class Network:
-    """Constants of `laws.network_wait`: what joins the nodes of an instance whose ranks lie on several."""
+    """Constants of `laws.network_wait`: what joins the nodes of an instance whose ranks lie on
+    several."""
 
     ranks_per_node: int
     t0_s: float
@@ -293,62 +330,77 @@ class KernelCosts:
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
     network: Network | None = None
-    """Where expert-parallel ranks lie on several nodes and what joins those is published; else None."""
+    """Where expert-parallel ranks lie on several nodes and what joins those is published; else
+    None."""
     mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
     state: AttentionCost | None = None
-    """Recurrent layers, whose state has a format of its own whatever the cache's is; None: as `attention`."""
+    """Recurrent layers, whose state has a format of its own whatever the cache's is; None: as
+    `attention`."""
     modules: Mapping[Any, AttentionModule] = field(default_factory=dict)
-    """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
+    """By mixer of the model: attention layers that were measured as a whole, with projections and
+    launches."""
     attention_log_sd: float | None = None
-    """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [-]"""
+    """Spread of the attention that a model has, whichever record or module prices it; None: that of
+    `attention`. [-]"""
     launch_per_layer_s: float = field(kw_only=True)
     shared_launches: float = 0.0
     """Launches of a shared expert beside those of a whole layer. [-]"""
     eager_per_layer_s: float = 0.0
-    """Launching a layer's kernels one by one, in a step that no captured graph holds; 0: not charged."""
+    """Launching a layer's kernels one by one, in a step that no captured graph holds; 0: not
+    charged."""
     between_graphs_s: float = 0.0
-    """Launching a layer's attention between pieces of a graph, where a verification runs in no full one; else 0."""
+    """Launching a layer's attention between pieces of a graph, where a verification runs in no full
+    one; else 0."""
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
     stream_mixing: StreamCost | None = None
-    """One mix of the residual streams by hyper-connections; None where nobody has timed it: not charged."""
+    """One mix of the residual streams by hyper-connections; None where nobody has timed it: not
+    charged."""
     host_per_step_s: float = field(kw_only=True)
     host_per_draft_pass_s: float = field(kw_only=True)
     host_per_round_s: float = field(kw_only=True)
     """Of an instance on several GPUs."""
     host_one_gpu_share: float = 1.0
-    """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for, since ranks that
-    schedule together wait for each other as well. [-]"""
+    """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for,
+    since ranks that schedule together wait for each other as well. [-]"""
     heads_apart: bool = False
-    """Whether attention kernels read the cache for each query head of a group where a sequence has several tokens."""
+    """Whether attention kernels read the cache for each query head of a group where a sequence has
+    several tokens."""
     latent_rows_apart: bool = False
-    """Whether latent kernels take each token of a sequence as a sequence of its own, and read its cache for each."""
+    """Whether latent kernels take each token of a sequence as a sequence of its own, and read its
+    cache for each."""
     reread_share: float = 0.0
-    """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [-]"""
+    """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is
+    read once. [-]"""
     verified_per_token: float = 0.0
-    """How fast verification tends, with the tokens of an attention group, to a plain step for each of them: phi of
-    `laws.verified`. [-]"""
+    """How fast verification tends, with the tokens of an attention group, to a plain step for each
+    of them: phi of `laws.verified`. [-]"""
     verified_growth: float = 0.0
-    """Further power of the tokens that it grows with, around VERIFIED_TOKENS; 0 but where own rows ask for it. [-]"""
+    """Further power of the tokens that it grows with, around VERIFIED_TOKENS; 0 but where own rows
+    ask for it. [-]"""
     overhead_log_sd: float = field(kw_only=True)
     """Of each of these times. [-]"""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
-    """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it was fitted; empty:
-    each has overhead_log_sd of its own."""
+    """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it
+    was fitted; empty: each has overhead_log_sd of its own."""
     residual_log_sd: float = field(kw_only=True)
-    """What the components do not explain of a speedup, log standard deviation (docs/model.md). [-]"""
+    """What the components do not explain of a speedup, log standard deviation (docs/model.md).
+    [-]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
-    """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [-]"""
+    """The same by the tier of the speedup, where it was calibrated; other tiers take
+    residual_log_sd. [-]"""
     drift_log_sd: float = field(kw_only=True)
-    """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of sources nobody has seen
-    err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [-]"""
+    """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of
+    sources nobody has seen err more at larger batches, either way
+    (docs/decisions/0015-what-a-round-lacked.md). [-]"""
     kernels_of: str = ""
-    """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
+    """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's
+    own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By part: accelerator, experts, projections, attention, latent attention, recurrent state, all-reduce, expert
-    exchange."""
+    """By part: accelerator, experts, projections, attention, latent attention, recurrent state,
+    all-reduce, expert exchange."""
 
     def round_host_s(self, gpus: int) -> float:
         """Host's part of a round of an instance on so many GPUs. [s]"""
@@ -356,15 +408,21 @@ class KernelCosts:
 
     def verified_rate(self, tokens: ArrayLike) -> Array:
         """Phi of `laws.verified` for `tokens` of an attention group. [-]"""
-        return self.verified_per_token * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth
+        return (
+            self.verified_per_token
+            * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth
+        )
 
     def with_expert_time(self, seconds: float) -> KernelCosts:
         """Costs with a further time for each touched expert of a layer. [s]"""
-        return replace(self, routed=replace(self.routed, per_expert_s=self.routed.per_expert_s + seconds))
+        return replace(
+            self, routed=replace(self.routed, per_expert_s=self.routed.per_expert_s + seconds)
+        )
 
 
 def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:
-    """The entry for `ranks`, else the next larger, else the largest. None for an empty table or one rank."""
+    """The entry for `ranks`, else the next larger, else the largest. None for an empty table or one
+    rank."""
     if ranks <= 1 or not table:
         return None
     # The nearest larger one: more ranks are taken to wait longer for each other.

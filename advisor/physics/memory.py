@@ -6,13 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.physics.architecture import Architecture, WeightDtypes, kv_bytes, table_bytes, weight_bytes_by_component
+from advisor.physics.architecture import (
+    Architecture,
+    WeightDtypes,
+    kv_bytes,
+    table_bytes,
+    weight_bytes_by_component,
+)
 from advisor.physics.step import Placement
 
 GIB = 2**30
 """The unit of an accelerator's memory on screen. [B]"""
 USABLE_SHARE = 0.9
-"""Share of device memory an engine gives to weights and cache; vLLM's gpu_memory_utilization default."""
+"""Share of device memory an engine gives to weights and cache; vLLM's gpu_memory_utilization
+default."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +31,17 @@ class MemoryFit:
     kv_bytes_per_sequence: float
     usable_bytes: float
     largest_batch: int
-    """Sequences of the whole instance that fit at this context; 0 when the weights alone do not. [-]"""
+    """Sequences of the whole instance that fit at this context; 0 when the weights alone do not.
+    [-]"""
 
     def total_bytes(self, batch_size: int, attention_groups: int = 1) -> float:
-        """Bytes per GPU of weights, drafter and the cache of `batch_size` sequences. [B] Definition: their sum."""
-        return self.weights_bytes + self.drafter_bytes + self.kv_bytes_per_sequence * batch_size / attention_groups
+        """Bytes per GPU of weights, drafter and the cache of `batch_size` sequences. [B]
+        Definition: their sum."""
+        return (
+            self.weights_bytes
+            + self.drafter_bytes
+            + self.kv_bytes_per_sequence * batch_size / attention_groups
+        )
 
 
 def memory_fit(
@@ -41,8 +54,8 @@ def memory_fit(
 ) -> MemoryFit:
     """Memory of one GPU at `context_tokens` per sequence.
 
-    Routed experts are split over tensor and expert parallel ranks, the rest over tensor parallel ranks; embeddings
-    likewise. The KV cache splits at most as often as there are KV heads.
+    Routed experts are split over tensor and expert parallel ranks, the rest over tensor parallel
+    ranks; embeddings likewise. The KV cache splits at most as often as there are KV heads.
     """
     weights = weight_bytes_per_gpu(architecture, placement)
     head = weight_bytes_per_gpu(drafter, placement) if drafter is not None else 0.0
@@ -53,15 +66,18 @@ def memory_fit(
         cache += cache_bytes_per_gpu(drafter, tp, context_tokens, kv_bytes_per_element)
     usable = USABLE_SHARE * memory_bytes
     free = usable - weights - head
-    batch = int(np.floor(free / cache)) * placement.attention_groups if free > 0 and cache > 0 else 0
+    batch = (
+        int(np.floor(free / cache)) * placement.attention_groups if free > 0 and cache > 0 else 0
+    )
     return MemoryFit(weights, head, cache, usable, batch)
 
 
 def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> float:
     """Bytes of weights on one GPU, MTP modules apart. [B]
 
-    Own derivation: routed experts and their copies are split over all expert ranks, the other matrices over
-    tensor-parallel ranks, n-gram tables over all GPUs; router and norms are replicated.
+    Own derivation: routed experts and their copies are split over all expert ranks, the other
+    matrices over tensor-parallel ranks, n-gram tables over all GPUs; router and norms are
+    replicated.
     """
     tp = placement.tensor_parallel
     split = dict.fromkeys(WeightDtypes.model_fields, tp)
@@ -74,17 +90,21 @@ def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> fl
 
 
 def cache_bytes_per_gpu(
-    architecture: Architecture, tensor_parallel: int, context_tokens: int, kv_bytes_per_element: float
+    architecture: Architecture,
+    tensor_parallel: int,
+    context_tokens: int,
+    kv_bytes_per_element: float,
 ) -> float:
     """Bytes of one sequence's cache on one GPU of its attention group, over all layers. [B]
 
-    Own derivation: a layer's cache is split by its KV heads, at most once for each; a recurrent state by all
-    tensor-parallel ranks.
+    Own derivation: a layer's cache is split by its KV heads, at most once for each; a recurrent
+    state by all tensor-parallel ranks.
     """
     total = 0.0
     for mixer in architecture.mixers:
         layer = architecture.model_copy(update={"mixers": (mixer,)})
-        # Ranks beyond the KV heads hold copies: a latent cache has one head, so every rank holds all of it.
+        # Ranks beyond the KV heads hold copies: a latent cache has one head, so every rank holds
+        # all of it.
         ways = tensor_parallel if mixer.kind == "linear" else min(tensor_parallel, mixer.kv_shards)
         total += float(kv_bytes(layer, context_tokens, 1, kv_bytes_per_element)) / ways
     return total

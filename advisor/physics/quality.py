@@ -1,17 +1,20 @@
-"""What a change of design costs in pre-training quality: laws that compare MoE shapes at equal training tokens.
+"""What a change of design costs in pre-training quality: laws that compare MoE shapes at equal
+training tokens.
 
-Symbols: N routed experts, k routed experts per token, s shared experts in units of one routed expert, d hidden size,
-I expert width, A = (k+s)/(N+s) activation ratio, G = 2 d / I granularity, S = s/(k+s) shared share, D training tokens,
-C = 6 N_act D training compute. N_act counts active parameters without embeddings.
+Symbols: N routed experts, k routed experts per token, s shared experts in units of one routed
+expert, d hidden size, I expert width, A = (k+s)/(N+s) activation ratio, G = 2 d / I granularity, S
+= s/(k+s) shared share, D training tokens, C = 6 N_act D training compute. N_act counts active
+parameters without embeddings.
 
 References
 ----------
-[Leverage] "Towards Greater Leverage: Scaling Laws for Efficient Mixture-of-Experts", arXiv:2507.17702. Its log bases
-    are not printed; base 10 for C with base 2 for G is the only pair of nine that returns both of its published
-    statements.
+[Leverage] "Towards Greater Leverage: Scaling Laws for Efficient Mixture-of-Experts",
+    arXiv:2507.17702. Its log bases are not printed; base 10 for C with base 2 for G is the only
+    pair of nine that returns both of its published statements.
 [Kimi-K2] "Kimi K2", arXiv:2507.20534: FLOPs for equal loss at sparsity 8, 16, 32, 48.
-[Expert mix] Zhao et al., arXiv:2509.23678: a law with the shared share and the number of active experts; coefficients
-    from secondary notes, embedding convention not given, no uncertainty published.
+[Expert mix] Zhao et al., arXiv:2509.23678: a law with the shared share and the number of active
+    experts; coefficients from secondary notes, embedding convention not given, no uncertainty
+    published.
 [Sparsity for reasoning] arXiv:2508.18672: reasoning falls off when tokens per parameter are few.
 """
 
@@ -27,7 +30,8 @@ from advisor.prediction import AdvisorError, Array
 DEFAULT_EPS = 0.01
 """Share of size that a design of equal quality may lose against the baseline, by every law. [-]"""
 COMPUTE_RANGE_FLOP = (1e18, 1e22)
-"""Training compute at which [Leverage] is evaluated; beyond the end it is clipped, as it then promises too much."""
+"""Training compute at which [Leverage] is evaluated; beyond the end it is clipped, as it then
+promises too much."""
 GRANULARITY_RANGE = (2.0, 16.0)
 """Granularities of the models behind [Leverage]; outside it is evaluated at the nearer end."""
 SPARSITY_EXPONENT = 0.30
@@ -35,10 +39,11 @@ SPARSITY_EXPONENT = 0.30
 SPARSITY_EXPONENT_RANGE = (0.29, 0.34)
 """Least and largest p of the three points of [Kimi-K2]."""
 LAW_SPREAD_PER_OCTAVE = 0.15
-"""How far published laws lie apart in dense-equivalent size per octave of activation ratio: about 30 % two octaves
-away, between [Leverage] and [Kimi-K2]. [-]"""
+"""How far published laws lie apart in dense-equivalent size per octave of activation ratio: about
+30 % two octaves away, between [Leverage] and [Kimi-K2]. [-]"""
 TOKENS_PER_PARAMETER_WARNING = 20.0
-"""Below this many training tokens per parameter, [Sparsity for reasoning] reports weaker reasoning. [-]"""
+"""Below this many training tokens per parameter, [Sparsity for reasoning] reports weaker reasoning.
+[-]"""
 _A, _D, _GAMMA, _BETA = 1.23, -7.61e-2, 1.67e-2, -1.17e-1  # [Leverage], printed coefficients
 _A_START, _A_MAX = 1.63e-2, 5.28e16  # [Leverage]
 _LOSS = {  # [Expert mix]
@@ -57,12 +62,20 @@ _LOSS = {  # [Expert mix]
 }
 LIMITS = (
     "Pre-training loss only: nothing is said about post-training, reasoning or long context.",
-    "The log bases of the default law are inferred from its two published statements (arXiv:2507.17702).",
+    (
+        "The log bases of the default law are inferred from its two published statements "
+        "(arXiv:2507.17702)."
+    ),
     "The default law does not see the shared share, the attention design or the KV cache.",
-    "The law rests on activation ratios from 0.8%, granularities 2 to 16 and up to 1e22 FLOP; beyond, it is clipped.",
-    "About 10% uncertain on the two designs trained to check it, about 30% between laws two octaves of activation "
+    (
+        "The law rests on activation ratios from 0.8%, granularities 2 to 16 and up to 1e22 FLOP; "
+        "beyond, it is clipped."
+    ),
+    "About 10% uncertain on the two designs trained to check it, about 30% between laws two "
+    "octaves of activation "
     "ratio away.",
-    "Whether shared experts help quality is contested: one of eight to twelve active is best in arXiv:2507.17702, "
+    "Whether shared experts help quality is contested: one of eight to twelve active is best in "
+    "arXiv:2507.17702, "
     "about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",
 )
 """Printed next to every recommendation."""
@@ -75,14 +88,17 @@ def activation_ratio(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayL
     Definition, as in [Leverage]. 1 where every expert is active (k = N).
     """
     shared = np.asarray(n_shared, float)
-    return np.asarray((np.asarray(n_active, float) + shared) / (np.asarray(n_experts, float) + shared))
+    return np.asarray(
+        (np.asarray(n_active, float) + shared) / (np.asarray(n_experts, float) + shared)
+    )
 
 
 def granularity(hidden_size: ArrayLike, expert_width: ArrayLike) -> Array:
     """Granularity G = 2 d / I, twice the hidden size over the expert width. [-]
 
     hidden_size, expert_width: d and I, in elements. [-]
-    The convention of [Leverage]; others use 4 d / I. 2 where an expert is as wide as the hidden size.
+    The convention of [Leverage]; others use 4 d / I. 2 where an expert is as wide as the hidden
+    size.
     """
     return np.asarray(2.0 * np.asarray(hidden_size, float) / np.asarray(expert_width, float))
 
@@ -98,11 +114,15 @@ def training_flops(active_params: ArrayLike, training_tokens: float | None) -> A
     if training_tokens is None:
         return np.full_like(active, COMPUTE_RANGE_FLOP[1])
     if not training_tokens > 0:
-        raise AdvisorError(f"training_tokens={training_tokens} must be positive, e.g. 1e12 for a trillion")
+        raise AdvisorError(
+            f"training_tokens={training_tokens} must be positive, e.g. 1e12 for a trillion"
+        )
     return np.asarray(6.0 * active * training_tokens)
 
 
-def efficiency_leverage(activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike) -> Array:
+def efficiency_leverage(
+    activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike
+) -> Array:
     """Compute that a dense model needs over what the MoE needs at equal loss, by [Leverage]. [-]
 
     Parameters
@@ -114,33 +134,47 @@ def efficiency_leverage(activation: ArrayLike, granularity_2d: ArrayLike, comput
     Notes
     -----
     EL = Ahat ^ (alpha(C) + gamma (log2 G)^2 + beta log2 G), alpha(C) = 1.23 - 0.0761 log10 C,
-    1 / Ahat = 1 / (A + 1/(1/A_start - 1/A_max)) + 1 / A_max: Ahat = A + 0.0163 in practice. Source [Leverage].
+    1 / Ahat = 1 / (A + 1/(1/A_start - 1/A_max)) + 1 / A_max: Ahat = A + 0.0163 in practice. Source
+    [Leverage].
     """
     # Clipped and not extended: nobody trained beyond, and a quadratic in log G means nothing there.
     level = np.log2(np.clip(np.asarray(granularity_2d, float), *GRANULARITY_RANGE))
     alpha = _A + _D * np.log10(np.clip(np.asarray(compute_flop, float), *COMPUTE_RANGE_FLOP))
-    saturated = 1.0 / (1.0 / (np.asarray(activation, float) + 1.0 / (1.0 / _A_START - 1.0 / _A_MAX)) + 1.0 / _A_MAX)
+    saturated = 1.0 / (
+        1.0 / (np.asarray(activation, float) + 1.0 / (1.0 / _A_START - 1.0 / _A_MAX)) + 1.0 / _A_MAX
+    )
     return np.asarray(saturated ** (alpha + _GAMMA * level**2 + _BETA * level))
 
 
 def dense_equivalent(
-    active_params: ArrayLike, activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike
+    active_params: ArrayLike,
+    activation: ArrayLike,
+    granularity_2d: ArrayLike,
+    compute_flop: ArrayLike,
 ) -> Array:
-    """Size Q = N_act EL of the dense model expected to reach the same loss on the same tokens. [parameters]
+    """Size Q = N_act EL of the dense model expected to reach the same loss on the same tokens.
+    [parameters]
 
     active_params: N_act, without embeddings. [parameters]
-    activation, granularity_2d, compute_flop: A, G [-] and C [FLOP], as `quality.efficiency_leverage` takes them.
-    Own derivation: at equal tokens compute goes as active parameters, so the leverage carries over.
+    activation, granularity_2d, compute_flop: A, G [-] and C [FLOP], as
+    `quality.efficiency_leverage` takes them. Own derivation: at equal tokens compute goes as active
+    parameters, so the leverage carries over.
     """
-    return np.asarray(np.asarray(active_params, float) * efficiency_leverage(activation, granularity_2d, compute_flop))
+    return np.asarray(
+        np.asarray(active_params, float)
+        * efficiency_leverage(activation, granularity_2d, compute_flop)
+    )
 
 
-def law_range(ratio: ArrayLike, activation: ArrayLike, baseline_activation: float) -> tuple[Array, Array]:
+def law_range(
+    ratio: ArrayLike, activation: ArrayLike, baseline_activation: float
+) -> tuple[Array, Array]:
     """Range of a dense-equivalent size over the baseline's, LAW_SPREAD_PER_OCTAVE either way. [-]
 
     ratio: the size over the baseline's, by `quality.dense_equivalent`. [-]
     activation, baseline_activation: A of the design and of the baseline. [-]
-    A point where the activation ratio is the baseline's own; wider by a factor for each octave between the two.
+    A point where the activation ratio is the baseline's own; wider by a factor for each octave
+    between the two.
     """
     octaves = np.abs(np.log2(np.asarray(activation, float) / baseline_activation))
     factor = (1.0 + LAW_SPREAD_PER_OCTAVE) ** octaves
@@ -160,16 +194,21 @@ def anchored_ratio(
     active_params, baseline_active_params: N_act of the design and of the baseline. [parameters]
     activation, baseline_activation: A of both. [-]
     exponent: p. [-]
-    The pessimistic view: sparser designs gain less here than under `quality.dense_equivalent`, denser ones lose less.
+    The pessimistic view: sparser designs gain less here than under `quality.dense_equivalent`,
+    denser ones lose less.
     """
     size = np.asarray(active_params, float) / baseline_active_params
     return np.asarray(size * (np.asarray(activation, float) / baseline_activation) ** -exponent)
 
 
 def expert_mix_loss(
-    total_params: ArrayLike, active_params: ArrayLike, active_experts: ArrayLike, shared_share: ArrayLike
+    total_params: ArrayLike,
+    active_params: ArrayLike,
+    active_experts: ArrayLike,
+    shared_share: ArrayLike,
 ) -> Array:
-    """Training loss by the law of [Expert mix], without its data term, which cancels at equal tokens. [nat per token]
+    """Training loss by the law of [Expert mix], without its data term, which cancels at equal
+    tokens. [nat per token]
 
     Parameters
     ----------
@@ -179,8 +218,9 @@ def expert_mix_loss(
 
     Notes
     -----
-    L = X (N_tot^-al + 0.0013 Na^-al + 0.045 Na / N_tot) + a N_tot^-al + c Na^-al + floor, X = e n + f/n + m S^2 + n S.
-    Use differences only: a risk note beside the default law, never the constraint.
+    L = X (N_tot^-al + 0.0013 Na^-al + 0.045 Na / N_tot) + a N_tot^-al + c Na^-al + floor, X = e n +
+    f/n + m S^2 + n S. Use differences only: a risk note beside the default law, never the
+    constraint.
     """
     c = _LOSS
     total, active, count, share = (
@@ -192,17 +232,22 @@ def expert_mix_loss(
     return np.asarray(mix * size + c["a"] * by_total + c["c"] * by_active + c["floor"])
 
 
-def loss_as_active_params(loss_difference: ArrayLike, total_params: float, active_params: float) -> Array:
-    """Extra active parameters, as a share, that would make up for a loss difference under [Expert mix]. [-]
+def loss_as_active_params(
+    loss_difference: ArrayLike, total_params: float, active_params: float
+) -> Array:
+    """Extra active parameters, as a share, that would make up for a loss difference under [Expert
+    mix]. [-]
 
     loss_difference: a design's training loss minus another's. [nat per token]
     total_params, active_params: N_tot and Na at which the slope is taken. [parameters]
     The slope is taken at eight active experts, one of them shared.
     """
-    # The law has no inverse in active parameters, so the slope is a central difference in their logarithm.
+    # The law has no inverse in active parameters, so the slope is a central difference in their
+    # logarithm.
     step = 1e-4
     more, less = (
-        expert_mix_loss(total_params, active_params * factor, 8.0, 0.125) for factor in (1.0 + step, 1.0 - step)
+        expert_mix_loss(total_params, active_params * factor, 8.0, 0.125)
+        for factor in (1.0 + step, 1.0 - step)
     )
     slope = float(more - less) / (2.0 * step)
     return np.asarray(np.expm1(np.asarray(loss_difference, float) / -slope))
@@ -221,7 +266,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class GuardRails:
-    """Bounds on candidates, without which the search degenerates to one expert per token. All [-]."""
+    """Bounds on candidates, without which the search degenerates to one expert per token. All
+    [-]."""
 
     min_activation: float = 0.008
     """Smallest activation ratio behind the law."""
@@ -246,12 +292,17 @@ class GuardRails:
         outside = {
             "min_activation": f"activation ratio {a:.2%}, below {self.min_activation:.1%}",
             "granularity": "granularity {:.3g}, outside {:g} to {:g}".format(g, *self.granularity),
-            "attention_share": "attention share {:.1%}, outside {:.0%} to {:.0%}".format(att, *self.attention_share),
+            "attention_share": "attention share {:.1%}, outside {:.0%} to {:.0%}".format(
+                att, *self.attention_share
+            ),
             "max_shared_share": f"shared share {share:.1%}, above {self.max_shared_share:.1%}",
             "min_active": f"{k:g} active expert, below {self.min_active:g}",
         }
         return rails, tuple(
-            f"The baseline lies outside the law's data ({text}); this bound is relaxed to the baseline's value."
+            (
+                f"The baseline lies outside the law's data ({text}); this bound is relaxed to the "
+                "baseline's value."
+            )
             for name, text in outside.items()
             if getattr(rails, name) != getattr(self, name)
         )

@@ -1,4 +1,5 @@
-"""Time of one forward pass over B sequences x q tokens, by component. Never sees acceptance; opens nothing."""
+"""Time of one forward pass over B sequences x q tokens, by component. Never sees acceptance; opens
+nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.physics import laws
-from advisor.physics.architecture import BYTES_PER_WEIGHT, Architecture, WeightDtype, effective_n_active
-from advisor.physics.attention import AttentionLoad, attending_layers, attention_layers, cached_s, reread_share
+from advisor.physics.architecture import (
+    BYTES_PER_WEIGHT,
+    Architecture,
+    WeightDtype,
+    effective_n_active,
+)
+from advisor.physics.attention import (
+    AttentionLoad,
+    attending_layers,
+    attention_layers,
+    cached_s,
+    reread_share,
+)
 from advisor.physics.expert_ranks import RankBalance, Uneven
-from advisor.physics.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.physics.kernel_costs import (
+    ExpertShape,
+    GemmCost,
+    KernelCosts,
+    MoeCost,
+    StreamCost,
+    stream_cost,
+)
 from advisor.physics.touched_experts import local_experts
 from advisor.prediction import AdvisorError, Array, Floats, arrays
 
@@ -22,9 +41,9 @@ from advisor.prediction import AdvisorError, Array, Floats, arrays
 class Placement:
     """Spread of one model instance over GPUs, by tensor and expert parallelism.
 
-    Extra GPUs beyond max(tp, ep) are further independent instances. ep <= tp: the experts are split ep ways and each
-    expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel groups that share the batch, and every rank holds
-    N/ep whole experts.
+    Extra GPUs beyond max(tp, ep) are further independent instances. ep <= tp: the experts are split
+    ep ways and each expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel groups that
+    share the batch, and every rank holds N/ep whole experts.
     """
 
     tensor_parallel: int = 1
@@ -32,7 +51,8 @@ class Placement:
     redundant: int = 0
     """Copies of routed experts beyond one of each, on all expert-parallel ranks together. [-]"""
     balance: RankBalance | None = None
-    """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `local_experts`."""
+    """How unevenly routing loads the expert-parallel ranks, where that was counted; None:
+    `local_experts`."""
 
     @property
     def gpus(self) -> int:
@@ -52,7 +72,8 @@ class Placement:
 
 @dataclass(frozen=True)
 class MoeShape:
-    """Dimensions of the routed layers as arrays, so that one call costs one design or a million. All [-]."""
+    """Dimensions of the routed layers as arrays, so that one call costs one design or a million.
+    All [-]."""
 
     count: ArrayLike
     n_experts: ArrayLike
@@ -74,7 +95,8 @@ class MoeShape:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of one forward pass by component, each broadcast over the arguments. `total` is their sum."""
+    """Seconds of one forward pass by component, each broadcast over the arguments. `total` is their
+    sum."""
 
     components: Mapping[str, Array]
 
@@ -85,24 +107,29 @@ class StepTime:
 
 
 DECODING_ONLY = ("attention", "reread", "lm_head")
-"""Components that rows of padding have no part in: they attend to nothing, and their logits are not asked for."""
+"""Components that rows of padding have no part in: they attend to nothing, and their logits are not
+asked for."""
 
 
 def in_graph(decoding: StepTime, computed: StepTime) -> StepTime:
-    """Time of the step `decoding` in a captured graph that holds as many sequences as `computed`."""
-    decoding_only = {name: decoding.components[name] for name in DECODING_ONLY if name in decoding.components}
+    """Time of the step `decoding` in a captured graph that holds as many sequences as
+    `computed`."""
+    decoding_only = {
+        name: decoding.components[name] for name in DECODING_ONLY if name in decoding.components
+    }
     return StepTime({**computed.components, **decoding_only})
 
 
-# Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed products and the
-# second query projection; gated linear attention adds its gates.
+# Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed
+# products and the second query projection; gated linear attention adds its gates.
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
 EIGHT_BIT_DISPATCH = ("fp8", "fp8_block", "int8", "nvfp4", "mxfp4")
-"""Formats of experts whose tokens travel to them in 8 bits, as DeepEP's dispatch sends them by default (assumed of all
-that quantise activations); others in 16, and all come back in 16."""
+"""Formats of experts whose tokens travel to them in 8 bits, as DeepEP's dispatch sends them by
+default (assumed of all that quantise activations); others in 16, and all come back in 16."""
 MODULE_LAUNCHES = 0.5
-"""Share of a layer's small launches that a measured attention leaves: those of its feed-forward half, which has a norm
-and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [-]"""
+"""Share of a layer's small launches that a measured attention leaves: those of its feed-forward
+half, which has a norm and glue of its own (assumed; 0 and 1 serve the plain-decode points as well,
+within 0.1 points). [-]"""
 
 
 def step_time(
@@ -126,24 +153,35 @@ def step_time(
     kv_bytes_per_element : 2 for a 16-bit cache, 1 for fp8. [B]
     moe : replaces the architecture's routed layers by arrays of shapes (design search).
 
-    Each component (`advisor.physics.components`) is a law of `advisor.physics.laws`; this module maps names and shapes
-    to their symbols. KV is read once per sequence and pass whatever q is, but for `reread`.
+    Each component (`advisor.physics.components`) is a law of `advisor.physics.laws`; this module
+    maps names and shapes to their symbols. KV is read once per sequence and pass whatever q is, but
+    for `reread`.
     """
     batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, touched)
     shape = moe or MoeShape.of(architecture)
-    # Data-parallel groups share the batch: each attends to its own part, while the experts see the tokens of all.
+    # Data-parallel groups share the batch: each attends to its own part, while the experts see the
+    # tokens of all.
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
     load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
     attention = attention_layers(architecture, costs, load)
     dtype = architecture.dtypes.routed
-    uneven = None if shape is None else slowest_rank(costs.routed, placement, shape, batch, q, touched, dtype)
+    uneven = (
+        None
+        if shape is None
+        else slowest_rank(costs.routed, placement, shape, batch, q, touched, dtype)
+    )
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape, uneven)
-    attention_s = sum((layer.time_s for layer in attention), np.zeros(np.broadcast(batch, q, context).shape))
+    attention_s = sum(
+        (layer.time_s for layer in attention), np.zeros(np.broadcast(batch, q, context).shape)
+    )
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
-        "launch": np.asarray(laws.launches(costs.launch_per_layer_s, launched_layers(architecture, costs))),
-        "attention_projection": weights.pop("attention_projection") + laws.norms(**norm_symbols(architecture, costs)),
+        "launch": np.asarray(
+            laws.launches(costs.launch_per_layer_s, launched_layers(architecture, costs))
+        ),
+        "attention_projection": weights.pop("attention_projection")
+        + laws.norms(**norm_symbols(architecture, costs)),
         "attention": attention_s,
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
@@ -151,8 +189,8 @@ def step_time(
     if costs.between_graphs_s:
         launched = laws.between_graphs(costs.between_graphs_s, attending_layers(architecture))
         parts["between_graphs"] = np.asarray(np.where(q > 1, launched, 0.0))
-    # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
-    # 0015).
+    # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks
+    # for it (decision 0015).
     if kappa := reread_share(architecture, costs):
         parts["reread"] = np.asarray(laws.reread(kappa, q, cached_s(attention, attention_s.shape)))
     return StepTime(parts)
@@ -177,8 +215,8 @@ def weights_time(
     uneven : the slowest rank, counted; None: assumed. [-]
     for_prompt : whether a chunk of a prompt is among the tokens, as `exchanges` has it.
 
-    The part of a step that grows with tokens and not with context: `laws.gemm`, `laws.routed_layers`,
-    `laws.all_reduces`.
+    The part of a step that grows with tokens and not with context: `laws.gemm`,
+    `laws.routed_layers`, `laws.all_reduces`.
     """
     messages = exchanges(architecture, costs, placement, rows, shape, uneven, for_prompt)
     parts = {
@@ -186,39 +224,55 @@ def weights_time(
         for name, items in matrix_products(architecture, costs, placement, shape).items()
     }
     if mixing := mixing_symbols(architecture, costs):
-        parts["attention_projection"] = parts["attention_projection"] + laws.stream_mixing(M=rows, **mixing)
+        parts["attention_projection"] = parts["attention_projection"] + laws.stream_mixing(
+            M=rows, **mixing
+        )
     parts["communication"] = sum((term.time_s for term in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
-        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, touched, dtype, shape.count, uneven)
+        parts["routed"] = routed_time(
+            costs.routed, placement, shape, n_tokens, touched, dtype, shape.count, uneven
+        )
     return parts
 
 
 def launched_layers(architecture: Architecture, costs: KernelCosts) -> float:
-    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [-]
+    """Layers whose launches are charged, half of one for each whose measured attention contains its
+    own. [-]
 
     Shared experts add theirs where no graph of the engine's is known to hold them.
     """
     charged = {True: MODULE_LAUNCHES, False: 1.0}
     moe = architecture.moe
     shared = 0.0 if moe is None or not moe.n_shared else moe.count * costs.shared_launches
-    return float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers) + shared)
+    return float(
+        sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers) + shared
+    )
 
 
 def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """Arguments of `laws.norms` by symbol, [s] and [-]. Whole measured attention layers contain theirs."""
-    normed = [mixer for mixer in architecture.mixers if mixer.query_key_norm and mixer not in costs.modules]
+    """Arguments of `laws.norms` by symbol, [s] and [-]. Whole measured attention layers contain
+    theirs."""
+    normed = [
+        mixer
+        for mixer in architecture.mixers
+        if mixer.query_key_norm and mixer not in costs.modules
+    ]
     return {"c_q": costs.query_key_norm_s, "L_q": float(sum(mixer.count for mixer in normed))}
 
 
 def mixing_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """Arguments of `laws.stream_mixing` but the rows, [-], [s] and [B/s]. Empty where none are mixed, or untimed."""
+    """Arguments of `laws.stream_mixing` but the rows, [-], [s] and [B/s]. Empty where none are
+    mixed, or untimed."""
     mixed = [mixer for mixer in architecture.mixers if mixer.mixed_streams]
     if not mixed or costs.stream_mixing is None:
         return {}
     streams, layers = mixed[0].mixed_streams, sum(mixer.count for mixer in mixed)
     sizes = {"L_x": float(layers), "n": float(streams), "h": float(architecture.hidden_size)}
-    return sizes | {"t_x": costs.stream_mixing.t0_s, "BW_x": costs.stream_mixing.bandwidth_bytes_per_s}
+    return sizes | {
+        "t_x": costs.stream_mixing.t0_s,
+        "BW_x": costs.stream_mixing.bandwidth_bytes_per_s,
+    }
 
 
 def n_layers(architecture: Architecture) -> int:
@@ -228,7 +282,8 @@ def n_layers(architecture: Architecture) -> int:
 
 @dataclass(frozen=True)
 class Products:
-    """Matrix products of `layers` layers, each of `launches` launches that share `weights` weights. All [-]."""
+    """Matrix products of `layers` layers, each of `launches` launches that share `weights` weights.
+    All [-]."""
 
     cost: GemmCost
     weights: ArrayLike
@@ -237,9 +292,16 @@ class Products:
     layers: ArrayLike
 
     def symbols(self, rows: Floats) -> dict[str, Any]:
-        """Arguments of `laws.gemm` for `rows` rows on this rank, by symbol. SI units; rows and weights in [-]."""
+        """Arguments of `laws.gemm` for `rows` rows on this rank, by symbol. SI units; rows and
+        weights in [-]."""
         weights = {"W": np.asarray(self.weights, float), "b": BYTES_PER_WEIGHT[self.dtype]}
-        return {"L": np.asarray(self.layers, float), "n": self.launches, **weights, "M": rows, **self.cost.symbols}
+        return {
+            "L": np.asarray(self.layers, float),
+            "n": self.launches,
+            **weights,
+            "M": rows,
+            **self.cost.symbols,
+        }
 
     def time_s(self, rows: Floats) -> Array:
         """Time of the products over `rows` rows, broadcast: `laws.gemm`. [s]"""
@@ -264,17 +326,26 @@ def matrix_products(
     products = {
         "attention_projection": tuple(projections),
         "dense": tuple(
-            Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count)
+            Products(
+                costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count
+            )
             for block in architecture.dense
         ),
     }
     if shape is not None:
-        count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
-        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits, as those of the LM head:
-        # no activation is quantised for it.
+        count, experts, matrices, width = arrays(
+            shape.count, shape.n_experts, shape.matrices, shape.shared_width
+        )
+        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits, as
+        # those of the LM head: no activation is quantised for it.
         products["router"] = (Products(costs.lm_head, experts * d, "bf16", 1, count),)
-        # Designs without a shared expert stand in one array with those that have one: they run no such layer.
-        products["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
+        # Designs without a shared expert stand in one array with those that have one: they run no
+        # such layer.
+        products["shared"] = (
+            Products(
+                costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)
+            ),
+        )
     return products
 
 
@@ -284,8 +355,11 @@ def lm_head(architecture: Architecture, costs: KernelCosts, placement: Placement
     return Products(costs.lm_head, weights, architecture.dtypes.embedding, 1, 1)
 
 
-def gemm_time(cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int) -> Array:
-    """Time of `launches` GEMMs with `weights` elements in all, applied to `rows` rows: `laws.gemm`. [s]"""
+def gemm_time(
+    cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int
+) -> Array:
+    """Time of `launches` GEMMs with `weights` elements in all, applied to `rows` rows: `laws.gemm`.
+    [s]"""
     return Products(cost, weights, dtype, launches, 1.0).time_s(np.asarray(rows, float))
 
 
@@ -304,10 +378,12 @@ def routed_time(
     n_tokens : tokens of the whole instance, M. [-]
     touched : routed experts that they touch together, U. [-]
     layers : routed layers that run alike, L. [-]
-    uneven : what the slowest rank does, where that was counted; else `local_experts` assumes the experts it reads, each
+    uneven : what the slowest rank does, where that was counted; else `local_experts` assumes the
+        experts it reads, each
     with the rows of a mean one. [-]
 
-    Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
+    Where `cost` holds measured rows of this very shape, they scale the sum in place of the
+    correction curve.
     """
     # Off zero, as designs without experts pass 0 and rows per expert must stay finite.
     tokens, touched, active = arrays(n_tokens, np.maximum(touched, 1e-9), shape.n_active)
@@ -323,14 +399,25 @@ def routed_time(
     else:
         on_rank = local_experts(touched, experts, ranks) if ranks > 1 else touched
         rows_each = laws.rows_per_expert(tokens, active, touched)
-    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": on_rank, "ranks": share}
-    work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
-    # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left out, decision 0005).
+    step = {
+        "tokens": tokens,
+        "n_active": active,
+        "rows_per_expert": rows_each,
+        "touched": on_rank,
+        "ranks": share,
+    }
+    work = expert_work(
+        **step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement)
+    )
+    # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left
+    # out, decision 0005).
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
         factor = cost.measured.factor(tokens)
     else:
         factor = cost.correction(rows_each)
-    return np.asarray(laws.routed_layers(L=count, c=factor, N=experts, ep=ranks, **work, **cost.symbols))
+    return np.asarray(
+        laws.routed_layers(L=count, c=factor, N=experts, ep=ranks, **work, **cost.symbols)
+    )
 
 
 def slowest_rank(
@@ -346,7 +433,8 @@ def slowest_rank(
 
     batch, tokens_per_sequence, touched : B, q and U of the whole instance, broadcast. [-]
 
-    Of the ranks that were counted as slowest by different measures, the one that takes longest with these kernels.
+    Of the ranks that were counted as slowest by different measures, the one that takes longest with
+    these kernels.
     """
     if placement.balance is None or placement.expert_parallel == 1:
         return None
@@ -354,10 +442,16 @@ def slowest_rank(
     if len(candidates) == 1:
         return candidates[0]
     step = (cost, placement, shape, batch * tokens_per_sequence, touched, dtype)
-    slow = np.stack([routed_time(*step, uneven=candidate) for candidate in candidates]).argmax(axis=0)
+    slow = np.stack([routed_time(*step, uneven=candidate) for candidate in candidates]).argmax(
+        axis=0
+    )
     touched_by, served_by = (
         np.take_along_axis(
-            np.stack([np.broadcast_to(getattr(candidate, name), slow.shape) for candidate in candidates]), slow[None], 0
+            np.stack(
+                [np.broadcast_to(getattr(candidate, name), slow.shape) for candidate in candidates]
+            ),
+            slow[None],
+            0,
         )[0]
         for name in ("touched", "pairs")
     )
@@ -365,7 +459,8 @@ def slowest_rank(
 
 
 def expert_sizes(shape: MoeShape, placement: Placement) -> dict[str, Array]:
-    """Widths h and I and matrices n_mat of one expert on one rank, by symbol of `laws.routed_layers`. [-]"""
+    """Widths h and I and matrices n_mat of one expert on one rank, by symbol of
+    `laws.routed_layers`. [-]"""
     h, width, matrices = arrays(shape.expert_input_width, shape.expert_width, shape.matrices)
     return {"h": h, "I": width / placement.expert_tensor_parallel, "n_mat": matrices}
 
@@ -382,11 +477,13 @@ def expert_work(
     bytes_per_weight: float,
     ranks: Floats = 1.0,
 ) -> dict[str, Floats]:
-    """Bytes, operations and experts of a routed layer on one rank, by symbol of `laws.routed_layers`.
+    """Bytes, operations and experts of a routed layer on one rank, by symbol of
+    `laws.routed_layers`.
 
     Parameters
     ----------
-    tokens, n_active : M, tokens of the step on all ranks, and k of each, or the part of k that this rank serves. [-]
+    tokens, n_active : M, tokens of the step on all ranks, and k of each, or the part of k that this
+        rank serves. [-]
     rows_per_expert : mean rows of an expert that is touched. [-]
     touched : distinct experts touched on this rank, U. [-]
     h, I, n_mat : as `expert_sizes`. [-]
@@ -402,12 +499,26 @@ def expert_work(
 
 
 def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
-    """Shape of one routed layer as a kernel sees it. None for arrays of shapes, which are all predicted by the form."""
-    sizes = (shape.expert_input_width, shape.expert_width, shape.n_active, shape.n_experts, shape.matrices)
+    """Shape of one routed layer as a kernel sees it. None for arrays of shapes, which are all
+    predicted by the form."""
+    sizes = (
+        shape.expert_input_width,
+        shape.expert_width,
+        shape.n_active,
+        shape.n_experts,
+        shape.matrices,
+    )
     if any(np.size(size) != 1 for size in sizes):
         return None
     h, width, active, experts, matrices = (float(np.asarray(size).item()) for size in sizes)
-    return (h, width / placement.expert_tensor_parallel, active, experts, matrices, float(placement.expert_parallel))
+    return (
+        h,
+        width / placement.expert_tensor_parallel,
+        active,
+        experts,
+        matrices,
+        float(placement.expert_parallel),
+    )
 
 
 @dataclass(frozen=True)
@@ -437,9 +548,9 @@ def exchanges(
 ) -> tuple[Exchange, ...]:
     """Exchanges of one pass between GPUs, over `rows` rows [-] in each attention group.
 
-    Between nodes a step that decodes sends a token to each of its experts, one with a chunk of a prompt (`for_prompt`)
-    once to each node: engines take the kernels that suit. Where it was counted how `uneven` ranks are loaded, an expert
-    exchange waits for the rank that receives most.
+    Between nodes a step that decodes sends a token to each of its experts, one with a chunk of a
+    prompt (`for_prompt`) once to each node: engines take the kernels that suit. Where it was
+    counted how `uneven` ranks are loaded, an expert exchange waits for the rank that receives most.
 
     Raises AdvisorError where the accelerator has no cost for them.
     """
@@ -449,13 +560,22 @@ def exchanges(
         reduce = stream_cost(costs.all_reduce, tp)
         if reduce is None:
             advice = "give its link speed, or use one GPU (tensor_parallel=1)"
-            raise AdvisorError(f"what GPUs of this accelerator take to add up their results is not known; {advice}")
-        values = {"L": n_layers(architecture), "X": message, "r": reduce.factor(message), **reduce.symbols}
+            raise AdvisorError(
+                f"what GPUs of this accelerator take to add up their results is not known; {advice}"
+            )
+        values = {
+            "L": n_layers(architecture),
+            "X": message,
+            "r": reduce.factor(message),
+            **reduce.symbols,
+        }
         messages.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
     if shape is not None and placement.attention_groups > 1:
         exchange = stream_cost(costs.all_to_all, placement.expert_parallel)
         if exchange is None:
-            raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
+            raise AdvisorError(
+                "no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel"
+            )
         count, active = arrays(shape.count, shape.n_active)
         if uneven is not None:
             rows = np.asarray(laws.fullest_rows(rows, uneven.received))
@@ -469,8 +589,14 @@ def exchanges(
             share = laws.other_nodes(network.ranks_per_node, placement.expert_parallel)
             copies: Floats = active
             if for_prompt:
-                copies = laws.nodes_reached(network.ranks_per_node, placement.expert_parallel, active)
+                copies = laws.nodes_reached(
+                    network.ranks_per_node, placement.expert_parallel, active
+                )
                 law = laws.prompt_exchange
-            values |= {"X_net": laws.wire_bytes(out, message, copies, tp), "s": share, **network.symbols}
+            values |= {
+                "X_net": laws.wire_bytes(out, message, copies, tp),
+                "s": share,
+                **network.symbols,
+            }
         messages.append(Exchange("expert exchange", exchange, law, values))
     return tuple(messages)

@@ -1,8 +1,10 @@
-"""How many distinct routed experts a step touches in one layer, and how to learn that from a routing trace.
+"""How many distinct routed experts a step touches in one layer, and how to learn that from a
+routing trace.
 
-Symbols: N routed experts, k active per token, B sequences, t tokens per sequence, U distinct experts touched,
-q_i the probability that a token chooses expert i (sum over experts: k), CV its coefficient of variation,
-phi (affinity) how much a sequence prefers its own experts, rho (stickiness) how often a token repeats its predecessor.
+Symbols: N routed experts, k active per token, B sequences, t tokens per sequence, U distinct
+experts touched, q_i the probability that a token chooses expert i (sum over experts: k), CV its
+coefficient of variation, phi (affinity) how much a sequence prefers its own experts, rho
+(stickiness) how often a token repeats its predecessor.
 
 References
 ----------
@@ -34,12 +36,15 @@ class Banded(Constant):
     @model_validator(mode="after")
     def _ordered(self) -> "Banded":
         if not self.low <= self.value <= self.high:
-            raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
+            raise ValueError(
+                f"band [{self.low}, {self.high}] does not contain the value {self.value}"
+            )
         return self
 
 
 class Overlaps(Frozen):
-    """Published overlap figures behind a preset, all shares of the k experts of one token. None: not published. [-]"""
+    """Published overlap figures behind a preset, all shares of the k experts of one token. None:
+    not published. [-]"""
 
     independent: Constant | None = None
     """Overlap of two unrelated tokens, (k/N)(1 + CV^2)."""
@@ -84,10 +89,13 @@ NOT_LEARNT = "-"
 """Stands for a parameter that the user's own data leave open: the preset's then holds."""
 
 
-def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[float, float]]) -> str:
+def write_own_routing(
+    values: Sequence[float | None], intervals: Sequence[tuple[float, float]]
+) -> str:
     """Text of routing parameters that `own_routing` reads back, to three significant digits.
 
-    `values` are load_cv, affinity and stickiness, and `intervals` their (low, high) [-]. None writes `-`: not learnt.
+    `values` are load_cv, affinity and stickiness, and `intervals` their (low, high) [-]. None
+    writes `-`: not learnt.
     """
     groups = []
     for value, (low, high) in zip(values, intervals, strict=True):
@@ -95,25 +103,31 @@ def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[
             groups.append(NOT_LEARNT)
             continue
         rounded = float(f"{value:.3g}")
-        groups.append(f"{rounded:g}/{min(float(f'{low:.3g}'), rounded):g}/{max(float(f'{high:.3g}'), rounded):g}")
+        groups.append(
+            f"{rounded:g}/{min(float(f'{low:.3g}'), rounded):g}/{max(float(f'{high:.3g}'), rounded):g}"  # noqa: E501
+        )
     return ",".join(groups)
 
 
 def shared_share(moe: Moe) -> float:
-    """Shared experts' share of the active expert width, s/(k+s), as some engines fuse them. [-] Definition."""
+    """Shared experts' share of the active expert width, s/(k+s), as some engines fuse them. [-]
+    Definition."""
     return moe.shared_width / (moe.shared_width + moe.n_active * moe.expert_width)
 
 
 # A test holds 32 nodes to the full sum over experts.
 _N_NODES = 32
 _BLOCK = 2**15
-"""Numbers computed at once: small questions take all nodes together, large ones stay within a processor's cache. [-]"""
+"""Numbers computed at once: small questions take all nodes together, large ones stay within a
+processor's cache. [-]"""
 # Far beyond any draft; ways to choose j of t - 1 are tabulated, and overflow a float from 1030 on.
 _MAX_TOKENS = 512
-# Spread of logarithmic loads at which nearly all experts are either capped or idle, as unevenly as k of N can be.
+# Spread of logarithmic loads at which nearly all experts are either capped or idle, as unevenly as
+# k of N can be.
 _MAX_SIGMA = 80.0
 _IMBALANCE_RANKS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-# Mean maximum of that many independent standard normals: order statistics, by numerical integration.
+# Mean maximum of that many independent standard normals: order statistics, by numerical
+# integration.
 _IMBALANCE_FACTOR = np.array([0.0, 0.57, 1.03, 1.42, 1.77, 2.07])
 
 
@@ -136,7 +150,9 @@ def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayL
 
     Source: eq. 8 of [MoESD], as `laws.uniform_experts`.
     """
-    tokens, experts, active = (np.asarray(value, float) for value in (n_tokens, n_experts, n_active))
+    tokens, experts, active = (
+        np.asarray(value, float) for value in (n_tokens, n_experts, n_active)
+    )
     _check_counts(experts, active)
     return np.asarray(laws.uniform_experts(experts, active, tokens))
 
@@ -172,22 +188,35 @@ def touched_experts(
     Notes
     -----
     U = sum_i 1 - P0_i(t)^B with P0_i(t) = sum_j Binom(j; t-1, 1-rho) m_{j+1}(q_i) and
-    m_n(q) = prod_{r<n} ((1-q) a + r) / (a + r), a = 1/phi - 1 [Skellam]. Exact in the mean whatever the dependence
-    between experts. The sum over experts is a 32-node Gauss-Legendre integral over the load quantiles, so N broadcasts
-    too; a test holds it to the full sum. phi = rho = CV = 0 is `expected_experts`.
+    m_n(q) = prod_{r<n} ((1-q) a + r) / (a + r), a = 1/phi - 1 [Skellam]. Exact in the mean whatever
+    the dependence between experts. The sum over experts is a 32-node Gauss-Legendre integral over
+    the load quantiles, so N broadcasts too; a test holds it to the full sum. phi = rho = CV = 0 is
+    `expected_experts`.
     """
     batch, tokens, experts, active, cv, phi, rho = (
         np.asarray(value, float)
-        for value in (batch_size, tokens_per_sequence, n_experts, n_active, load_cv, affinity, stickiness)
+        for value in (
+            batch_size,
+            tokens_per_sequence,
+            n_experts,
+            n_active,
+            load_cv,
+            affinity,
+            stickiness,
+        )
     )
     _check_counts(experts, active)
     _check_tokens(batch, tokens)
     _check_unit("affinity", phi)
     _check_unit("stickiness", rho)
     load, _ = _load_nodes(active / experts, cv, experts, active)
-    shape = np.broadcast_shapes(batch.shape, tokens.shape, experts.shape, load.shape[:-1], phi.shape)
+    shape = np.broadcast_shapes(
+        batch.shape, tokens.shape, experts.shape, load.shape[:-1], phi.shape
+    )
     touched = _summed(batch, load, _fresh_chances(tokens, rho), phi, shape)
-    return np.asarray(np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active)))
+    return np.asarray(
+        np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active))
+    )
 
 
 def touched_under(
@@ -221,10 +250,14 @@ def touched_under(
     chances = [_known_chances(tokens_at.tobytes(), tokens_at.shape, rho) for _, _, rho in routings]
     fresh = [np.stack(each) for each in zip(*chances, strict=True)]
     touched = _summed(batch, np.stack(loads), fresh, phis, (len(routings), *shape))
-    return np.asarray(np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active)))
+    return np.asarray(
+        np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active))
+    )
 
 
-def _summed(batch: Array, load: Array, fresh: Sequence[Array], phi: Array, shape: tuple[int, ...]) -> Array:
+def _summed(
+    batch: Array, load: Array, fresh: Sequence[Array], phi: Array, shape: tuple[int, ...]
+) -> Array:
     """Mean chance over the load nodes that a step touches an expert, of that shape. [-]"""
     weight = _nodes()[1]
     total: Array = np.zeros(shape)
@@ -234,7 +267,8 @@ def _summed(batch: Array, load: Array, fresh: Sequence[Array], phi: Array, shape
         nodes = slice(first, first + together)
         untouched = _log_untouched(load[..., nodes], chances, phi[..., None])
         share = weight[nodes] * np.expm1(batch[..., None] * untouched)
-        # One after the other, so that the rounding of a sum does not hang on how many nodes are taken together.
+        # One after the other, so that the rounding of a sum does not hang on how many nodes are
+        # taken together.
         for node in range(share.shape[-1]):
             total = total - share[..., node]
     return total
@@ -247,18 +281,21 @@ def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: Arr
     ----------
     touched : distinct experts on all ranks, U, in [0, N]. [-]
     n_experts : N. [-]
-    expert_parallel : ranks that share the experts, ep, 1 to 32; beyond, the excess of 32 is held. [-]
+    expert_parallel : ranks that share the experts, ep, 1 to 32; beyond, the excess of 32 is held.
+        [-]
 
     Returns
     -------
-    U/ep + e_ep sqrt(U/ep (1 - U/N)), at most N/ep, broadcast. e_ep is the mean maximum of ep standard normals. [-]
+    U/ep + e_ep sqrt(U/ep (1 - U/N)), at most N/ep, broadcast. e_ep is the mean maximum of ep
+    standard normals. [-]
 
     Assumed until measured: results that use it are flagged.
     """
     experts = np.asarray(n_experts, float)
     ranks = np.asarray(expert_parallel, float)
     mean = np.asarray(touched, float) / ranks
-    # The mean maximum grows with the logarithm of the ranks nearly in a straight line, so read there.
+    # The mean maximum grows with the logarithm of the ranks nearly in a straight line, so read
+    # there.
     factor = np.interp(np.log2(ranks), np.log2(_IMBALANCE_RANKS), _IMBALANCE_FACTOR)
     sd = np.sqrt(mean * np.clip(1.0 - np.asarray(touched, float) / experts, 0.0, 1.0))
     return np.asarray(np.minimum(mean + factor * sd, experts / ranks))
@@ -267,18 +304,23 @@ def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: Arr
 def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike) -> Array:
     """J, the share of experts that two unrelated tokens have in common. [-]
 
-    k/N (1 + CV^2) for `n_experts` N, `n_active` k and `load_cv` CV [-]. Own derivation: two independent choices meet in
-    sum_i q_i^2 experts, over k.
+    k/N (1 + CV^2) for `n_experts` N, `n_active` k and `load_cv` CV [-]. Own derivation: two
+    independent choices meet in sum_i q_i^2 experts, over k.
     """
-    return np.asarray(np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv)))
+    return np.asarray(
+        np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv))
+    )
 
 
-def one_prompt_cv(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike, affinity: ArrayLike) -> Array:
-    """CV of the loads of sequences that share a prompt, and so the experts that one of them prefers. [-]
+def one_prompt_cv(
+    n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike, affinity: ArrayLike
+) -> Array:
+    """CV of the loads of sequences that share a prompt, and so the experts that one of them
+    prefers. [-]
 
-    sqrt((J + (1 - J) phi) N/k - 1), J = k/N (1 + CV^2): two sequences then meet as two distant tokens of one do. For
-    `n_experts` N, `n_active` k, `load_cv` CV and `affinity` phi [-] of sequences with prompts of their own. Own
-    derivation.
+    sqrt((J + (1 - J) phi) N/k - 1), J = k/N (1 + CV^2): two sequences then meet as two distant
+    tokens of one do. For `n_experts` N, `n_active` k, `load_cv` CV and `affinity` phi [-] of
+    sequences with prompts of their own. Own derivation.
     """
     overlap = unrelated_overlap(n_experts, n_active, load_cv)
     alike = overlap + (1.0 - overlap) * np.asarray(affinity, float)
@@ -288,10 +330,11 @@ def one_prompt_cv(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike,
 def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array) -> Array:
     """log P0(t): log-chance that none of one sequence's t tokens chooses an expert of load q.
 
-    `fresh_chances` of `_fresh_chances`: the same for every load, so callers with many loads compute it once. All
-    arguments broadcast.
+    `fresh_chances` of `_fresh_chances`: the same for every load, so callers with many loads compute
+    it once. All arguments broadcast.
     """
-    # phi = 0 makes a infinite (tokens independent) and phi = 1 makes it 0 (all alike): both ends are limits.
+    # phi = 0 makes a infinite (tokens independent) and phi = 1 makes it 0 (all alike): both ends
+    # are limits.
     a = 1.0 / np.clip(affinity, 1e-9, 1.0 - 1e-9) - 1.0
     no_choice = 1.0 - load  # m_1
     total: Array = np.asarray(0.0)
@@ -305,7 +348,8 @@ def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array)
 
 
 def _fresh_chances(tokens: Array, stickiness: Array) -> list[Array]:
-    """Chance that j of a sequence's t - 1 later tokens choose anew, for j = 0 to the longest t - 1."""
+    """Chance that j of a sequence's t - 1 later tokens choose anew, for j = 0 to the longest t -
+    1."""
     trials, chance = tokens - 1, 1.0 - stickiness
     ways = _combinations(int(tokens.max()))[trials.astype(int)]
     return [
@@ -335,13 +379,15 @@ def _nodes() -> tuple[Array, Array]:
 
 
 def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> tuple[Array, Array]:
-    """Expert load q at the quantile nodes [..., nodes] and the node weights [nodes]; mean k/N, CV as asked."""
+    """Expert load q at the quantile nodes [..., nodes] and the node weights [nodes]; mean k/N, CV
+    as asked."""
     if not np.all(np.isfinite(load_cv)) or np.any(load_cv < 0.0):
         raise AdvisorError("load_cv must be a finite number >= 0")
     limit = np.sqrt(np.maximum(experts / active - 1.0, 0.0))
     if np.any(load_cv > limit + 1e-9):
         raise AdvisorError(
-            f"load_cv={float(load_cv.max()):.3g} exceeds sqrt(N/k - 1)={float(limit.min()):.3g}, the most uneven load "
+            f"load_cv={float(load_cv.max()):.3g} exceeds sqrt(N/k - 1)={float(limit.min()):.3g}, "
+            "the most uneven load "
             "k of N experts can have; choose a smaller load_cv"
         )
     share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
@@ -363,16 +409,19 @@ def _known_loads(experts: float, active: float, load_cv: float) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def _solved_loads(packed: bytes) -> Array:
-    """Capped lognormal loads [rows, nodes] for rows of (k/N, CV, N), packed so that equal questions are cached.
+    """Capped lognormal loads [rows, nodes] for rows of (k/N, CV, N), packed so that equal questions
+    are cached.
 
-    The load of the busiest expert is the quantile of its mid-rank 1 - 1/(2N), so node quantiles stop there.
+    The load of the busiest expert is the quantile of its mid-rank 1 - 1/(2N), so node quantiles
+    stop there.
     """
     share, cv, experts = np.frombuffer(packed).reshape(-1, 3).T
     normal = NormalDist()
     bound = np.array([normal.inv_cdf(1.0 - 0.5 / max(count, 2.0)) for count in experts])
     quantiles, weights = _nodes()
     quantiles = np.clip(quantiles, -bound[:, None], bound[:, None])
-    # Bisection on the second moment, which rises with sigma: the cap leaves no closed form for sigma.
+    # Bisection on the second moment, which rises with sigma: the cap leaves no closed form for
+    # sigma.
     target = share**2 * (1.0 + cv**2)
     low, high = np.zeros_like(share), np.full_like(share, _MAX_SIGMA)
     for _ in range(50):
@@ -384,10 +433,11 @@ def _solved_loads(packed: bytes) -> Array:
 
 
 def _capped_load(share: Array, sigma: Array, quantiles: Array, weights: Array) -> Array:
-    """min(1, c exp(sigma z)) [rows, nodes] with c such that the weighted mean is `share`; the cap is exact.
+    """min(1, c exp(sigma z)) [rows, nodes] with c such that the weighted mean is `share`; the cap
+    is exact.
 
-    Entry m of `scale` is the c that holds if just the nodes above m are capped; the largest m that needs no further
-    cap is the solution.
+    Entry m of `scale` is the c that holds if just the nodes above m are capped; the largest m that
+    needs no further cap is the solution.
     """
     shape = np.exp(sigma[:, None] * (quantiles - quantiles[:, -1:]))
     below = np.cumsum(weights * shape, axis=1)
@@ -404,7 +454,8 @@ def _check_counts(experts: Array, active: Array) -> None:
         raise AdvisorError("n_experts and n_active must be finite")
     if not ((active >= 1) & (active <= experts)).all():
         raise AdvisorError(
-            f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with n_experts from "
+            f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with "
+            "n_experts from "
             f"{experts.min():g}"
         )
 

@@ -1,4 +1,5 @@
-"""Speedup over batch and K: the model's steps strung together as arrays, with bands and the tier of each part."""
+"""Speedup over batch and K: the model's steps strung together as arrays, with bands and the tier of
+each part."""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drif
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
-from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
+from advisor.physics.step import (
+    MoeShape,
+    StepTime,
+    in_graph,
+    n_layers,
+    routed_time,
+    slowest_rank,
+    step_time,
+)
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
 from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
@@ -36,12 +45,14 @@ SCHEDULE_BATCHES = (
     *(2**octave * quarter // 4 for octave in range(3, 10) for quarter in range(4, 8)),
     1024,
 )
-"""Batches that a schedule is decided on, whatever batch is asked about: all to 8, then four to a doubling. [-]"""
+"""Batches that a schedule is decided on, whatever batch is asked about: all to 8, then four to a
+doubling. [-]"""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Predictions on a grid of batches [nB] and draft lengths K [nK]. Times in seconds [s], the rest [-]."""
+    """Predictions on a grid of batches [nB] and draft lengths K [nK]. Times in seconds [s], the
+    rest [-]."""
 
     batches: Array
     drafts: NDArray[np.int64]
@@ -72,11 +83,13 @@ class Curve:
     prefill_s: Array | float = 0.0
     """Prefill charged to each output token, [nB]."""
     eager: NDArray[np.bool_] | None = None
-    """Rounds that no captured CUDA graph holds, [nB, nK]; None where it is not known what is captured."""
+    """Rounds that no captured CUDA graph holds, [nB, nK]; None where it is not known what is
+    captured."""
     padding: Array | None = None
     """Rows that a round's graph computes over those asked for, likewise."""
     ttft_s: Array | None = None
-    """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
+    """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without
+    lengths."""
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each batch and K, as `curve` prints them."""
@@ -85,17 +98,21 @@ class Curve:
         return pd.DataFrame(curve_rows(self))
 
     def column(self, n_draft: int) -> int:
-        """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""
+        """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not
+        on it."""
         found = np.flatnonzero(self.drafts == n_draft)
         if not found.size:
             raise AdvisorError(
-                f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
+                f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to "
+                f"{self.drafts[-1]}"
             )
         return int(found[0])
 
     def tier_at(self, batch_size: float, n_draft: int) -> Tier:
         """Tier of one K at the batch looked at that lies nearest."""
-        return Tier(self.tier[np.abs(np.log(self.batches / batch_size)).argmin(), self.column(n_draft)])
+        return Tier(
+            self.tier[np.abs(np.log(self.batches / batch_size)).argmin(), self.column(n_draft)]
+        )
 
     def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
         """Time by component of a plain step and of one round, at one batch and K. [s]
@@ -104,17 +121,22 @@ class Curve:
         Read from the curve's own components, which `curve.curve_for` adds up.
         """
         plain = {name: float(time[row]) for name, time in self.plain_components.items()}
-        return plain, {name: float(time[row, column]) for name, time in self.round_components.items()}
+        return plain, {
+            name: float(time[row, column]) for name, time in self.round_components.items()
+        }
 
 
 @dataclass(frozen=True)
 class Odds:
-    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K increasing."""
+    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K
+    increasing."""
 
     loss: Array
-    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the draws. [-]"""
+    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the
+    draws. [-]"""
     noise: Array
-    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least itself. [-]"""
+    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least
+    itself. [-]"""
     p_best: Array
     """Share of draws in which this K is the fastest. [-]"""
     p_gain: Array
@@ -125,7 +147,8 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     """Odds of each K from its speedups under shared draws.
 
     draws: speedups, [draws, ..., nK]. [-]
-    allowed: K among which the least loss is looked for, [..., nK] of true and false (default all). Losses are against
+    allowed: K among which the least loss is looked for, [..., nK] of true and false (default all).
+    Losses are against
       all K, since a limit on time per output token leaves out slow K alone. [-]
     Source: docs/decisions/0006-one-k-for-each-batch.md.
     """
@@ -134,8 +157,11 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     lost = 1.0 - values / best
     loss = lost.mean(axis=0)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
-    # Differences to the least, draw by draw: what all K err by alike must not blur which one is better.
-    beside = lost - np.take_along_axis(lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1)
+    # Differences to the least, draw by draw: what all K err by alike must not blur which one is
+    # better.
+    beside = lost - np.take_along_axis(
+        lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1
+    )
     return Odds(
         loss=loss,
         noise=beside.std(axis=0) / np.sqrt(len(values)),
@@ -145,12 +171,14 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
 
 
 def excess_loss(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> Array:
-    """Expected loss of each K beyond the least among the allowed and beyond the noise, [..., nK]. [-]
+    """Expected loss of each K beyond the least among the allowed and beyond the noise, [..., nK].
+    [-]
 
     loss, noise: expected losses and their standard errors, as `curve.draft_odds` gives them. [-]
     allowed: K that may be chosen, true and false; where none is, all are. [-]
-    0 where the noise does not tell a K from the least; infinite where it is not allowed. Own derivation, after the
-    one-standard-error rule of model selection: docs/decisions/0006-one-k-for-each-batch.md.
+    0 where the noise does not tell a K from the least; infinite where it is not allowed. Own
+    derivation, after the one-standard-error rule of model selection:
+    docs/decisions/0006-one-k-for-each-batch.md.
     """
     choosable = _choosable(allowed, loss.shape)
     least = np.where(choosable, loss, np.inf).min(axis=-1, keepdims=True)
@@ -162,8 +190,8 @@ def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> 
     """Place of the recommended K: the smallest whose expected loss is the least within the noise.
 
     loss, noise, allowed: as `curve.excess_loss` takes them. [-]
-    Along the last axis. Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export
-    and validation.
+    Along the last axis. Every K counts alike, plain decoding (K = 0) too; the one rule behind
+    verdict, schedule, export and validation.
     """
     # The first of those that tie is the smallest K: it verifies and drafts least for the same gain.
     return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
@@ -178,7 +206,8 @@ def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
 
 
 def batches_with(*more: int) -> Array:
-    """Batches of a curve that a schedule is decided on, SCHEDULE_BATCHES and some more, increasing. [-]
+    """Batches of a curve that a schedule is decided on, SCHEDULE_BATCHES and some more, increasing.
+    [-]
 
     Own choice: four to each doubling show a dip that two would cut off.
     """
@@ -186,19 +215,24 @@ def batches_with(*more: int) -> Array:
 
 
 def graph_edges(setup: Setup) -> tuple[int, ...]:
-    """Batches at which a K leaves the captured CUDA graphs, each with the next one. Empty where no K is known to.
+    """Batches at which a K leaves the captured CUDA graphs, each with the next one. Empty where no
+    K is known to.
 
-    Between two batches of a curve values are interpolated: without these, a drop would be smeared over both.
+    Between two batches of a curve values are interpolated: without these, a drop would be smeared
+    over both.
     """
     if setup.graphs is None:
         return ()
     groups, most = setup.placement.attention_groups, DEFAULT_BATCHES[-1]
-    # A round of K drafts fills a graph with q = K + 1 rows a sequence, so each K leaves at a batch of its own.
+    # A round of K drafts fills a graph with q = K + 1 rows a sequence, so each K leaves at a batch
+    # of its own.
     last = (setup.graphs.largest(q) // q * groups for q in range(1, setup.longest_step + 1))
     return tuple(sorted({batch for end in last if 0 < end < most for batch in (end, end + 1)}))
 
 
-def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+def speedup_curve(
+    scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None
+) -> Curve:
     """Speedup over batch and K of a scenario, its setup loaded here.
 
     batches, drafts: as `curve.curve_for` takes them. [-]
@@ -219,15 +253,18 @@ def curve_for(
 
     batches: sequences that decode together, at least 1. [-]
     drafts: K to predict (default 0 to the scenario's k_max). [-]
-    verify_tokens: tokens that a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [-]
-    draws: replaces the draws of the uncertain constants, `bands.make_draws(setup.costs)`.
-    central_only: draws nothing, for searches that bound first. The one draw of the result is its centre.
+    verify_tokens: tokens that a sequence verifies per round when that is not K + 1: the nodes of a
+    draft tree. [-] draws: replaces the draws of the uncertain constants,
+    `bands.make_draws(setup.costs)`. central_only: draws nothing, for searches that bound first. The
+    one draw of the result is its centre.
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
     batch, k = _axes(setup, batches, drafts)
     # A round of K = 0 is a plain step, whatever tree the others verify.
-    verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
+    verified = np.asarray(
+        k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float
+    )
     arms = _arms(setup, batch, k, verified, central_only)
     accepted, step_tokens = setup.acceptance.accepted_length[k], batch[:, None] * verified
     prompt = prompt_cost(setup, batch)
@@ -239,13 +276,16 @@ def curve_for(
         # One set of draws for both arms: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
         plain_draws, round_draws = arms.drawn(setup, draws)
-        samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier)
+        samples = _samples(
+            setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier
+        )
         low, high = band(samples)
     return Curve(
         batches=batch,
         drafts=k,
         speedup=central,
-        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it out.
+        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it
+        # out.
         low=np.minimum(low, central),
         high=np.maximum(high, central),
         draws=samples,
@@ -259,35 +299,50 @@ def curve_for(
     )
 
 
-def _axes(setup: Setup, batches: ArrayLike, drafts: ArrayLike | None) -> tuple[Array, NDArray[np.int64]]:
-    """Batches [nB] and draft lengths [nK] of a curve. Raises AdvisorError for one that cannot be predicted."""
+def _axes(
+    setup: Setup, batches: ArrayLike, drafts: ArrayLike | None
+) -> tuple[Array, NDArray[np.int64]]:
+    """Batches [nB] and draft lengths [nK] of a curve. Raises AdvisorError for one that cannot be
+    predicted."""
     batch = np.atleast_1d(np.asarray(batches, float))
     if batch.size == 0 or not np.all((batch >= 1) & (batch <= MAX_BATCH)):
         raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
     k_max = setup.longest_step - 1
     k = np.arange(k_max + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
     if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
-        raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
+        raise AdvisorError(
+            f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}"
+        )
     return batch, k
 
 
 def _paces(
-    setup: Setup, batch: Array, round_s: Array, accepted: Array, prefill: Array, prompt: Prompt | None
+    setup: Setup,
+    batch: Array,
+    round_s: Array,
+    accepted: Array,
+    prefill: Array,
+    prompt: Prompt | None,
 ) -> dict[str, Any]:
-    """What users and operators get of rounds [nB, nK]: `tpot_s`, `ttft_s` and throughput of a `Curve`."""
-    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
+    """What users and operators get of rounds [nB, nK]: `tpot_s`, `ttft_s` and throughput of a
+    `Curve`."""
+    # A user's own prompt is over before the first token; throughput pays for it all the same
+    # (decision 0008).
     waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     each_s = laws.tpot(round_s, accepted, prefill[:, None])
     return {
         "tpot_s": np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
-        "tokens_per_s_per_gpu": np.asarray(laws.tokens_per_s_per_gpu(batch[:, None], each_s, setup.placement.gpus)),
+        "tokens_per_s_per_gpu": np.asarray(
+            laws.tokens_per_s_per_gpu(batch[:, None], each_s, setup.placement.gpus)
+        ),
         "ttft_s": None if prompt is None else prompt.first_token_s,
     }
 
 
 @dataclass(frozen=True)
 class _Arms:
-    """Both arms of a speedup: plain decoding [nB] and the round [nB, nK], as the model has them and as swept."""
+    """Both arms of a speedup: plain decoding [nB] and the round [nB, nK], as the model has them and
+    as swept."""
 
     plain: _Pass
     verify: _Pass
@@ -304,7 +359,10 @@ class _Arms:
     def round_components(self) -> dict[str, Array]:
         """Seconds of a round. [s]"""
         of_round = self.factors[1]
-        return {name: time if name in _BESIDE else time * of_round for name, time in self.by_model[1].items()}
+        return {
+            name: time if name in _BESIDE else time * of_round
+            for name, time in self.by_model[1].items()
+        }
 
     @functools.cached_property
     def plain_s(self) -> Array:
@@ -320,7 +378,9 @@ class _Arms:
     def verify_s(self) -> Array:
         """Verification step. [s]"""
         waiting = self.round_components.get("eager", 0.0)
-        return np.asarray(self.verify.step.total * self.factors[1] + waiting + np.zeros_like(self.round_s))
+        return np.asarray(
+            self.verify.step.total * self.factors[1] + waiting + np.zeros_like(self.round_s)
+        )
 
     @property
     def told(self) -> dict[str, Any]:
@@ -330,7 +390,9 @@ class _Arms:
             "plain_step_s": self.plain_s,
             "verify_step_s": self.verify_s,
             "round_s": self.round_s,
-            "verify_ratio": np.asarray(laws.verification_ratio(self.verify_s, self.plain_s[:, None])),
+            "verify_ratio": np.asarray(
+                laws.verification_ratio(self.verify_s, self.plain_s[:, None])
+            ),
             "touched_plain": self.plain.touched,
             "touched_verify": np.broadcast_to(self.verify.touched, shape),
             "plain_components": self.plain_components,
@@ -343,31 +405,46 @@ class _Arms:
         """Plain steps [draws, nB] and rounds [draws, nB, nK] under each draw. [s]"""
         of_plain, of_round = self.factors
         plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
-        # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host alone (decision 0026).
-        beside = draw_total({name: self.round_components[name] for name in _BESIDE}, draws, None, None)
-        return plain, (_drawn(setup, self.by_model[1], draws, self.verify) - beside) * of_round + beside
+        # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host
+        # alone (decision 0026).
+        beside = draw_total(
+            {name: self.round_components[name] for name in _BESIDE}, draws, None, None
+        )
+        return plain, (
+            _drawn(setup, self.by_model[1], draws, self.verify) - beside
+        ) * of_round + beside
 
 
-def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool) -> _Arms:
+def _arms(
+    setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool
+) -> _Arms:
     column = batch[:, None]
     plain = _pass(setup, batch, np.asarray(1.0), context_beside(setup, 1), central_only)
     verify = _pass(setup, column, verified, context_beside(setup, 2), central_only)
-    plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
+    plain_components = {
+        name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()
+    }
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
     # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
     if setup.costs.verified_per_token:
-        steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
+        steps = (
+            StepTime({name: time[:, None] for name, time in plain_components.items()}),
+            verify.step,
+        )
         components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
     if plain.ran is not None and verify.ran is not None:
         plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
         components["eager"] = _launched_apart(setup, components, verify.ran)
-    return _Arms(plain, verify, (plain_components, components), swept_factors(setup, batch, verified))
+    return _Arms(
+        plain, verify, (plain_components, components), swept_factors(setup, batch, verified)
+    )
 
 
 def _round_components(
     setup: Setup, verify: _Pass, column: Array, k: NDArray[np.int64], touched_one: Array
 ) -> dict[str, Array]:
-    """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and the host's share."""
+    """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and
+    the host's share."""
     draft = draft_time(
         setup.drafting,
         batch_size=column,
@@ -376,31 +453,43 @@ def _round_components(
         touched_one=touched_one,
     )
     costs, shape = setup.costs, (len(column), len(k))
-    components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
+    components = {
+        name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()
+    }
     components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
     components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
     # Nothing is accepted or rejected at K = 0.
-    components["round_host"] = np.broadcast_to(costs.round_host_s(setup.placement.gpus) * (k > 0), shape)
+    components["round_host"] = np.broadcast_to(
+        costs.round_host_s(setup.placement.gpus) * (k > 0), shape
+    )
     return components
 
 
-def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array) -> Array:
+def verified_time(
+    setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array
+) -> Array:
     """Time that verifying many tokens adds beyond the kernels: `laws.verified`, broadcast. [s]
 
     steps: a plain one and a verification.
     batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
-    # Launches and the host's step are fixed: only what reads and computes grows with the tokens verified.
+    # Launches and the host's step are fixed: only what reads and computes grows with the tokens
+    # verified.
     plain, verify = steps
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]
     return np.asarray(
-        laws.verified(phi=setup.costs.verified_rate(group_batch * tokens), b=group_batch, q=tokens, **times)
+        laws.verified(
+            phi=setup.costs.verified_rate(group_batch * tokens), b=group_batch, q=tokens, **times
+        )
     )
 
 
-_BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or one.bound == "host"} - {"launch", "between_graphs"}
+_BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or one.bound == "host"} - {
+    "launch",
+    "between_graphs",
+}
 """Components of a round that do not hide launches of the target's own kernels."""
 
 
@@ -409,18 +498,25 @@ _BESIDE = ("draft", "draft_host", "round_host")
 
 
 def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
-    """The model's step of the target, B sequences x q tokens, broadcast: kernels, launches, verified tokens. [s]"""
+    """The model's step of the target, B sequences x q tokens, broadcast: kernels, launches,
+    verified tokens. [s]"""
     context = float(setup.scenario.context_tokens)
     # Central only: a sweep corrects the middle of the band and leaves its width.
-    run, one = (_pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(())))
-    parts = {**run.step.components, "verified": verified_time(setup, (one.step, run.step), batch, tokens)}
+    run, one = (
+        _pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(()))
+    )
+    parts = {
+        **run.step.components,
+        "verified": verified_time(setup, (one.step, run.step), batch, tokens),
+    }
     if run.ran is not None:
         parts["eager"] = _launched_apart(setup, parts, run.ran)
     return np.asarray(sum(parts.values()))
 
 
 def held_sweep(setup: Setup) -> HeldSweep | None:
-    """The user's own plain sweep beside the model's times per output token. None where the scenario has none."""
+    """The user's own plain sweep beside the model's times per output token. None where the scenario
+    has none."""
     if (sweep := setup.sweep) is None:
         return None
     # A user waits for the others' prompts between two tokens, not for the own one.
@@ -436,18 +532,24 @@ def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Arr
     """
     if (held := held_sweep(setup)) is None:
         return np.ones_like(batch), np.ones((len(batch), len(tokens)))
-    return sweep_factors(held, lambda sequences, each: _target_s(setup, sequences, each), batch, tokens)
+    return sweep_factors(
+        held, lambda sequences, each: _target_s(setup, sequences, each), batch, tokens
+    )
 
 
 def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> Array:
-    """Time that steps without a CUDA graph wait for their launches: `laws.eager_wait`, broadcast. [s]"""
-    device = sum((time for name, time in components.items() if name not in _BESIDE_THE_STEP), np.zeros(1))
+    """Time that steps without a CUDA graph wait for their launches: `laws.eager_wait`, broadcast.
+    [s]"""
+    device = sum(
+        (time for name, time in components.items() if name not in _BESIDE_THE_STEP), np.zeros(1)
+    )
     e, layers = setup.costs.eager_per_layer_s, n_layers(setup.architecture)
     return np.asarray(np.where(ran.eager, laws.eager_wait(e, layers, device), 0.0))
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
-    """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn kernels. [s]"""
+    """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn
+    kernels. [s]"""
     low, high = run.routed_low, run.routed_high
     rest = {name: time for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)
@@ -458,7 +560,10 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
     return np.asarray(
-        total + np.where(run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0)
+        total
+        + np.where(
+            run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0
+        )
     )
 
 
@@ -472,11 +577,15 @@ class _Pass:
     """Captured graphs that its steps run in; None where they are not known."""
 
 
-def _pass(setup: Setup, batch: Array, tokens: Array, context: ArrayLike, central_only: bool) -> _Pass:
+def _pass(
+    setup: Setup, batch: Array, tokens: Array, context: ArrayLike, central_only: bool
+) -> _Pass:
     ran = graphs_of_steps(setup, batch, tokens)
     # Rows of padding choose experts too: engines leave in them what stood there before.
     computed = batch if ran is None else batch * ran.padding
-    ends: tuple[End, ...] = ("value",) if setup.routing is None or central_only else ("value", "low", "high")
+    ends: tuple[End, ...] = (
+        ("value",) if setup.routing is None or central_only else ("value", "low", "high")
+    )
     touched, beside = (every := touched_at_ends(setup, computed, tokens, ends))[0], every[1:]
     step = step_as_run(setup, batch, tokens, context, touched, ran)
     # Only where routing has a band of its own: uniform routing and dense models have none.
@@ -493,7 +602,8 @@ def step_as_run(
     graphs: Ran | None,
     moe: MoeShape | None = None,
 ) -> StepTime:
-    """A pass of B sequences x q tokens, as long as the padding of its captured graph makes it, broadcast. [s]
+    """A pass of B sequences x q tokens, as long as the padding of its captured graph makes it,
+    broadcast. [s]
 
     batch, tokens, context : B, q, and cached tokens of each sequence. [-]
     touched : distinct experts U of a routed layer. [-]
@@ -516,7 +626,8 @@ def step_as_run(
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
-    """Time of the routed experts in all layers, `touched` as it broadcasts with B sequences x q tokens. [s]"""
+    """Time of the routed experts in all layers, `touched` as it broadcasts with B sequences x q
+    tokens. [s]"""
     layer = setup.routed_layer
     cost, placement, shape, dtype = layer.cost, layer.placement, layer.shape, layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
@@ -537,15 +648,20 @@ def _samples(
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]; 1 at K = 0.
 
-    plain_draws, round_draws: sampled times of a plain step [draws, nB] and of a round [draws, nB, nK]. [s]
+    plain_draws, round_draws: sampled times of a plain step [draws, nB] and of a round [draws, nB,
+    nK]. [s]
     """
     acceptance = setup.acceptance
-    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is skewed.
-    lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
+    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is
+    # skewed.
+    lengths = draw_acceptance(
+        acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws
+    )
     costs = setup.costs
     # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
     unexplained = by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
-    # Independent of each other: long steps are the kernels' extrapolation, drift is between laboratories.
+    # Independent of each other: long steps are the kernels' extrapolation, drift is between
+    # laboratories.
     beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
     wobble = sampled_wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
@@ -555,7 +671,8 @@ def _samples(
 
 
 def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
-    """The table behind every list of a curve's points: its columns by name, [nB * nK], K changing fastest.
+    """The table behind every list of a curve's points: its columns by name, [nB * nK], K changing
+    fastest.
 
     Times are in milliseconds; `NAME_ms` is the component NAME of one whole round.
     """
@@ -586,12 +703,16 @@ def curve_rows(grid: Curve) -> list[dict[str, Any]]:
     """One row for each batch and K, as JSON and CSV write it: six significant digits."""
     columns = curve_columns(grid)
     # JSON has no numpy numbers; counts and texts go as they are.
-    values = [map(digits, items) if items.dtype.kind == "f" else items.tolist() for items in columns.values()]
+    values = [
+        map(digits, items) if items.dtype.kind == "f" else items.tolist()
+        for items in columns.values()
+    ]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def digits(value: float) -> float:
-    """Number with six significant digits, more than any band tells and stable between machines. [as given]
+    """Number with six significant digits, more than any band tells and stable between machines. [as
+    given]
 
     value: in any unit. [as given]
     Own choice.

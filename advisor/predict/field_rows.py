@@ -1,4 +1,5 @@
-"""Row of the table of a scenario's fields: all that screen, command line, tables, files and links know about one."""
+"""Row of the table of a scenario's fields: all that screen, command line, tables, files and links
+know about one."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Flag:
     name: str
     help: str
     default: str = ""
-    """What the command line takes without the option, in words, where it is no value; stated in the help."""
+    """What the command line takes without the option, in words, where it is no value; stated in the
+    help."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Widget:
 
 @dataclass(frozen=True)
 class Told:
-    """Part of a field in a report's settings. A line of its own, or a piece of a line that several share."""
+    """Part of a field in a report's settings. A line of its own, or a piece of a line that several
+    share."""
 
     line: str
     text: str = "{}"
@@ -81,7 +84,8 @@ class FieldRow:
     widget: Widget | None = None
     """None: a page or a panel sets it."""
     told: Told | None = None
-    """None: a line of its own. Its text is empty where the line says it already, or another part of a report does."""
+    """None: a line of its own. Its text is empty where the line says it already, or another part of
+    a report does."""
     needed: bool = False
     """Whether a scenario that starts from nothing must settle it: no default suits all."""
     catalogue: Catalogue | None = None
@@ -94,7 +98,8 @@ class FieldRow:
     is_private: bool = False
     """Whether it carries something of the user's own: no shared cache may keep that."""
     is_younger: bool = False
-    """Whether reports were written before it existed: at its default it is no part of the hash, so that theirs hold."""
+    """Whether reports were written before it existed: at its default it is no part of the hash, so
+    that theirs hold."""
 
     name: str = ""
     """This and the rest is taken from the model's field."""
@@ -108,7 +113,9 @@ class FieldRow:
     @property
     def flags(self) -> tuple[Flag, ...]:
         """Every option that gives the field, its own first."""
-        return (Flag(self.flag, self.help, self.flag_default), *self.more_flags) if self.flag else ()
+        return (
+            (Flag(self.flag, self.help, self.flag_default), *self.more_flags) if self.flag else ()
+        )
 
     def written(self, value: Any) -> str:
         """A value as readers see it."""
@@ -116,17 +123,26 @@ class FieldRow:
             return self.unset
         if self.shown_until:
             return str(value).partition(self.shown_until)[0]
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+        return (
+            f"{value:,}"
+            if isinstance(value, int)
+            else f"{value:g}"
+            if isinstance(value, float)
+            else str(value)
+        )
 
     def in_a_name(self, text: str) -> str:
-        """Piece of a scenario's short name, where the value reads `text`. Nothing that is not set has a unit."""
+        """Piece of a scenario's short name, where the value reads `text`. Nothing that is not set
+        has a unit."""
         pattern = self.short.removesuffix(f" {self.unit}") if text == self.unset else self.short
         return pattern.format(text)
 
     @property
     def limits(self) -> str:
         """Range in words. Empty where it is no number."""
-        return " to ".join(f"{int(bound) if bound == int(bound) else bound:,}" for bound in self.range or ())
+        return " to ".join(
+            f"{int(bound) if bound == int(bound) else bound:,}" for bound in self.range or ()
+        )
 
     @property
     def line(self) -> str:
@@ -136,7 +152,11 @@ class FieldRow:
     def piece(self, text: str) -> str:
         """Part of the shared line, where the value reads `text`."""
         piece = self.told or Told(self.label)
-        return piece.unset if piece.unset is not None and text == self.unset else piece.text.format(text)
+        return (
+            piece.unset
+            if piece.unset is not None and text == self.unset
+            else piece.text.format(text)
+        )
 
     @property
     def screen_label(self) -> str:
@@ -150,7 +170,8 @@ class FieldRow:
 
 
 def rows_of(model: type[BaseModel]) -> dict[str, FieldRow]:
-    """Table of fields by name. The row in each field's annotation, filled in with the field's own type and limits."""
+    """Table of fields by name. The row in each field's annotation, filled in with the field's own
+    type and limits."""
     return {name: _filled_in(name, info) for name, info in model.model_fields.items()}
 
 
@@ -158,7 +179,11 @@ def _filled_in(name: str, info: FieldInfo) -> FieldRow:
     row = next((entry for entry in info.metadata if isinstance(entry, FieldRow)), None)
     if row is None:
         raise TypeError(f"the field {name} has no FieldRow in its annotation; give it one")
-    parts = get_args(info.annotation) if get_origin(info.annotation) in (Union, types.UnionType) else [info.annotation]
+    parts = (
+        get_args(info.annotation)
+        if get_origin(info.annotation) in (Union, types.UnionType)
+        else [info.annotation]
+    )
     kinds = [type_ for type_ in parts if type_ is not types.NoneType]
     kind = kinds[0] if isinstance(kinds[0], type) else str
     low = next((entry.ge for entry in info.metadata if isinstance(entry, Ge)), None)

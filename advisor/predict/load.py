@@ -1,4 +1,5 @@
-"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources."""
+"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and
+sources."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ from advisor.predict.setup import (
 from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (
-    "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of your experts "
+    "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of "
+    "your experts "
     "(--expert-loads, or a routing trace dropped on Measure) replace it by counts."
 )
 
@@ -79,12 +81,20 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     if setup.acceptance.borrowed:
         source = setup.acceptance.source
         warnings.append(f"{BORROWED}: {source}. Give your own for a narrower range.")
-    loads = None if architecture.moe is None else own_loads(scenario, architecture.name, architecture.moe)
+    loads = (
+        None
+        if architecture.moe is None
+        else own_loads(scenario, architecture.name, architecture.moe)
+    )
     if architecture.moe is not None and loads is not None:
-        warnings += [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)]
+        warnings += [
+            f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, architecture.moe)
+        ]
     warnings += _imbalance_notes(setup)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
-        warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
+        warnings.append(
+            "No top-1 router has been measured; its routing correlation is a class default."
+        )
     return tuple(dict.fromkeys(warnings))
 
 
@@ -94,11 +104,16 @@ def kernel_warnings(setup: Setup) -> list[str]:
 
 
 def _imbalance_notes(setup: Setup) -> list[str]:
-    """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves open."""
+    """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves
+    open."""
     scenario, placement = setup.scenario, setup.placement
     has_loads, copies = scenario.expert_loads is not None, scenario.redundant_experts
     if placement.expert_parallel == 1:
-        return [] if copies is None else ["On one expert-parallel rank copies of experts change nothing."]
+        return (
+            []
+            if copies is None
+            else ["On one expert-parallel rank copies of experts change nothing."]
+        )
     if placement.balance is None:
         return [ASSUMED_IMBALANCE]
     origin = "your loads of experts, taken to stay as they are"
@@ -106,9 +121,14 @@ def _imbalance_notes(setup: Setup) -> list[str]:
         origin = "loads with the routing preset's spread, which experts are hot drawn by chance"
     notes = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
     if copies is not None:
-        rounded = f" ({placement.redundant} copies, to fill the ranks evenly)" if placement.redundant != copies else ""
+        rounded = (
+            f" ({placement.redundant} copies, to fill the ranks evenly)"
+            if placement.redundant != copies
+            else ""
+        )
         notes.append(
-            f"The balanced layout{rounded} is planned on the loads that it is judged with: real loads drift in between."
+            f"The balanced layout{rounded} is planned on the loads that it is judged with: real "
+            "loads drift in between."
         )
     return notes
 
@@ -129,7 +149,8 @@ def sources_of(setup: Setup) -> tuple[str, ...]:
     sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     if adjustment is not None:
         sources.append(
-            f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and overheads refitted for "
+            f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and "
+            "overheads refitted for "
             f"{hardware.name} with {adjustment.engine_class}"
         )
     return tuple(dict.fromkeys(sources))
@@ -170,13 +191,17 @@ def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement
     if memory.largest_batch == 0:
         cache = memory.kv_bytes_per_sequence / GIB
         return [
-            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GiB of KV cache "
-            f"beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are usable. Use a shorter context, an fp8 KV "
+            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} "
+            "GiB of KV cache "
+            f"beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are usable. Use a "
+            "shorter context, an fp8 KV "
             "cache or more GPUs."
         ]
     return [
-        f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are usable. "
-        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are "
+        "usable. "
+        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is "
+        f"{memory.largest_batch}."
     ]
 
 
@@ -185,20 +210,27 @@ _WEIGHT_ONLY = ("bf16", "fp32", "int4")
 
 
 def _format_warnings(setup: Setup) -> list[str]:
-    """Weight formats that the accelerator cannot multiply, and those that the engine's documentation leaves open."""
-    hardware, architecture, engine = setup.hardware, setup.architecture, engine_of(setup.scenario.engine)
+    """Weight formats that the accelerator cannot multiply, and those that the engine's
+    documentation leaves open."""
+    hardware, architecture, engine = (
+        setup.hardware,
+        setup.architecture,
+        engine_of(setup.scenario.engine),
+    )
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
     warnings = []
     for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
         if compute_dtype(hardware, dtype) != dtype:
             warnings.append(
-                f"{hardware.name} does not multiply in {dtype}: weights are kept in it and converted to bf16 by the "
+                f"{hardware.name} does not multiply in {dtype}: weights are kept in it and "
+                "converted to bf16 by the "
                 "kernels."
             )
         if engine is not None and (unlisted := engine.unlisted_on(dtype, hardware.generation)):
             warnings.append(
-                f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in {unlisted.source}."
+                f"{engine.name} may not run {dtype} weights on {hardware.name}: not listed in "
+                f"{unlisted.source}."
             )
     return warnings
 
@@ -208,20 +240,40 @@ _BLOCK = 128
 
 
 def block_warnings(setup: Setup) -> list[str]:
-    """Refusal of an engine to load experts that tensor parallelism splits within a block of their weights."""
-    engine, moe, placement = engine_of(setup.scenario.engine), setup.architecture.moe, setup.placement
+    """Refusal of an engine to load experts that tensor parallelism splits within a block of their
+    weights."""
+    engine, moe, placement = (
+        engine_of(setup.scenario.engine),
+        setup.architecture.moe,
+        setup.placement,
+    )
     ways, gpus, hardware = placement.expert_tensor_parallel, placement.gpus, setup.hardware
     if setup.scenario.engine == "vllm" and placement.expert_parallel > 1:
         ways = 1  # it then spreads experts over all ranks and splits none
-    if moe is None or engine is None or setup.architecture.dtypes.routed != "fp8_block" or ways == 1:
+    if (
+        moe is None
+        or engine is None
+        or setup.architecture.dtypes.routed != "fp8_block"
+        or ways == 1
+    ):
         return []
-    if not moe.expert_width % (ways * _BLOCK) or not engine.warned_of({"split_blocks"}, setup.scenario.engine_version):
+    if not moe.expert_width % (ways * _BLOCK) or not engine.warned_of(
+        {"split_blocks"}, setup.scenario.engine_version
+    ):
         return []
-    pads = hardware.vendor != "NVIDIA" or not {"sm_100", "sm_103"}.isdisjoint(hardware.generation.split())
-    ranks = max(n for n in range(1, gpus) if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0))
+    pads = hardware.vendor != "NVIDIA" or not {"sm_100", "sm_103"}.isdisjoint(
+        hardware.generation.split()
+    )
+    ranks = max(
+        n
+        for n in range(1, gpus)
+        if gpus % n == 0 and (n == 1 or moe.expert_width % (n * _BLOCK) == 0)
+    )
     return [
-        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut experts "
-        f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 blocks of {_BLOCK}. Spread "
+        f"{engine.name} {'may refuse' if pads else 'refuses'} to load this: {ways} ranks cut "
+        "experts "
+        f"{moe.expert_width:,} wide to {moe.expert_width // ways:,}, no multiple of the fp8 "
+        f"blocks of {_BLOCK}. Spread "
         f"whole experts over the {gpus} GPUs (--ep {gpus}), or take --tp {ranks}."
     ]
 
@@ -232,18 +284,21 @@ def _placement_warnings(setup: Setup) -> list[str]:
     copies = scenario.n_gpus // placement.gpus
     if copies > 1:
         warnings.append(
-            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and speed are per copy."
+            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and "
+            "speed are per copy."
         )
     limit = architecture.max_context_tokens
     if limit is not None and scenario.context_tokens > limit:
         warnings.append(
-            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; shorten it."
+            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; "
+            "shorten it."
         )
     return warnings
 
 
 def _node_warnings(setup: Setup) -> list[str]:
-    """What is charged for links between nodes, and what is not, where an instance has GPUs on several."""
+    """What is charged for links between nodes, and what is not, where an instance has GPUs on
+    several."""
     hardware, placement, node = setup.hardware, setup.placement, gpus_of_node(setup.hardware)
     warnings = []
     if placement.attention_groups > 1 and placement.expert_parallel > node:
@@ -251,25 +306,30 @@ def _node_warnings(setup: Setup) -> list[str]:
         if network is not None:
             rate = network.bandwidth_bytes_per_s / 1e9
             warnings.append(
-                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens "
-                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without congestion; on AWS "
+                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the "
+                "exchange of tokens "
+                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without congestion; "
+                "on AWS "
                 "EFA exchanges took 1.4 to 2.9 times as long as charged (docs/expert-parallel.md)."
             )
         elif hardware.network_bytes_per_s is None:
             warnings.append(
-                f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the exchange of tokens is "
+                f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the "
+                "exchange of tokens is "
                 "that of one node and too low."
             )
     if placement.tensor_parallel > node:
         warnings.append(
-            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too "
+            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, "
+            "all-reduces are too "
             "low."
         )
     return [*warnings, *_beyond_measured_ranks(setup, node)]
 
 
 def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
-    """Warnings of exchanges inside a node among more ranks than any that their constants are known for."""
+    """Warnings of exchanges inside a node among more ranks than any that their constants are known
+    for."""
     placement, costs = setup.placement, setup.costs
     exchanging = placement.expert_parallel if placement.attention_groups > 1 else 1
     used = (
@@ -277,7 +337,8 @@ def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
         ("An exchange of tokens", costs.all_to_all, exchanging),
     )
     return [
-        f"{what} among {min(ranks, node)} GPUs of {setup.hardware.name} is charged as among {max(table)}, the most its "
+        f"{what} among {min(ranks, node)} GPUs of {setup.hardware.name} is charged as among "
+        f"{max(table)}, the most its "
         "constants are known for: probably too little."
         for what, table, ranks in used
         if table and min(ranks, node) > max(table)
@@ -285,11 +346,13 @@ def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
 
 
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
-    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
+    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the
+    drafter does not fit.
 
-    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
-    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model, an
-    accelerator or a refit of the user's own are not remembered: the cache is shared by everybody who uses this process.
+    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is
+    used for, which widens its band; None: only a measured curve of another model or drafter is
+    borrowed. Scenarios with a model, an accelerator or a refit of the user's own are not
+    remembered: the cache is shared by everybody who uses this process.
     """
     # What one user gave must not be found by another through a shared cache.
     load = _load if scenario.is_private else _remembered
@@ -303,7 +366,11 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     """The setup without warnings and sources."""
     own = scenario.hardware_json
-    hardware = load_hardware(scenario.hardware_id) if own is None else hardware_from_own(own, scenario.hardware_id)
+    hardware = (
+        load_hardware(scenario.hardware_id)
+        if own is None
+        else hardware_from_own(own, scenario.hardware_id)
+    )
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
@@ -314,8 +381,12 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     cache = served_cache(architecture, scenario, hardware)
     adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
     if adjustment is not None:
-        check_adjustment(adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json))
-    costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
+        check_adjustment(
+            adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json)
+        )
+    costs, draft_costs = both_costs(
+        scenario, hardware, cache, (architecture, per_pass), placement, adjustment
+    )
     routing, because = routing_of(scenario, architecture)
     memory = memory_of(scenario, hardware, architecture, per_pass, placement, cache)
     setup = Setup(
@@ -341,7 +412,9 @@ def _untold(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     return with_counted_ranks(setup)
 
 
-def _acceptance(scenario: Scenario, architecture: Architecture, drafter: Drafter, borrowed: bool | None) -> Acceptance:
+def _acceptance(
+    scenario: Scenario, architecture: Architecture, drafter: Drafter, borrowed: bool | None
+) -> Acceptance:
     """Accepted lengths by K, carried to the scenario's task and context."""
     text = curve_on_task(scenario.acceptance, scenario.task)
     ids = {"model_id": architecture.id, "drafter_id": drafter.id}
@@ -363,7 +436,8 @@ def _sweep_warnings(setup: Setup) -> list[str]:
 
 
 def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Graphs | None:
-    """CUDA graphs that the scenario's server captured. None where neither a release that was read nor sizes say it."""
+    """CUDA graphs that the scenario's server captured. None where neither a release that was read
+    nor sizes say it."""
     version, sizes = scenario.engine_version, scenario.graph_sizes
     if version is None and sizes is None:
         return None
@@ -371,19 +445,24 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
     engine = engine_of(scenario.engine)
     rule = None if engine is None or version is None else engine.graph_rule(version)
     if rule is None and ("sizes" in stated or "largest" in stated):
-        # Sizes that are stated need no release: today's rule says what they count, and how they are rounded.
+        # Sizes that are stated need no release: today's rule says what they count, and how they are
+        # rounded.
         rule = engine.graphs[-1] if engine is not None and engine.graphs else ANY_SIZE
     if rule is None:
         return None
     server = GraphServer.of(hardware, placement.gpus)
     name = engine.name if engine is not None else "the engine"
-    return Graphs(f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated))
+    return Graphs(
+        f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated)
+    )
 
 
 def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
-    """CUDA graphs that a release captures by itself here, default the reviewed one. None where unread."""
+    """CUDA graphs that a release captures by itself here, default the reviewed one. None where
+    unread."""
     profile = load_engine(engine)
-    # An engine is exported for the release that was reviewed, so its graphs are what an export meets.
+    # An engine is exported for the release that was reviewed, so its graphs are what an export
+    # meets.
     release = version or (profile.reviewed.version if profile.reviewed else "0.0")
     rule = profile.graph_rule(release)
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
@@ -391,7 +470,8 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
 
 def widest_graph(setup: Setup, tokens: int) -> int | None:
-    """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None. [tokens]"""
+    """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None.
+    [tokens]"""
     engine = engine_of(setup.scenario.engine)
     if engine is None or not engine.graphs:
         return None
@@ -409,21 +489,32 @@ def _release_warnings(setup: Setup) -> list[str]:
     if own == today or setup.drafter.kind == "none":
         return []
     name = load_engine(scenario.engine).name
-    return [f"{name} {scenario.engine_version} takes other host time for a round than today's {name}: it is charged."]
+    return [
+        f"{name} {scenario.engine_version} takes other host time for a round than today's {name}: "
+        "it is charged."
+    ]
 
 
 def _graph_warnings(setup: Setup) -> list[str]:
     """Warning that what the stated release captures was not read."""
     scenario = setup.scenario
-    if setup.graphs is not None or (scenario.engine_version is None and scenario.graph_sizes is None):
+    if setup.graphs is not None or (
+        scenario.engine_version is None and scenario.graph_sizes is None
+    ):
         return []
     engine = engine_of(scenario.engine)
     rules, name = ((), "the engine") if engine is None else (engine.graphs, engine.name)
-    release = f"{name} {scenario.engine_version}" if scenario.engine_version else f"this release of {name}"
+    release = (
+        f"{name} {scenario.engine_version}"
+        if scenario.engine_version
+        else f"this release of {name}"
+    )
     read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
     return [
-        f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps beyond the "
-        "largest graph are charged. State the largest size or a list (graph_sizes) to have them charged."
+        f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps "
+        "beyond the "
+        "largest graph are charged. State the largest size or a list (graph_sizes) to have them "
+        "charged."
     ]
 
 
@@ -433,21 +524,35 @@ def _piece_warnings(setup: Setup) -> list[str]:
     if rule is None or setup.drafter.kind == "none":
         return []
     waits_ms = setup.costs.between_graphs_s * attending_layers(setup.architecture) * 1e3
-    said = f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, and drafts without a graph."
+    said = (
+        f"Each round verifies outside full CUDA graphs: {waits_ms:.1f} ms more, and drafts "
+        "without a graph."
+    )
     return [f"{said} {rule.do} avoids both."]
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
     """Setup with constants of its kernel costs replaced, in target and drafter alike."""
-    changed = {name: dataclasses.replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
+    changed = {
+        name: dataclasses.replace(getattr(setup, name), **changes)
+        for name in ("costs", "draft_costs")
+    }
     return dataclasses.replace(setup, **changed)
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot be."""
+    """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot
+    be."""
     # Fields too, not the placement alone: hash, link and a plain sweep go by the scenario.
-    ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
-    scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
+    ranks = {
+        "tensor_parallel": placement.tensor_parallel,
+        "expert_parallel": placement.expert_parallel,
+    }
+    scenario, target, per_pass = (
+        setup.scenario.model_copy(update=ranks),
+        setup.architecture,
+        setup.draft_architecture,
+    )
     _check_placement(scenario, target, placement)
     costs, draft_costs = both_costs(
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
@@ -479,7 +584,9 @@ def without_own_loads(setup: Setup) -> Setup:
         return setup
     # Loads had set the routing's spread: without them it is the preset's again.
     routing, because = routing_of(plain, setup.architecture)
-    return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
+    return with_assumed_ranks(
+        dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because)
+    )
 
 
 def _told(setup: Setup) -> Setup:
@@ -487,7 +594,8 @@ def _told(setup: Setup) -> Setup:
 
 
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
+    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends
+    on it."""
     alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
     return _told(dataclasses.replace(alone, scenario=scenario))
 
@@ -497,12 +605,17 @@ _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
-    """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
-    engine, vendors = engine_of(scenario.engine), {vendor for one in engines() for vendor in one.vendors}
+    """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both
+    are known."""
+    engine, vendors = (
+        engine_of(scenario.engine),
+        {vendor for one in engines() for vendor in one.vendors},
+    )
     if engine is not None and engine.vendors and hardware.vendor in vendors - set(engine.vendors):
         others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(
-            f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
+            f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on "
+            "accelerators of "
             f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"
         )
 
@@ -528,26 +641,34 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
         raise AdvisorError(f"{architecture.name} is dense; set expert_parallel=1")
     if moe is not None and moe.n_experts % placement.expert_parallel:
         raise AdvisorError(
-            f"expert_parallel={placement.expert_parallel} does not divide {moe.n_experts} experts; choose a divisor"
+            f"expert_parallel={placement.expert_parallel} does not divide {moe.n_experts} "
+            "experts; choose a divisor"
         )
     if max(placement.tensor_parallel, placement.expert_parallel) % min(
         placement.tensor_parallel, placement.expert_parallel
     ):
         raise AdvisorError(
-            f"tensor_parallel={placement.tensor_parallel} and expert_parallel={placement.expert_parallel} do not nest; "
+            f"tensor_parallel={placement.tensor_parallel} and "
+            f"expert_parallel={placement.expert_parallel} do not nest; "
             "make one a multiple of the other"
         )
     tp = placement.tensor_parallel
-    if architecture.hidden_size % tp or (moe is not None and moe.expert_width % placement.expert_tensor_parallel):
+    if architecture.hidden_size % tp or (
+        moe is not None and moe.expert_width % placement.expert_tensor_parallel
+    ):
         raise AdvisorError(
-            f"tensor_parallel={tp} does not divide the model's widths (hidden {architecture.hidden_size}); "
+            f"tensor_parallel={tp} does not divide the model's widths (hidden "
+            f"{architecture.hidden_size}); "
             "choose a divisor, usually a power of two"
         )
     for kv in {one.kv_shards for one in architecture.mixers if one.query_heads}:
         if kv % tp and tp % kv:  # engines split heads of keys and values, or repeat each as a whole
             raise AdvisorError(
-                f"tensor_parallel={tp} neither divides {kv} KV heads nor is a multiple of them, so no engine starts; "
+                f"tensor_parallel={tp} neither divides {kv} KV heads nor is a multiple of them, "
+                "so no engine starts; "
                 "choose a power of two"
             )
     if placement.gpus > scenario.n_gpus:
-        raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")
+        raise AdvisorError(
+            f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus"
+        )

@@ -1,7 +1,9 @@
-"""A user's own plain decoding over batches (K = 0): what its times say of steps, and one line of text for a scenario.
+"""A user's own plain decoding over batches (K = 0): what its times say of steps, and one line of
+text for a scenario.
 
-A measured plain step of B (K + 1) sequences has the rows of a verification of K drafts beside B sequences: it sees
-kernel switches, queues and hosts that no table of kernels has, before any drafter exists.
+A measured plain step of B (K + 1) sequences has the rows of a verification of K drafts beside B
+sequences: it sees kernel switches, queues and hosts that no table of kernels has, before any
+drafter exists.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from advisor.predict.scenario_fields import SWEEP_FIELDS
 from advisor.prediction import AdvisorError, Array
 
 CONTEXT_FACTOR = 2.0
-"""Contexts this far apart are another measurement: attention has another share of the step (choice of this project)."""
+"""Contexts this far apart are another measurement: attention has another share of the step (choice
+of this project)."""
 LEAST_BATCHES, MOST_BATCHES = 3, 64
 STEADY = 0.12
-"""Scatter of log(measured / predicted) along a sweep up to which it says more than the model alone. [-]
-Published sweeps: docs/decisions/0026-own-plain-sweeps.md."""
+"""Scatter of log(measured / predicted) along a sweep up to which it says more than the model alone.
+[-] Published sweeps: docs/decisions/0026-own-plain-sweeps.md."""
 JUMP = 1.5
-"""Measured rise over the predicted one from which the sweep alone is believed: a kernel switch, which the model does
-not know and a mean with it would halve (physics; no published steady sweep has one). [-]"""
+"""Measured rise over the predicted one from which the sweep alone is believed: a kernel switch,
+which the model does not know and a mean with it would halve (physics; no published steady sweep has
+one). [-]"""
 MAX_TIME_MS = 1e6
 GRAMMAR = f"{'/'.join(name.upper() for name in SWEEP_FIELDS)}/CONTEXT:BATCH=MS,BATCH=MS,..."
 
@@ -48,9 +52,15 @@ class PlainSweep:
         return int(self.batches[-1])
 
 
-def write_sweep(scenario: Mapping[str, Any], batches: Sequence[float], step_s: Sequence[float]) -> str:
-    """One line for `parse_sweep` of times [s] at batches [-]. Raises AdvisorError for too few or many."""
-    times = ",".join(f"{batch:.6g}={1e3 * seconds:.4g}" for batch, seconds in sorted(zip(batches, step_s, strict=True)))
+def write_sweep(
+    scenario: Mapping[str, Any], batches: Sequence[float], step_s: Sequence[float]
+) -> str:
+    """One line for `parse_sweep` of times [s] at batches [-]. Raises AdvisorError for too few or
+    many."""
+    times = ",".join(
+        f"{batch:.6g}={1e3 * seconds:.4g}"
+        for batch, seconds in sorted(zip(batches, step_s, strict=True))
+    )
     text = f"{'/'.join((*_of(scenario), str(scenario['context_tokens'])))}:{times}"
     parse_sweep(text)
     return text
@@ -63,11 +73,14 @@ def _of(scenario: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def parse_sweep(text: str) -> PlainSweep:
-    """Inverse of `write_sweep`. Raises AdvisorError with the grammar, or what is wrong with the batches."""
+    """Inverse of `write_sweep`. Raises AdvisorError with the grammar, or what is wrong with the
+    batches."""
     try:
         head, _, tail = text.strip().partition(":")
         *of, context = head.split("/")
-        pairs = np.array([[float(number) for number in pair.split("=")] for pair in tail.split(",")])
+        pairs = np.array(
+            [[float(number) for number in pair.split("=")] for pair in tail.split(",")]
+        )
         if len(of) != len(SWEEP_FIELDS) or pairs.shape[1:] != (2,) or int(context) < 1:
             raise ValueError
     except ValueError as error:
@@ -75,17 +88,24 @@ def parse_sweep(text: str) -> PlainSweep:
     batches, times_ms = pairs.T
     if not LEAST_BATCHES <= len(pairs) <= MOST_BATCHES:
         raise AdvisorError(
-            f"plain_sweep has {len(pairs)} batches; measure plain decoding (K = 0) at {LEAST_BATCHES} to {MOST_BATCHES}"
+            f"plain_sweep has {len(pairs)} batches; measure plain decoding (K = 0) at "
+            f"{LEAST_BATCHES} to {MOST_BATCHES}"
         )
-    if not (batches[0] >= 1 and np.all(np.diff(batches) > 0) and np.all((times_ms > 0) & (times_ms <= MAX_TIME_MS))):
+    if not (
+        batches[0] >= 1
+        and np.all(np.diff(batches) > 0)
+        and np.all((times_ms > 0) & (times_ms <= MAX_TIME_MS))
+    ):
         raise AdvisorError(
-            f"plain_sweep: batches must increase from 1, times lie above 0 and up to {MAX_TIME_MS:,.0f} ms"
+            "plain_sweep: batches must increase from 1, times lie above 0 and up to "
+            f"{MAX_TIME_MS:,.0f} ms"
         )
     return PlainSweep(tuple(of), int(context), batches, times_ms / 1e3)
 
 
 def not_of(sweep: PlainSweep, scenario: Mapping[str, Any]) -> str:
-    """Settings of the sweep that a scenario has otherwise, in words. Empty where the sweep holds for it."""
+    """Settings of the sweep that a scenario has otherwise, in words. Empty where the sweep holds
+    for it."""
     settings = zip(SWEEP_FIELDS, sweep.of, _of(scenario), strict=True)
     # Any other setting is another step: engine, release, graphs, formats and placement all move it.
     other = [f"{name} {swept}" for name, swept, requested in settings if swept != requested]
@@ -122,38 +142,55 @@ class HeldSweep:
 
     @property
     def jumps(self) -> tuple[tuple[int, int, float], ...]:
-        """Neighbouring batches between which it rises JUMP times as much as predicted: from, to, measured rise. [-]"""
+        """Neighbouring batches between which it rises JUMP times as much as predicted: from, to,
+        measured rise. [-]"""
         jumps = np.flatnonzero(self.ratio[1:] > JUMP * self.ratio[:-1])
         measured, batches = self.sweep.step_s, self.sweep.batches
-        return tuple((int(batches[i]), int(batches[i + 1]), float(measured[i + 1] / measured[i])) for i in jumps)
+        return tuple(
+            (int(batches[i]), int(batches[i + 1]), float(measured[i + 1] / measured[i]))
+            for i in jumps
+        )
 
     def ratio_at(self, batch: ArrayLike) -> Array:
-        """Measured over predicted at other batches: log linear in log batch, held beyond the ends. [-]"""
+        """Measured over predicted at other batches: log linear in log batch, held beyond the ends.
+        [-]"""
         places = np.log(self.sweep.batches)
-        return np.asarray(np.exp(np.interp(np.log(np.asarray(batch, float)), places, np.log(self.ratio))))
+        return np.asarray(
+            np.exp(np.interp(np.log(np.asarray(batch, float)), places, np.log(self.ratio)))
+        )
 
     @property
     def text(self) -> str:
         """Use that is made of the sweep, in words."""
-        first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.median(self.ratio)) - 1.0
+        first, last, off = (
+            int(self.sweep.batches[0]),
+            self.sweep.tokens,
+            float(np.median(self.ratio)) - 1.0,
+        )
         subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
             return (
-                f"{subject}, is not steady: its steps scatter by {self.scatter:.0%} around the predicted ones "
+                f"{subject}, is not steady: its steps scatter by {self.scatter:.0%} around the "
+                "predicted ones "
                 f"({STEADY:.0%} at most), as queues and prompts make them. The model alone is used."
             )
         rises = "; ".join(
-            f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences" for low, high, rise in self.jumps
+            f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences"
+            for low, high, rise in self.jumps
         )
         return (
-            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted steps at the median; "
-            f"plain steps follow it, rounds of up to {last:,} tokens the mean of both{f'; {rises}' if rises else ''}."
+            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted "
+            "steps at the median; "
+            f"plain steps follow it, rounds of up to {last:,} tokens the mean of "
+            f"both{f'; {rises}' if rises else ''}."
         )
 
     def text_at(self, batch: float) -> str:
         """Use of the sweep, and which K run beyond a jump at a batch. [-]"""
         crossed = [max(int(low // batch), 1) for low, *_ in self.jumps] if self.steady else []
-        more = f" At batch {batch:,.0f} K = {min(crossed)} and more run beyond it." if crossed else ""
+        more = (
+            f" At batch {batch:,.0f} K = {min(crossed)} and more run beyond it." if crossed else ""
+        )
         return self.text + more
 
 
@@ -165,22 +202,26 @@ def swept(T_verify: Array, T_sweep: Array, rise: Array) -> Array:
     T_verify: the model's, its plain step being as measured. [s]
     T_sweep: measured plain step of B q sequences. [s]
     rise: measured rise from B to B q sequences over the model's. [-]
-    Limits: 1 at q = 1. The model reads the cache of B sequences, the sweep of B q; the model lacks kernel
+    Limits: 1 at q = 1. The model reads the cache of B sequences, the sweep of B q; the model lacks
+    kernel
       switches and what verified tokens add, which the sweep holds: neither bounds the other.
     Source: docs/decisions/0026-own-plain-sweeps.md.
     """
-    # Else the mean of both: of the forms tried it erred least on laboratories left out (14.7 %, decision 0026).
+    # Else the mean of both: of the forms tried it erred least on laboratories left out (14.7 %,
+    # decision 0026).
     return np.where(rise > JUMP, T_sweep / T_verify, np.sqrt(T_sweep / T_verify))
 
 
 def sweep_factors(
     held: HeldSweep, step_s: Callable[[Array, Array], Array], batch: Array, tokens: Array
 ) -> tuple[Array, Array]:
-    """Factors on the target's plain steps and on verifications, [nB] and [nB, nK]. 1 where the sweep is not steady. [-]
+    """Factors on the target's plain steps and on verifications, [nB] and [nB, nK]. 1 where the
+    sweep is not steady. [-]
 
     step_s: the model's step of B sequences x q tokens, broadcast. [s]
     batch, tokens: B, [nB], and q, [nK]. [-]
-    A round of more tokens than the sweep has keeps the factor of its last batch, so that no K gains by leaving it.
+    A round of more tokens than the sweep has keeps the factor of its last batch, so that no K gains
+    by leaving it.
     """
     column = batch[:, None]
     if not held.steady:
@@ -188,7 +229,8 @@ def sweep_factors(
     # Whole tokens of each sequence up to which the sweep reaches.
     inside = np.clip(tokens, 1.0, np.maximum(held.sweep.tokens // column, 1.0))
     plain, rows = held.ratio_at(column), held.ratio_at(column * inside)
-    # The plain step is as measured already: only the model's rise from it to the verification is corrected.
+    # The plain step is as measured already: only the model's rise from it to the verification is
+    # corrected.
     model = plain * step_s(column, inside)
     beside = rows * step_s(column * inside, np.ones(()))
     return plain[:, 0], np.asarray(plain * swept(model, beside, rows / plain))

@@ -1,7 +1,9 @@
-"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL.
+"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON
+and a URL.
 
-Beside it what a scenario comes from: a scenario file or JSON report (docs/scenarios.md), an example of
-profiles/examples, and loads of experts by layer, from a file to the line of text that a scenario carries.
+Beside it what a scenario comes from: a scenario file or JSON report (docs/scenarios.md), an example
+of profiles/examples, and loads of experts by layer, from a file to the line of text that a scenario
+carries.
 
 What it leaves open, drafter, acceptance or placement, is taken by one rule for page and terminal.
 """
@@ -42,7 +44,13 @@ from advisor.catalog.models import (
 )
 from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.predict.plain_sweep import parse_sweep
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
+from advisor.predict.scenario_fields import (
+    DOCUMENTS,
+    FIELDS,
+    RANK_FIELDS,
+    ScenarioFields,
+    mean_context,
+)
 from advisor.prediction import AdvisorError, Array, Frozen, explain
 from advisor.profiles import load_profile, profile_ids, read_file, shown_path
 from advisor.text import RepeatedKeyError, listed, printable, read_json
@@ -52,7 +60,8 @@ START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 
 
 def usual_drafter(model_id: str) -> str:
-    """The model's own draft module where it has one, else the drafter that most models have a head for."""
+    """The model's own draft module where it has one, else the drafter that most models have a head
+    for."""
     return own_drafter(model_id) or str(FIELDS["drafter_id"].default)
 
 
@@ -76,33 +85,45 @@ def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCE
 
 
 def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
-    """Model and drafter of a measured acceptance curve, borrowed where they are others. Empty for numbers."""
+    """Model and drafter of a measured acceptance curve, borrowed where they are others. Empty for
+    numbers."""
     curve = acceptance_curve(acceptance)
     if curve is None:
         return ""
-    how = "measured" if (curve.model_id, curve.drafter_id) == (model_id, drafter_id) else "borrowed: measured"
+    how = (
+        "measured"
+        if (curve.model_id, curve.drafter_id) == (model_id, drafter_id)
+        else "borrowed: measured"
+    )
     whose = curve.checkpoint or model_name(curve.model_id)
     drafter = drafter_name(curve.drafter_id).replace("Own", "its own")
     return f"{how} with {whose} and {drafter} on {curve.dataset}"
 
 
 def usual_tensor_parallel(n_gpus: int, node: int) -> int:
-    """Ranks of one instance over all GPUs, as most deployments have it, but within a node of `node` GPUs. [-]"""
+    """Ranks of one instance over all GPUs, as most deployments have it, but within a node of `node`
+    GPUs. [-]"""
     return n_gpus if n_gpus <= node else math.gcd(n_gpus, node)
 
 
 def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> str:
-    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
+    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where
+    none is."""
     found = [int(k) for k in drafts if k and extrapolated[k]]
     if not found:
         return ""
     runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
-    named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
+    named = [
+        text
+        for run in runs
+        for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))
+    ]
     return f"At K = {listed(named)} it is extrapolated, with a wider likely range."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
-    """Drafter and acceptance of a new scenario, from what is known of its model. Says in `assumed` what it takes."""
+    """Drafter and acceptance of a new scenario, from what is known of its model. Says in `assumed`
+    what it takes."""
     config, name = values.get("model_config_json"), values["model_id"]
     model_id = name if config is None else own_model(config, name).id
     drafter_id = values.get("drafter_id") or usual_drafter(model_id)
@@ -113,18 +134,26 @@ def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
         acceptance = "0"
     elif acceptance is None:
         acceptance = nearest_acceptance(model_id, drafter_id)
-        assumed.append(f"accepted length {acceptance_origin(acceptance, model_id, drafter_id)} (--accepted-length)")
+        assumed.append(
+            f"accepted length {acceptance_origin(acceptance, model_id, drafter_id)} "
+            "(--accepted-length)"
+        )
     return {"drafter_id": drafter_id, "acceptance": acceptance}
 
 
 def named_model(text: str) -> dict[str, Any]:
-    """Fields of a model's id or name: id, checkpoint, a release's format. Raises AdvisorError for an unknown one."""
+    """Fields of a model's id or name: id, checkpoint, a release's format. Raises AdvisorError for
+    an unknown one."""
     if text in model_ids():
         return {"model_id": text, "model_config_json": None, "checkpoint": None}
     named = resolve_model_name(text)
     if named is None:
         raise AdvisorError(unknown_model(text))
-    fields = {"model_id": named.model_id, "model_config_json": None, "checkpoint": other_checkpoint(text)}
+    fields = {
+        "model_id": named.model_id,
+        "model_config_json": None,
+        "checkpoint": other_checkpoint(text),
+    }
     if named.weight_format not in (None, stored_format(load_model(named.model_id))):
         fields["weight_dtype"] = named.weight_format
     return fields
@@ -134,7 +163,9 @@ def split_gpus(text: str) -> tuple[int, str]:
     """GPUs and the accelerator's name of `8xH200`. Raises AdvisorError for anything else."""
     found = re.fullmatch(r"([0-9]{1,6})\s*[x×*]\s*(\S.*)", text.strip(), re.IGNORECASE)
     if found is None:
-        raise AdvisorError(f"{printable(text, 40)!r} does not say how many GPUs of which kind; write it as 8xH200")
+        raise AdvisorError(
+            f"{printable(text, 40)!r} does not say how many GPUs of which kind; write it as 8xH200"
+        )
     return int(found[1]), found[2]
 
 
@@ -148,7 +179,8 @@ UNNAMED_MODEL = "own-model"
 
 
 class Scenario(ScenarioFields):
-    """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+    """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a
+    measured curve."""
 
     if not TYPE_CHECKING:  # the fields stay the signature that editors show
 
@@ -160,11 +192,14 @@ class Scenario(ScenarioFields):
 
     @classmethod
     def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> "Scenario":
-        """Scenario of a config.json (path, text or content) and the `given` fields. Raises AdvisorError."""
+        """Scenario of a config.json (path, text or content) and the `given` fields. Raises
+        AdvisorError."""
         text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
         if not text.lstrip().startswith("{"):
             given = {"model_id": checkpoint_name(Path(text))} | given
-            text = read_file(Path(text), MAX_CONFIG_BYTES, "a config.json").decode("utf-8-sig", errors="replace")
+            text = read_file(Path(text), MAX_CONFIG_BYTES, "a config.json").decode(
+                "utf-8-sig", errors="replace"
+            )
         values = {"model_config_json": text, "model_id": UNNAMED_MODEL} | given
         return build_scenario(**drafted(values, []) | values)
 
@@ -195,15 +230,18 @@ class Scenario(ScenarioFields):
     def _placement(self) -> "Scenario":
         if self.n_gpus % self.tensor_parallel:
             raise ValueError(
-                f"tensor_parallel={self.tensor_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+                f"tensor_parallel={self.tensor_parallel} does not divide n_gpus={self.n_gpus}; "
+                "choose a divisor"
             )
         if self.expert_parallel > self.n_gpus or self.n_gpus % self.expert_parallel:
             raise ValueError(
-                f"expert_parallel={self.expert_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+                f"expert_parallel={self.expert_parallel} does not divide n_gpus={self.n_gpus}; "
+                "choose a divisor"
             )
         if self.engine_version is not None and not is_release(self.engine_version):
             raise ValueError(
-                f"engine_version={self.engine_version!r} is no release number; give one such as 0.33.0, or leave it out"
+                f"engine_version={self.engine_version!r} is no release number; give one such as "
+                "0.33.0, or leave it out"
             )
         if self.graph_sizes is not None:
             stated_sizes(self.graph_sizes)
@@ -214,7 +252,8 @@ class Scenario(ScenarioFields):
         if self.input_tokens is not None and self.context_tokens < self.input_tokens:
             usual = int(mean_context(self.input_tokens, self.output_tokens))
             raise ValueError(
-                f"context_tokens={self.context_tokens} is shorter than the prompt, input_tokens={self.input_tokens}; "
+                f"context_tokens={self.context_tokens} is shorter than the prompt, "
+                f"input_tokens={self.input_tokens}; "
                 f"give the mean while decoding, prompt and half the output: {usual}"
             )
         return self
@@ -233,40 +272,59 @@ class Scenario(ScenarioFields):
     @property
     def is_private(self) -> bool:
         """Whether it carries something of the user's own, which no shared cache may keep."""
-        return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
+        return any(
+            row.is_private and getattr(self, name) is not None for name, row in FIELDS.items()
+        )
 
     @property
     def served_checkpoint(self) -> str | None:
-        """Another checkpoint than the profile's own, as it was named. None without one, or of another model."""
-        named = None if self.model_config_json is not None else resolve_model_name(self.checkpoint or "")
+        """Another checkpoint than the profile's own, as it was named. None without one, or of
+        another model."""
+        named = (
+            None
+            if self.model_config_json is not None
+            else resolve_model_name(self.checkpoint or "")
+        )
         return self.checkpoint if named is not None and named.model_id == self.model_id else None
 
     def on_assumed_ranks(self) -> "Scenario":
-        """The scenario without loads and layout of experts, which say nothing of another model's."""
+        """The scenario without loads and layout of experts, which say nothing of another
+        model's."""
         has_loads = any(getattr(self, name) is not None for name in RANK_FIELDS)
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if has_loads else self
 
     def to_query(self) -> str:
-        """URL query: model, GPU, batch, context, engine, and other fields that differ from their default."""
+        """URL query: model, GPU, batch, context, engine, and other fields that differ from their
+        default."""
         named = ("hardware_id", "model_id", "batch_size", "context_tokens", "engine")
-        values = self.model_dump(mode="json", include=set(named)) | self.model_dump(mode="json", exclude_defaults=True)
-        if self.model_config_json is not None:  # left out it would be UNNAMED_MODEL, which the page names itself
+        values = self.model_dump(mode="json", include=set(named)) | self.model_dump(
+            mode="json", exclude_defaults=True
+        )
+        if (
+            self.model_config_json is not None
+        ):  # left out it would be UNNAMED_MODEL, which the page names itself
             values["model_id"] = self.model_id
             if self.model_id == UNNAMED_MODEL:
                 del values["model_id"]
-        return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
+        return urlencode(
+            {name: pack(value) if name in DOCUMENTS else value for name, value in values.items()}
+        )
 
     @classmethod
     def from_query(cls, query: str) -> "Scenario":
         """Inverse of `to_query`. Raises AdvisorError naming the parameter that is wrong."""
         values: dict[str, Any] = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True))
         return build_scenario(
-            **{name: unpack(name, text) if name in DOCUMENTS else text for name, text in values.items()}
+            **{
+                name: unpack(name, text) if name in DOCUMENTS else text
+                for name, text in values.items()
+            }
         )
 
 
 def build_scenario(**values: Any) -> Scenario:
-    """Scenario from loose values. Raises AdvisorError: one sentence per wrong field, with what to do."""
+    """Scenario from loose values. Raises AdvisorError: one sentence per wrong field, with what to
+    do."""
     return Scenario(**values)
 
 
@@ -276,22 +334,28 @@ def pack(text: str) -> str:
 
 
 def unpack(name: str, text: str) -> str:
-    """Inverse of `pack`. Raises AdvisorError naming the parameter when the text is damaged or unpacks to too much."""
+    """Inverse of `pack`. Raises AdvisorError naming the parameter when the text is damaged or
+    unpacks to too much."""
     try:
         # Bounded: a short link could unpack to all memory.
         unpacker = zlib.decompressobj()
-        unpacked = unpacker.decompress(base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES)
+        unpacked = unpacker.decompress(
+            base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES
+        )
         if not unpacker.eof:
             raise ValueError("incomplete or too large")
         return unpacked.decode()
     except (ValueError, zlib.error) as error:
-        raise AdvisorError(f"{name} in the link is damaged or too large; copy the whole link again") from error
+        raise AdvisorError(
+            f"{name} in the link is damaged or too large; copy the whole link again"
+        ) from error
 
 
 SCHEMA_VERSION: Literal[1] = 1
 """Of a JSON report and of a scenario file, which is one without the answer."""
 MAX_SCENARIO_BYTES = 16_000_000
-"""Largest scenario file or JSON report read: a report with a large config.json has about 2 MB. [B]"""
+"""Largest scenario file or JSON report read: a report with a large config.json has about 2 MB.
+[B]"""
 
 
 @dataclass(frozen=True)
@@ -310,7 +374,8 @@ class ScenarioFile:
             return ""
         return (
             f"the scenario in the file has the hash {self.scenario.hash}, the file says "
-            f"{_plain(self.stated_hash)}: it was edited, or written by another version of the advisor"
+            f"{_plain(self.stated_hash)}: it was edited, or written by another version of the "
+            "advisor"
         )
 
 
@@ -325,10 +390,12 @@ def scenario_json(scenario: Scenario) -> str:
 
 
 def read_scenario(content: bytes) -> ScenarioFile:
-    """The scenario of a scenario file, a JSON report, or printed with --json. Raises AdvisorError for others."""
+    """The scenario of a scenario file, a JSON report, or printed with --json. Raises AdvisorError
+    for others."""
     if len(content) > MAX_SCENARIO_BYTES:
         raise AdvisorError(
-            f"the file has {len(content):,} bytes; a scenario file or JSON report has at most {MAX_SCENARIO_BYTES:,}"
+            f"the file has {len(content):,} bytes; a scenario file or JSON report has at most "
+            f"{MAX_SCENARIO_BYTES:,}"
         )
     try:
         document = read_json(content.decode("utf-8-sig"))
@@ -337,29 +404,42 @@ def read_scenario(content: bytes) -> ScenarioFile:
     except RepeatedKeyError as error:
         raise AdvisorError(f"{error}; remove one of them") from error
     except ValueError as error:
-        raise AdvisorError("the file is not JSON, or is cut off; give a scenario file or a JSON report") from error
+        raise AdvisorError(
+            "the file is not JSON, or is cut off; give a scenario file or a JSON report"
+        ) from error
     if not isinstance(document, dict) or not isinstance(document.get("scenario"), dict):
-        raise AdvisorError(f"the file is {_what_else(document)}; give a scenario file or a JSON report")
-    # What commands print with --json has no version; the hash beside the scenario tells it from a cut-out piece.
+        raise AdvisorError(
+            f"the file is {_what_else(document)}; give a scenario file or a JSON report"
+        )
+    # What commands print with --json has no version; the hash beside the scenario tells it from a
+    # cut-out piece.
     is_answer = "schema_version" not in document and "scenario_hash" in document
     if (version := document.get("schema_version")) != SCHEMA_VERSION and not is_answer:
-        raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
+        raise AdvisorError(
+            f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}"
+        )
     for name, value in document["scenario"].items():
         # Python counts true as 1: a batch of true would pass as a batch of one.
         if isinstance(value, bool):
             raise AdvisorError(
-                f"{_plain(name)} is {str(value).lower()}; every setting of a scenario is a number or text"
+                f"{_plain(name)} is {str(value).lower()}; every setting of a scenario is a number "
+                "or text"
             )
     try:
-        scenario = build_scenario(**{str(name): value for name, value in document["scenario"].items()})
+        scenario = build_scenario(
+            **{str(name): value for name, value in document["scenario"].items()}
+        )
     except AdvisorError as error:
         raise AdvisorError(f"the scenario in the file cannot be: {error}") from error
     return ScenarioFile(scenario, _date(document), str(document.get("scenario_hash", "")))
 
 
 def load_scenario_file(path: Path) -> ScenarioFile:
-    """Read a scenario file on disk, as `read_scenario`. Raises AdvisorError, also when it cannot be read."""
-    content = read_file(path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file")
+    """Read a scenario file on disk, as `read_scenario`. Raises AdvisorError, also when it cannot be
+    read."""
+    content = read_file(
+        path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file"
+    )
     try:
         return read_scenario(content)
     except AdvisorError as error:
@@ -372,7 +452,9 @@ def _date(document: dict[str, Any]) -> dt.date | None:
     try:
         return dt.date.fromisoformat(stated)
     except (TypeError, ValueError) as error:
-        raise AdvisorError(f"the file's date {_plain(stated)} is not a day, e.g. 2026-11-21") from error
+        raise AdvisorError(
+            f"the file's date {_plain(stated)} is not a day, e.g. 2026-11-21"
+        ) from error
 
 
 def _what_else(document: Any) -> str:
@@ -408,7 +490,8 @@ class Example(Frozen):
     id: str
     title: str = Field(max_length=60)
     description: str = Field(max_length=150)
-    """What it shows and, where `measured` is given, how the prediction compares with it: what is read first."""
+    """What it shows and, where `measured` is given, how the prediction compares with it: what is
+    read first."""
     acceptance_origin: Literal["measured curve", "published value"]
     """A measured curve of the profiles, or numbers from a publication typed in as a user would."""
     acceptance_note: str
@@ -425,38 +508,55 @@ def example_ids() -> list[str]:
 
 @lru_cache(maxsize=16)
 def load_example(example_id: str) -> Example:
-    """The example of that id. Raises AdvisorError for an unknown id (with close matches) or a damaged file."""
+    """The example of that id. Raises AdvisorError for an unknown id (with close matches) or a
+    damaged file."""
     return load_profile("examples", example_id, Example, "examples", _LISTING)
 
 
 MAX_LOADS_BYTES = 50_000_000
 MOST_MISSING = 0.125
-"""Share of a model's experts, its last ones, that may have no row; a table that lacks more is of another model. [-]"""
+"""Share of a model's experts, its last ones, that may have no row; a table that lacks more is of
+another model. [-]"""
 _COLUMNS = ("layer", "expert", "tokens")
 _STEPS, _COARSE_STEPS = 100.0, 25.0
-"""Steps to a layer's mean load in a text, and in one of more than _MANY_CELLS, which a link would not hold else. [-]"""
+"""Steps to a layer's mean load in a text, and in one of more than _MANY_CELLS, which a link would
+not hold else. [-]"""
 _MANY_CELLS = 16_384
 _TOP = 65_535
 MAX_CELLS = 2**20
-"""Layers times experts, several times those of any model that is known: a short text could unpack to all memory. [-]"""
+"""Layers times experts, several times those of any model that is known: a short text could unpack
+to all memory. [-]"""
 
 
 def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
-    """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert, tokens.
+    """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert,
+    tokens.
 
-    n_experts : the model's, to which a CSV is filled up that lacks at most MOST_MISSING of them; 0: none. [-]
+    n_experts : the model's, to which a CSV is filled up that lacks at most MOST_MISSING of them; 0:
+        none. [-]
 
-    Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises AdvisorError for
-    anything else, with the line where there is one.
+    Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises
+    AdvisorError for anything else, with the line where there is one.
     """
     if data[:6] == b"\x93NUMPY":
         try:
             loads = np.load(io.BytesIO(data), allow_pickle=False)
-        except (ValueError, OSError, EOFError, MemoryError, OverflowError, tokenize.TokenError) as error:
+        except (
+            ValueError,
+            OSError,
+            EOFError,
+            MemoryError,
+            OverflowError,
+            tokenize.TokenError,
+        ) as error:
             # A header can ask for more than memory or an integer holds, or end within itself.
-            raise AdvisorError(f"{name}: not a readable .npy array; save it with numpy.save") from error
+            raise AdvisorError(
+                f"{name}: not a readable .npy array; save it with numpy.save"
+            ) from error
         if loads.ndim != 2 or not np.issubdtype(loads.dtype, np.number) or np.iscomplexobj(loads):
-            raise AdvisorError(f"{name} holds {loads.dtype} {loads.shape}; expected numbers [layers, experts]")
+            raise AdvisorError(
+                f"{name} holds {loads.dtype} {loads.shape}; expected numbers [layers, experts]"
+            )
         return np.asarray(loads, float)
     return _csv_loads(name, data, n_experts)
 
@@ -481,7 +581,8 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
         experts = max(experts, n_experts)
     if len(layers) * experts > MAX_CELLS:
         raise AdvisorError(
-            f"{name} names {len(layers)} layers and experts up to {experts - 1}, more than any model has"
+            f"{name} names {len(layers)} layers and experts up to {experts - 1}, more than any "
+            "model has"
         )
     loads = np.zeros((len(layers), experts))
     for (layer, expert), load in cells.items():
@@ -490,13 +591,16 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
 
 
 def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
-    """Loads by layer and expert; what is no CSV raises as the reader of CSVs does, while its rows are read too."""
+    """Loads by layer and expert; what is no CSV raises as the reader of CSVs does, while its rows
+    are read too."""
     rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig")))
     columns = tuple(rows.fieldnames or ())
     if not columns:
         raise AdvisorError(f"{name} is empty; expected columns {', '.join(_COLUMNS)}")
     if not set(_COLUMNS) <= set(columns):
-        raise AdvisorError(f"{name} has columns {', '.join(columns[:8])}; expected {', '.join(_COLUMNS)}")
+        raise AdvisorError(
+            f"{name} has columns {', '.join(columns[:8])}; expected {', '.join(_COLUMNS)}"
+        )
     cells: dict[tuple[int, int], float] = {}
     for line, row in enumerate(rows, start=2):
         try:
@@ -506,23 +610,30 @@ def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
                 f"{name}, line {line}: expected whole layer and expert, and a number of tokens"
             ) from error
         if not 0 <= expert < 65_536 or not 0 <= layer < 2_000:
-            raise AdvisorError(f"{name}, line {line}: layer {layer}, expert {expert} cannot be; counting starts at 0")
+            raise AdvisorError(
+                f"{name}, line {line}: layer {layer}, expert {expert} cannot be; counting starts "
+                "at 0"
+            )
         if (layer, expert) in cells:
-            raise AdvisorError(f"{name}, line {line}: layer {layer}, expert {expert} comes twice; give each once")
+            raise AdvisorError(
+                f"{name}, line {line}: layer {layer}, expert {expert} comes twice; give each once"
+            )
         cells[layer, expert] = load
     return cells
 
 
 def write_loads(loads: Array) -> str:
-    """Loads [layers, N] as a line, in steps of 1 or 4 % of a layer's mean. Raises AdvisorError for no loads."""
+    """Loads [layers, N] as a line, in steps of 1 or 4 % of a layer's mean. Raises AdvisorError for
+    no loads."""
     values = np.asarray(loads, float)
     _check(values, "the loads")
     values = values / values.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
     steps = np.rint(_steps(values.size) * values / values.mean(axis=1, keepdims=True))
     small = np.minimum(steps, _TOP).astype("<u2")
-    # The two bytes of each number apart: the upper ones are nearly all zero, and compress to nothing.
+    # The two bytes of each number apart: the upper ones are nearly all zero, and compress to
+    # nothing.
     planes = small.reshape(-1, 1).view(np.uint8).T.tobytes()
-    return f"{values.shape[0]}x{values.shape[1]}:{base64.urlsafe_b64encode(zlib.compress(planes, 9)).decode()}"
+    return f"{values.shape[0]}x{values.shape[1]}:{base64.urlsafe_b64encode(zlib.compress(planes, 9)).decode()}"  # noqa: E501
 
 
 def loads_shape(text: str) -> tuple[int, int]:
@@ -533,9 +644,11 @@ def loads_shape(text: str) -> tuple[int, int]:
 
 
 def parse_loads(text: str) -> Array:
-    """Inverse of `write_loads`, [layers, N] over each layer's mean load. [-] Raises AdvisorError for damage."""
+    """Inverse of `write_loads`, [layers, N] over each layer's mean load. [-] Raises AdvisorError
+    for damage."""
     refused = AdvisorError(
-        "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, tokens, or copy the "
+        "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, "
+        "tokens, or copy the "
         "whole link again"
     )
     layers, experts = loads_shape(text)
@@ -564,7 +677,8 @@ def _check(loads: Array, subject: str) -> None:
         raise AdvisorError(f"{subject}: expected numbers >= 0 by layer and expert")
     if loads.size > MAX_CELLS:
         raise AdvisorError(
-            f"{subject}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any model has"
+            f"{subject}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any "
+            "model has"
         )
     if not np.all(loads.max(axis=1) > 0.0):
         raise AdvisorError(f"{subject}: a layer has no load at all; leave it out")

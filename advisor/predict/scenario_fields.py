@@ -1,7 +1,9 @@
-"""Every field of a scenario, once: its type, default and limits, and what screen, options and tables say of it.
+"""Every field of a scenario, once: its type, default and limits, and what screen, options and
+tables say of it.
 
-A field added here stands in the sidebar, in every command's options, in comparisons, reports, links and files, and in
-docs/scenarios.md and docs/cli.md (both are generated); what it does is the business of the module that uses it.
+A field added here stands in the sidebar, in every command's options, in comparisons, reports, links
+and files, and in docs/scenarios.md and docs/cli.md (both are generated); what it does is the
+business of the module that uses it.
 """
 
 from typing import Annotated, Any, Literal
@@ -21,14 +23,16 @@ MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
 DEFAULT_CONTEXT_TOKENS = 2048
-"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [-]"""
+"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths
+(assumed). [-]"""
 _MAX_GPUS = 1024
 _MAX_LOADS_CHARACTERS = 1_000_000
 _MAX_COPIES = 65_536
 
 
 def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
-    """Mean tokens in the cache while decoding, prompt + output / 2, broadcast over both. [tokens]"""
+    """Mean tokens in the cache while decoding, prompt + output / 2, broadcast over both.
+    [tokens]"""
     return np.asarray(input_tokens, float) + np.asarray(output_tokens, float) / 2.0
 
 
@@ -43,7 +47,10 @@ class ScenarioFields(Frozen):
             widget=Widget(1),
             told=Told("Accelerator"),
             flag="--hardware",
-            help="Accelerator id or short name (see `advisor hardware`), or a path to your own accelerator's JSON.",
+            help=(
+                "Accelerator id or short name (see `advisor hardware`), or a path to your own "
+                "accelerator's JSON."
+            ),
             needed=True,
             catalogue="accelerators",
         ),
@@ -51,10 +58,15 @@ class ScenarioFields(Frozen):
     hardware_json: Annotated[
         str | None,
         FieldRow(
-            "Your own accelerator", FieldSection.HARDWARE, document_of="hardware_id", is_private=True, is_younger=True
+            "Your own accelerator",
+            FieldSection.HARDWARE,
+            document_of="hardware_id",
+            is_private=True,
+            is_younger=True,
         ),
     ] = None
-    """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of `hardware_id`."""
+    """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of
+    `hardware_id`."""
     n_gpus: Annotated[
         int,
         Field(ge=1, le=_MAX_GPUS),
@@ -104,13 +116,19 @@ class ScenarioFields(Frozen):
             FieldSection.MODEL,
             widget=Widget(1),
             flag="--model",
-            help="The same as MODEL: an id of `advisor models`, a Hugging Face name, or a path to a config.json.",
+            help=(
+                "The same as MODEL: an id of `advisor models`, a Hugging Face name, or a path to "
+                "a config.json."
+            ),
             needed=True,
             catalogue="models",
         ),
     ] = "qwen3-30b-a3b"
     model_config_json: Annotated[
-        str | None, FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True)
+        str | None,
+        FieldRow(
+            "Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True
+        ),
     ] = None
     """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
     checkpoint: Annotated[
@@ -125,7 +143,8 @@ class ScenarioFields(Frozen):
             is_younger=True,
         ),
     ] = None
-    """Counts while its name means `model_id` (`Scenario.served_checkpoint`): that may be changed beside it."""
+    """Counts while its name means `model_id` (`Scenario.served_checkpoint`): that may be changed
+    beside it."""
     batch_size: Annotated[
         int,
         Field(ge=1, le=MAX_BATCH),
@@ -178,20 +197,29 @@ class ScenarioFields(Frozen):
             widget=Widget(
                 2,
                 "Accepted length: measured curve, or type your own",
-                "Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
-                "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and "
+                "Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or "
+                "`0.7,0.5,0.4` (chance that each "
+                "draft token is accepted, given those before it), or choose a measured curve by "
+                "its model, drafter and "
                 "data.",
             ),
             flag="--accepted-length",
-            help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3, or several: 1.8@1,2.6@3.",
+            help=(
+                "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3, or several: "
+                "1.8@1,2.6@3."
+            ),
             flag_default="the nearest measured curve, named as borrowed",
             more_flags=(
-                Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
+                Flag(
+                    "--acceptance",
+                    "a1,a2,...: chance that draft token i is accepted, given the ones before it.",
+                ),
                 Flag("--acceptance-preset", "Id of a measured acceptance curve."),
             ),
         ),
     ]
-    """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
+    """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured
+    curve's id)."""
     task: Annotated[
         Task | None,
         FieldRow(
@@ -201,12 +229,16 @@ class ScenarioFields(Frozen):
             short="on {}",
             widget=Widget(
                 3,
-                help="Carries a measured curve to your text, with a wider likely range; your own numbers stay. "
+                help="Carries a measured curve to your text, with a wider likely range; your own "
+                "numbers stay. "
                 "Requests that are all code or mathematics share more experts.",
             ),
             told=Told("Drafter", "; accepted as on {}", ""),
             flag="--task",
-            help="Kind of text: a measured curve is carried to it, own numbers are not; experts shared as in it.",
+            help=(
+                "Kind of text: a measured curve is carried to it, own numbers are not; experts "
+                "shared as in it."
+            ),
             flag_default="the curve's own",
             is_younger=True,
         ),
@@ -232,16 +264,23 @@ class ScenarioFields(Frozen):
             short="release {}",
             widget=Widget(
                 3,
-                help="E.g. 0.33.0: says which steps run in CUDA graphs, and the host time of a round.",
+                help=(
+                    "E.g. 0.33.0: says which steps run in CUDA graphs, and the host time of a "
+                    "round."
+                ),
                 section=FieldSection.ADVANCED,
             ),
             told=Told("Engine", ", release {}", ""),
             flag="--engine-version",
-            help="Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs, and a round's host time.",
+            help=(
+                "Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs, and a "
+                "round's host time."
+            ),
             is_younger=True,
         ),
     ] = None
-    """Release that serves; None: today's host times, and neither padding nor steps without a graph are charged."""
+    """Release that serves; None: today's host times, and neither padding nor steps without a graph
+    are charged."""
     graph_sizes: Annotated[
         str | None,
         Field(max_length=2000),
@@ -257,7 +296,8 @@ class ScenarioFields(Frozen):
             ),
             told=Told("Engine", ", CUDA graphs {}", ""),
             flag="--graph-sizes",
-            help="What it captures in CUDA graphs: the largest size (512), a list (8,16,32), max_num_seqs=64, or "
+            help="What it captures in CUDA graphs: the largest size (512), a list (8,16,32), "
+            "max_num_seqs=64, or "
             "none. Tokens of a step for vLLM, requests for SGLang and TensorRT-LLM.",
             flag_default="the release's own",
             is_younger=True,
@@ -301,7 +341,9 @@ class ScenarioFields(Frozen):
             short="experts {}",
             unset="as the weights",
             widget=Widget(
-                2, help="Overrides the format of the weights for the experts alone.", section=FieldSection.ADVANCED
+                2,
+                help="Overrides the format of the weights for the experts alone.",
+                section=FieldSection.ADVANCED,
             ),
             told=Told("Weights, KV cache", "", ""),
             flag="--expert-dtype",
@@ -315,10 +357,15 @@ class ScenarioFields(Frozen):
             "KV cache",
             FieldSection.ENGINE,
             short="KV {}",
-            widget=Widget(2, help="auto: as the checkpoint says, else as the engine chooses for its weights."),
+            widget=Widget(
+                2, help="auto: as the checkpoint says, else as the engine chooses for its weights."
+            ),
             told=Told("Weights, KV cache", "; KV {}"),
             flag="--kv-dtype",
-            help="KV cache; auto: as the checkpoint says, else as the engine chooses for its weights.",
+            help=(
+                "KV cache; auto: as the checkpoint says, else as the engine chooses for its "
+                "weights."
+            ),
         ),
     ] = "auto"
     """auto is settled by `setup.served_cache`, which says why."""
@@ -330,8 +377,10 @@ class ScenarioFields(Frozen):
             short="routing {}",
             widget=Widget(
                 1,
-                help="auto: the model's own measured routing, else the default of its class. uniform: every token "
-                "chooses its experts independently. Your own: upload a routing trace under Measurements.",
+                help="auto: the model's own measured routing, else the default of its class. "
+                "uniform: every token "
+                "chooses its experts independently. Your own: upload a routing trace under "
+                "Measurements.",
             ),
             told=Told("Routing", ""),
             flag="--routing",
@@ -340,8 +389,9 @@ class ScenarioFields(Frozen):
             free_text=True,
         ),
     ] = "auto"
-    """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class default), or what a
-    routing trace gave: load_cv/low/high,affinity/low/high,stickiness/low/high."""
+    """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class
+    default), or what a routing trace gave:
+    load_cv/low/high,affinity/low/high,stickiness/low/high."""
     expert_loads: Annotated[
         str | None,
         Field(max_length=_MAX_LOADS_CHARACTERS),
@@ -352,8 +402,10 @@ class ScenarioFields(Frozen):
             short="{} loads",
             told=Told("Loads of experts", "given, {} (layers x experts)", ""),
             flag="--expert-loads",
-            help="Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV with columns layer, "
-            "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` wrote.",
+            help="Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV "
+            "with columns layer, "
+            "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` "
+            "wrote.",
             shown_until=":",
             is_private=True,
             is_younger=True,
@@ -371,12 +423,16 @@ class ScenarioFields(Frozen):
             short="{} copies",
             told=Told("Placement", ", balanced with {} copies of experts", ""),
             flag="--redundant-experts",
-            help="Balance experts over the --ep ranks by their load, with so many copies of hot ones.",
+            help=(
+                "Balance experts over the --ep ranks by their load, with so many copies of hot "
+                "ones."
+            ),
             flag_default="experts in order",
             is_younger=True,
         ),
     ] = None
-    """Copies of a balanced layout, rounded up to fill the ranks evenly; None: experts in order, without balancing."""
+    """Copies of a balanced layout, rounded up to fill the ranks evenly; None: experts in order,
+    without balancing."""
     input_tokens: Annotated[
         int | None,
         Field(ge=1, le=MAX_CONTEXT),
@@ -411,9 +467,18 @@ class ScenarioFields(Frozen):
             "Prompts",
             FieldSection.ADVANCED,
             short="prompts {}",
-            widget=Widget(5, help="cached: prompts come from a prefix cache, or only decoding is timed; no prefill."),
+            widget=Widget(
+                5,
+                help=(
+                    "cached: prompts come from a prefix cache, or only decoding is timed; no "
+                    "prefill."
+                ),
+            ),
             flag="--prompts",
-            help="cached: no prefill is charged, as prompts come from a prefix cache or only decoding is timed.",
+            help=(
+                "cached: no prefill is charged, as prompts come from a prefix cache or only "
+                "decoding is timed."
+            ),
             is_younger=True,
         ),
     ] = "prefilled"
@@ -441,12 +506,15 @@ class ScenarioFields(Frozen):
             unset="shipped constants",
             told=Told("Constants", unset=""),
             flag="--refit",
-            help="Predict with your own measurements: a file that `fit --output` wrote, or its text.",
+            help=(
+                "Predict with your own measurements: a file that `fit --output` wrote, or its text."
+            ),
             is_private=True,
             is_younger=True,
         ),
     ] = None
-    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints
+    them."""
     plain_sweep: Annotated[
         str | None,
         Field(max_length=2000),
@@ -457,22 +525,26 @@ class ScenarioFields(Frozen):
             short="own plain sweep",
             told=Told("Plain steps", "measured over batches, {}", ""),
             flag="--plain-sweep",
-            help="Your plain decoding (K = 0) at three batches and more: a benchmark file as `fit` reads it. Steps "
+            help="Your plain decoding (K = 0) at three batches and more: a benchmark file as "
+            "`fit` reads it. Steps "
             "follow it where it is steady.",
             is_private=True,
             is_younger=True,
         ),
     ] = None
-    """Measured plain steps of this scenario over batches, as `plain_sweep.write_sweep` packs them."""
+    """Measured plain steps of this scenario over batches, as `plain_sweep.write_sweep` packs
+    them."""
 
 
 FIELDS = rows_of(ScenarioFields)
 """The table: the row of each field by its name, in the order of the fields."""
 DOCUMENTS = {name: row.document_of for name, row in FIELDS.items() if row.document_of}
-"""Fields that hold a document of the user's own, each with the field that names it; a link carries them compressed."""
+"""Fields that hold a document of the user's own, each with the field that names it; a link carries
+them compressed."""
 SETTINGS = tuple(
     sorted(
-        (row for row in FIELDS.values() if not row.document_of), key=lambda row: list(FieldSection).index(row.section)
+        (row for row in FIELDS.values() if not row.document_of),
+        key=lambda row: list(FieldSection).index(row.section),
     )
 )
 """The rows of all other fields by subject, as tables list them: what says most comes first."""
@@ -481,6 +553,8 @@ RANK_FIELDS = ("expert_loads", "redundant_experts")
 RELEASE_FIELDS = ("engine_version", "graph_sizes")
 """What is said of one engine's release; it says nothing of another engine's."""
 SWEEP_FIELDS = tuple(
-    row.name for row in SETTINGS if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
+    row.name
+    for row in SETTINGS
+    if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
 )
 """What a measured plain sweep is of, beside its context; it says nothing of another scenario."""

@@ -1,4 +1,5 @@
-"""Everything a scenario names, loaded: weights and cache as served, kernel costs, routing, the slowest EP rank."""
+"""Everything a scenario names, loaded: weights and cache as served, kernel costs, routing, the
+slowest EP rank."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
-from advisor.catalog.engines import EAGER_DENSE_S, EAGER_ROUTED_S, Build, GraphPieces, Graphs, Ran, class_today
+from advisor.catalog.engines import (
+    EAGER_DENSE_S,
+    EAGER_ROUTED_S,
+    Build,
+    GraphPieces,
+    Graphs,
+    Ran,
+    class_today,
+)
 from advisor.catalog.fit_records import class_costs
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import BETWEEN_S, graph_pieces, kernel_costs, with_network
@@ -67,7 +76,8 @@ ServedCache = Literal["bf16", "fp8"]
 CACHE_BYTES: dict[ServedCache, float] = {"bf16": 2.0, "fp8": 1.0}
 """Bytes of one element of the cache. [B]"""
 _PER_TENSOR: frozenset[WeightDtype] = frozenset({"fp8", "nvfp4"})
-"""ModelOpt's formats: TensorRT-LLM serves its releases with an fp8 cache. Releases in blocks keep 16 bits."""
+"""ModelOpt's formats: TensorRT-LLM serves its releases with an fp8 cache. Releases in blocks keep
+16 bits."""
 _NAMES = {"routed": "routed experts", "shared": "shared experts"}
 """Of a component's weights in a sentence, where that is not its own."""
 
@@ -75,9 +85,10 @@ _NAMES = {"routed": "routed experts", "shared": "shared experts"}
 def served_weights(architecture: Architecture, scenario: Scenario) -> Architecture:
     """Architecture with the weights that the scenario asks for.
 
-    A checkpoint that is in the format already is taken as it is stored. A model with the dimensions of a shipped one
-    that is published in the format is taken as published: parts that the release leaves in 16 bits stay so, and a
-    warning names them. Other models get the format in every matrix.
+    A checkpoint that is in the format already is taken as it is stored. A model with the dimensions
+    of a shipped one that is published in the format is taken as published: parts that the release
+    leaves in 16 bits stay so, and a warning names them. Other models get the format in every
+    matrix.
     """
     requested = scenario.weight_dtype
     if requested is not None:
@@ -91,7 +102,9 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
 def _as_published(architecture: Architecture, requested: WeightDtype) -> Architecture | None:
     """The model as a release in `wanted` stores it. None where none is known."""
     shipped = load_model(architecture.id) if architecture.id in model_ids() else None
-    as_stored = stored_format(architecture) in ((requested, "fp8_block") if requested == "fp8" else (requested,))
+    as_stored = stored_format(architecture) in (
+        (requested, "fp8_block") if requested == "fp8" else (requested,)
+    )
     if as_stored and (shipped is None or architecture.dtypes != shipped.dtypes):
         return architecture  # the user's own quantisation
     try:
@@ -103,11 +116,18 @@ def _as_published(architecture: Architecture, requested: WeightDtype) -> Archite
     in_bf16 = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
     blocks = requested == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
     notes = (
-        [f"Published in fp8 with scales for blocks of 128 x 128: {architecture.name} is costed so."] if blocks else []
+        [f"Published in fp8 with scales for blocks of 128 x 128: {architecture.name} is costed so."]
+        if blocks
+        else []
     )
     if in_bf16 and requested != "bf16":
-        notes.append(f"As published in {requested}, {architecture.name} keeps its {' and '.join(in_bf16)} in bf16.")
-    as_released = {name: getattr(published, name) for name in ("dtypes", "kv_cache_dtype", "activation_scheme")}
+        notes.append(
+            f"As published in {requested}, {architecture.name} keeps its {' and '.join(in_bf16)} "
+            "in bf16."
+        )
+    as_released = {
+        name: getattr(published, name) for name in ("dtypes", "kv_cache_dtype", "activation_scheme")
+    }
     sources = tuple(dict.fromkeys((*architecture.sources, *published.sources)))
     warnings = (*architecture.warnings, *notes)
     return architecture.model_copy(update={**as_released, "sources": sources, "warnings": warnings})
@@ -134,8 +154,9 @@ class CacheFormat:
 def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardware) -> CacheFormat:
     """Cache that the scenario names, or the engine's own choice for this checkpoint with `auto`.
 
-    As the checkpoint says, where it does. Else fp8 where TensorRT-LLM serves weights in fp8 or nvfp4 (its recipes do;
-    no server states it) or SGLang sparse attention with token-level index on Blackwell; else bf16.
+    As the checkpoint says, where it does. Else fp8 where TensorRT-LLM serves weights in fp8 or
+    nvfp4 (its recipes do; no server states it) or SGLang sparse attention with token-level index on
+    Blackwell; else bf16.
     """
     if scenario.kv_dtype != "auto":
         return CacheFormat(scenario.kv_dtype, "as chosen")
@@ -143,11 +164,16 @@ def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardw
     if of_checkpoint == "fp8" or of_checkpoint == "bf16":
         return CacheFormat(of_checkpoint, "as the checkpoint says")
     if of_checkpoint is not None:
-        return CacheFormat("fp8", f"the checkpoint says {of_checkpoint}, which is not modelled; fp8 stands in")
+        return CacheFormat(
+            "fp8", f"the checkpoint says {of_checkpoint}, which is not modelled; fp8 stands in"
+        )
     # Right by outcome on the plain-decode check, stated by no server of it (decision 0009).
     if scenario.engine == "trtllm" and stored_format(architecture) in _PER_TENSOR:
         return CacheFormat("fp8", "TensorRT-LLM's choice for fp8 and nvfp4 weights")
-    indexed = any(m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1 for m in architecture.mixers)
+    indexed = any(
+        m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1
+        for m in architecture.mixers
+    )
     if scenario.engine == "sglang" and indexed and hardware.generation.startswith("Blackwell"):
         return CacheFormat("fp8", "SGLang's choice for sparse attention on Blackwell")
     return CacheFormat("bf16", "the checkpoint names none")
@@ -162,17 +188,19 @@ class CountedPass:
     touched: float | None
     """Distinct experts of that pass, mean over layers; None: not counted. [-]"""
     in_turn: bool = False
-    """Every pass deals its tokens to experts in turn, each the next k: as engines simulate an even load
-    (sgl-project/sglang pull request 25571)."""
+    """Every pass deals its tokens to experts in turn, each the next k: as engines simulate an even
+    load (sgl-project/sglang pull request 25571)."""
 
     def over(self, law: Array, shape: MoeShape, batch: ArrayLike, tokens: ArrayLike) -> Array:
-        """Distinct experts of passes that touch `law` of them by the routing, where nothing was counted. [-]"""
+        """Distinct experts of passes that touch `law` of them by the routing, where nothing was
+        counted. [-]"""
         experts, active = float(np.asarray(shape.n_experts)), float(np.asarray(shape.n_active))
         dealt = np.asarray(batch, float) * np.asarray(tokens, float) * active
         found = np.broadcast_to(np.minimum(experts, dealt), law.shape) if self.in_turn else law
         if self.touched is None:
             return np.asarray(found)
-        # No router touches fewer than one token's experts or more than there are: padding and means over layers can.
+        # No router touches fewer than one token's experts or more than there are: padding and means
+        # over layers can.
         own = min(max(self.touched, 1.0), experts)
         return np.where(np.equal(np.asarray(tokens, float), self.tokens), own, found)
 
@@ -202,20 +230,27 @@ class Setup:
     sweep: PlainSweep | None = None
     """The user's own plain steps, where they are of this very scenario."""
     graphs: Graphs | None = None
-    """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held it exactly."""
+    """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held
+    it exactly."""
     counted: CountedPass | None = None
     """Experts counted in a measured row that the setup predicts; None: by the routing alone."""
     contexts: Array | None = None
     """A context for each batch of a curve; None: the scenario's at all of them. [tokens]"""
 
-    def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
-        """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more experts."""
+    def routing_parameters(
+        self, end: Literal["value", "low", "high"] = "value"
+    ) -> tuple[float, float, float]:
+        """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more
+        experts."""
         if self.routing is None:
             return 0.0, 0.0, 0.0
         # More spread and more correlation mean fewer distinct experts, so the ends change places.
         field = {"value": "value", "low": "high", "high": "low"}[end]
         preset = self.routing
-        cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
+        cv, phi, rho = (
+            float(getattr(item, field))
+            for item in (preset.load_cv, preset.affinity, preset.stickiness)
+        )
         return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
 
     @property
@@ -233,7 +268,9 @@ class Setup:
         shape = MoeShape.of(self.architecture)
         if shape is None:
             raise self._has_no_experts()
-        return RoutedLayer(self.costs.routed, self.placement, shape, self.architecture.dtypes.routed)
+        return RoutedLayer(
+            self.costs.routed, self.placement, shape, self.architecture.dtypes.routed
+        )
 
     def _has_no_experts(self) -> AdvisorError:
         name = self.architecture.name
@@ -247,7 +284,8 @@ class Setup:
 
     @property
     def longest_step(self) -> int:
-        """Tokens that each sequence has in the longest step: K max + 1, or 1 without a drafter. [-]"""
+        """Tokens that each sequence has in the longest step: K max + 1, or 1 without a drafter.
+        [-]"""
         return (self.scenario.k_max if self.drafter.kind != "none" else 0) + 1
 
     @property
@@ -270,21 +308,26 @@ def context_beside(setup: Setup, n_axes: int) -> float | Array:
 
 
 End = Literal["value", "low", "high"]
-"""The routing preset's value, or the end of its 80 % range that touches fewer experts (low) or more (high)."""
+"""The routing preset's value, or the end of its 80 % range that touches fewer experts (low) or more
+(high)."""
 
 
 def touched_in_pass(setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: End = "value") -> Array:
-    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]"""
+    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model.
+    [-]"""
     return np.asarray(touched_at_ends(setup, batch, tokens, (end,))[0])
 
 
-def touched_at_ends(setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Sequence[End]) -> Array:
+def touched_at_ends(
+    setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Sequence[End]
+) -> Array:
     """Distinct experts as `touched_in_pass` gives them, at several ends, [ends, ...]. [-]"""
     shape = MoeShape.of(setup.architecture)
     if shape is None:
         return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
-    # A load is at most 1, which bounds the variation of k of N: a preset of another shape may exceed it.
+    # A load is at most 1, which bounds the variation of k of N: a preset of another shape may
+    # exceed it.
     most = float(np.sqrt(experts / active - 1.0))
     routings = [(min(cv, most), phi, rho) for cv, phi, rho in map(setup.routing_parameters, ends)]
     touched = touched_under(batch, tokens, experts, active, routings)
@@ -292,7 +335,8 @@ def touched_at_ends(setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Seq
 
 
 def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | None:
-    """CUDA graphs that steps of B sequences x q tokens run in, broadcast. None where it is not known what is captured.
+    """CUDA graphs that steps of B sequences x q tokens run in, broadcast. None where it is not
+    known what is captured.
 
     Each data-parallel rank runs graphs of its own, for its share of the sequences.
     """
@@ -304,9 +348,9 @@ def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | 
 def by_form(setup: Setup) -> Setup:
     """Setup priced by the fitted forms alone, also where its very shape was measured.
 
-    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the same footing; a plain
-    sweep of the model's own is left out likewise. Costs that a caller changed keep their kernels and lose the measured
-    rows alone.
+    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the
+    same footing; a plain sweep of the model's own is left out likewise. Costs that a caller changed
+    keep their kernels and lose the measured rows alone.
     """
     setup = dataclasses.replace(setup, sweep=None)
     # Costs that a caller changed cannot be made again from the scenario.
@@ -319,8 +363,11 @@ def by_form(setup: Setup) -> Setup:
     return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
 
-def with_own_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None) -> Setup:
-    """Setup with the costs of its scenario, by the fitted forms alone or with `scales` of products."""
+def with_own_costs(
+    setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None
+) -> Setup:
+    """Setup with the costs of its scenario, by the fitted forms alone or with `scales` of
+    products."""
     costs, draft_costs = both_costs(
         setup.scenario,
         setup.hardware,
@@ -344,21 +391,35 @@ def both_costs(
     by_shape: bool = True,
     scales: ActivationScales | None = None,
 ) -> tuple[KernelCosts, KernelCosts]:
-    """Kernel costs of target and draft pass, with the user's refit. Without a drafter both are the target's."""
+    """Kernel costs of target and draft pass, with the user's refit. Without a drafter both are the
+    target's."""
     target, per_pass = architectures
-    # Scenarios that differ in context, acceptance or limits share their records; a user's own leave nothing behind.
+    # Scenarios that differ in context, acceptance or limits share their records; a user's own leave
+    # nothing behind.
     known = hardware.id in hardware_ids() and hardware is load_hardware(hardware.id)
     shared = known and not scenario.is_private
     priced = _shipped_costs if shared else _costs
     on: Any = hardware.id if shared else hardware
     costs = priced(scenario.engine, on, cache.dtype, target, placement, by_shape, scales)
-    draft_costs = priced(scenario.engine, on, cache.dtype, per_pass, placement, by_shape, scales) if per_pass else costs
+    draft_costs = (
+        priced(scenario.engine, on, cache.dtype, per_pass, placement, by_shape, scales)
+        if per_pass
+        else costs
+    )
     if scenario.engine_version is not None:  # older releases have host times of their own
-        of_release = class_today(scenario.engine, hardware.vendor, hardware.generation, scenario.engine_version)
-        costs, draft_costs = (dataclasses.replace(each, **class_costs(of_release)) for each in (costs, draft_costs))
+        of_release = class_today(
+            scenario.engine, hardware.vendor, hardware.generation, scenario.engine_version
+        )
+        costs, draft_costs = (
+            dataclasses.replace(each, **class_costs(of_release)) for each in (costs, draft_costs)
+        )
     if pieces_of(scenario, hardware, cache, target) is not None:
-        costs, draft_costs = (dataclasses.replace(each, between_graphs_s=BETWEEN_S) for each in (costs, draft_costs))
-    return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
+        costs, draft_costs = (
+            dataclasses.replace(each, between_graphs_s=BETWEEN_S) for each in (costs, draft_costs)
+        )
+    return (
+        adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
+    )
 
 
 def pieces_of(
@@ -378,20 +439,26 @@ def _costs(
     by_shape: bool,
     scales: ActivationScales | None,
 ) -> KernelCosts:
-    """Constants of the accelerator and engine for one model. `by_shape` with the kernel that measured its own expert
-    shape, the rows of that, and its own attention layers where they were measured as a whole. `scales`: of quantised
-    products; None: as the checkpoint says, static where it says nothing."""
+    """Constants of the accelerator and engine for one model. `by_shape` with the kernel that
+    measured its own expert shape, the rows of that, and its own attention layers where they were
+    measured as a whole. `scales`: of quantised products; None: as the checkpoint says, static where
+    it says nothing."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
     if scales is None:
-        # Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says
-        # nothing of.
+        # Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of
+        # 8-bit parts says nothing of.
         mixed = "nvfp4" in architecture.dtypes.model_dump().values()
-        scales = "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
+        scales = (
+            "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
+        )
     sinks = any(mixer.has_sinks for mixer in architecture.mixers)
-    costs = kernel_costs(hardware, engine, architecture.dtypes, kv_dtype, gated, layer, scales, sinks)
-    # A routed layer launches more kernels than a dense one: 1.1 against 0.77 ms (measured, catalog/engines.py).
+    costs = kernel_costs(
+        hardware, engine, architecture.dtypes, kv_dtype, gated, layer, scales, sinks
+    )
+    # A routed layer launches more kernels than a dense one: 1.1 against 0.77 ms (measured,
+    # catalog/engines.py).
     launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
     costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)
     if placement.attention_groups > 1:
@@ -410,22 +477,28 @@ def _shipped_costs(engine: str, hardware_id: str, *rest: Any) -> KernelCosts:
 
 
 def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
-    """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
+    """Routing of the scenario's model: its own trace, a measured preset, or a class default. None
+    for a dense model.
 
-    The spread of loads is that of the scenario's own loads of experts, unless a routing trace states it.
+    The spread of loads is that of the scenario's own loads of experts, unless a routing trace
+    states it.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"
     found, because = _chosen(scenario, architecture)
     loads = own_loads(scenario, architecture.name, architecture.moe)
     # A trace tells the spread itself; a log of counts may leave it open.
-    if loads is None or ("," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)):
+    if loads is None or (
+        "," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)
+    ):
         return found, because
     spread = f"{float(loads.std(axis=1).mean()):.3g}"
     uniform = "0/0/0"
     rest = f"{NOT_LEARNT},{NOT_LEARNT}" if found is not None else f"{uniform},{uniform}"
     own = own_routing(f"{spread}/{spread}/{spread},{rest}", found or preset_for(architecture)[0])
-    given = own.load_cv.model_copy(update={"source": "the loads of experts given with the scenario"})
+    given = own.load_cv.model_copy(
+        update={"source": "the loads of experts given with the scenario"}
+    )
     name = "your loads of experts" if found is None else f"your loads of experts, else {found.name}"
     return own.model_copy(
         update={"name": name, "load_cv": given}
@@ -435,14 +508,16 @@ def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
 def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     """Loads of experts that the scenario carries, [layers, N] over each layer's mean, or None. [-]
 
-    Raises AdvisorError for a text that is none, another number of experts, or more layers than the model routes in.
+    Raises AdvisorError for a text that is none, another number of experts, or more layers than the
+    model routes in.
     """
     if scenario.expert_loads is None:
         return None
     layers, experts = loads_shape(scenario.expert_loads)
     if (layers, experts) != (0, 0) and (experts != moe.n_experts or layers > moe.count):
         raise AdvisorError(
-            f"the loads are of {layers} layers and {experts} experts; expected up to {moe.count:g} layers and "
+            f"the loads are of {layers} layers and {experts} experts; expected up to "
+            f"{moe.count:g} layers and "
             f"{moe.n_experts} experts for {model}, those that are never chosen with 0"
         )
     return parse_loads(scenario.expert_loads)
@@ -460,7 +535,9 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
     if is_moved(scenario.routing):  # a design's; another model has its own
         return moved_routing(scenario.routing, architecture.routed) or _own_preset(architecture)
     if "," in scenario.routing:
-        preset, because = _own_preset(architecture)  # whose are the parameters that the trace leaves open
+        preset, because = _own_preset(
+            architecture
+        )  # whose are the parameters that the trace leaves open
         text = "Your own routing trace."
         if left_open := not_learnt(scenario.routing):
             text = f"Your own routing; it leaves {' and '.join(left_open)} open. {because}"
@@ -469,7 +546,8 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
 
 
 def _own_preset(architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """The preset of the model. An own config whose experts have a measured model's dimensions has its routing."""
+    """The preset of the model. An own config whose experts have a measured model's dimensions has
+    its routing."""
     if architecture.id not in model_ids():
         # Dimensions tell a measured model under another name, as its fine-tunes have.
         for preset_id in routing_preset_ids():
@@ -477,35 +555,46 @@ def _own_preset(architecture: Architecture) -> tuple[RoutingPreset, str]:
             if preset.model_id in model_ids() and preset.model_id is not None:
                 known = load_model(preset.model_id)
                 if (known.moe, known.hidden_size) == (architecture.moe, architecture.hidden_size):
-                    return preset, f"Its experts have the dimensions of {known.name}, whose routing was measured"
+                    return (
+                        preset,
+                        (
+                            f"Its experts have the dimensions of {known.name}, whose routing was "
+                            "measured"
+                        ),
+                    )
     return preset_for(architecture)
 
 
 _REMEMBERED = 64
 _KNOWN: OrderedDict[str, RankBalance] = OrderedDict()
-"""Counts by a digest of everything they follow from: a user's loads are neither kept here nor to be read from it."""
+"""Counts by a digest of everything they follow from: a user's loads are neither kept here nor to be
+read from it."""
 
 
 def with_counted_ranks(setup: Setup) -> Setup:
     """Setup that predicts with the slowest rank counted, where its scenario asks for that.
 
-    The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory. Without loads they are
-    placed on the routing preset's spread. Raises AdvisorError for loads that cannot be read or are of another number of
-    experts.
+    The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory.
+    Without loads they are placed on the routing preset's spread. Raises AdvisorError for loads that
+    cannot be read or are of another number of experts.
     """
     wanted, ranks = setup.scenario.redundant_experts, setup.placement.expert_parallel
     if ranks == 1 or (wanted is None and setup.scenario.expert_loads is None):
         return setup
     # Engines give all ranks buffers of one size, so copies fill them evenly.
     copies = None if wanted is None else filling_copies(setup.router.moe.n_experts, ranks, wanted)
-    placement = dataclasses.replace(setup.placement, redundant=copies or 0, balance=_balance(setup, copies))
+    placement = dataclasses.replace(
+        setup.placement, redundant=copies or 0, balance=_balance(setup, copies)
+    )
     return with_memory(dataclasses.replace(setup, placement=placement))
 
 
 def with_memory(setup: Setup) -> Setup:
     """Setup with the memory that its placement takes."""
     scenario, per_pass = setup.scenario, setup.draft_architecture
-    memory = memory_of(scenario, setup.hardware, setup.architecture, per_pass, setup.placement, setup.cache)
+    memory = memory_of(
+        scenario, setup.hardware, setup.architecture, per_pass, setup.placement, setup.cache
+    )
     return dataclasses.replace(setup, memory=memory)
 
 
@@ -519,7 +608,9 @@ def memory_of(
 ) -> MemoryFit:
     """Memory that a model and its drafter take beside a cache of the scenario's context."""
     room = hardware.memory_bytes.value
-    return memory_fit(architecture, placement, room, scenario.context_tokens, cache.bytes_per_element, per_pass)
+    return memory_fit(
+        architecture, placement, room, scenario.context_tokens, cache.bytes_per_element, per_pass
+    )
 
 
 def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
@@ -527,7 +618,8 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
 
     expert_loads : as a scenario packs them.
 
-    Raises AdvisorError for a dense model, and for loads that cannot be read or are of another number of experts.
+    Raises AdvisorError for a dense model, and for loads that cannot be read or are of another
+    number of experts.
     """
     if expert_loads is not None:
         return traffic_of_loads(parse_loads(expert_loads), setup.router)
@@ -536,8 +628,13 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
 
 
 def _balance(setup: Setup, copies: int | None) -> RankBalance:
-    loads, ranks, longest = setup.scenario.expert_loads, setup.placement.expert_parallel, setup.longest_step
-    # A digest: the shared cache keeps counts, and nothing to read a user's loads from (decision 0017).
+    loads, ranks, longest = (
+        setup.scenario.expert_loads,
+        setup.placement.expert_parallel,
+        setup.longest_step,
+    )
+    # A digest: the shared cache keeps counts, and nothing to read a user's loads from (decision
+    # 0017).
     key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()
     found = _KNOWN.get(key)
     if found is None:
@@ -553,20 +650,26 @@ BUDGET_EACH = 120_000
 """Expert choices that are drawn for each batch. [-]"""
 LEAST_LAYERS = 8
 MOST_TOKENS = 4096
-"""Tokens of a step beyond which no more of each sequence are counted: ratios have settled, and are held. [-]"""
+"""Tokens of a step beyond which no more of each sequence are counted: ratios have settled, and are
+held. [-]"""
 
 
 def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
-    """Copies of experts from `wanted` up that fill all ranks evenly. Raises AdvisorError for too many."""
+    """Copies of experts from `wanted` up that fill all ranks evenly. Raises AdvisorError for too
+    many."""
     if wanted > max(n_experts, ranks):
         raise AdvisorError(
-            f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most {max(n_experts, ranks)}"
+            f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most "
+            f"{max(n_experts, ranks)}"
         )
     return wanted + (-(n_experts + wanted) % ranks)
 
 
-def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1) -> Planned:
-    """Plan of a layout as `balanced` takes it: experts in order (None), or balanced with so many copies."""
+def layout_plan(
+    n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1
+) -> Planned:
+    """Plan of a layout as `balanced` takes it: experts in order (None), or balanced with so many
+    copies."""
 
     def in_order(loads: Array) -> Layout:  # noqa: ARG001
         return contiguous(n_experts, ranks)
@@ -577,14 +680,19 @@ def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 
     return in_order if redundant is None else spread
 
 
-def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens: int) -> RankBalance:
-    """Loads of the ranks that may be slowest, over BATCHES and 1 to `tokens` tokens of each sequence [-].
+def counted_balance(
+    traffic: Traffic, ranks: int, redundant: int | None, tokens: int
+) -> RankBalance:
+    """Loads of the ranks that may be slowest, over BATCHES and 1 to `tokens` tokens of each
+    sequence [-].
 
     redundant : copies of experts in a balanced layout; None: experts in order. [-]
     """
     planned = layout_plan(traffic.loads.shape[1], ranks, redundant)
     # Longer steps are held at MOST_TOKENS: ratios have settled there (decision 0017).
-    found = [_at(traffic, planned, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
+    found = [
+        _at(traffic, planned, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES
+    ]
 
     def joined(name: str) -> Array:
         each = [getattr(one, name) for one in found]
@@ -592,7 +700,9 @@ def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens:
         return np.stack(held, axis=-2)
 
     slots = found[0].slots
-    return RankBalance(np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots)
+    return RankBalance(
+        np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots
+    )
 
 
 def _at(traffic: Traffic, planned: Planned, batch: int, tokens: int) -> Uneven:

@@ -1,19 +1,23 @@
-"""What an output token costs in money and energy, with speculation and without, each with band, tier and origin.
+"""What an output token costs in money and energy, with speculation and without, each with band,
+tier and origin.
 
-The price of a GPU-hour is the user's, else the profile's. Power of a board while it decodes is a roofline estimate from
-its TDP and what the step spends its time on: no power was measured for this project. What is known are two anchors of
-an H100 (700 W): 300 W decoding at batch 1 and 600 W at batch 128 [ML.ENERGY], whose models are not stated; and that
-nodes which serve draw 0.4 to 0.9 of their most, P5 to P95 [Inference energy]. Time alone does not tell the anchors
-apart: at both batches nine tenths of a step are reading. The share drawn while reading therefore grows with the tokens
-in a pass, by their logarithm, between the anchors, and is held beyond them; its two ends are solved so that both
-anchors are met by the reference step. The shares of arithmetic and of waiting are assumed. A measured log of the run
-replaces the estimate.
+The price of a GPU-hour is the user's, else the profile's. Power of a board while it decodes is a
+roofline estimate from its TDP and what the step spends its time on: no power was measured for this
+project. What is known are two anchors of an H100 (700 W): 300 W decoding at batch 1 and 600 W at
+batch 128 [ML.ENERGY], whose models are not stated; and that nodes which serve draw 0.4 to 0.9 of
+their most, P5 to P95 [Inference energy]. Time alone does not tell the anchors apart: at both
+batches nine tenths of a step are reading. The share drawn while reading therefore grows with the
+tokens in a pass, by their logarithm, between the anchors, and is held beyond them; its two ends are
+solved so that both anchors are met by the reference step. The shares of arithmetic and of waiting
+are assumed. A measured log of the run replaces the estimate.
 
 References
 ----------
-[ML.ENERGY] ML.ENERGY Benchmark v3.0 (arXiv:2601.22076), as the power model of vLLM Semantic Router's fleet simulator
+[ML.ENERGY] ML.ENERGY Benchmark v3.0 (arXiv:2601.22076), as the power model of vLLM Semantic
+Router's fleet simulator
     cites it.
-[Inference energy] Energy Use of AI Inference: Efficiency Pathways and Test-Time Compute, arXiv:2509.20241.
+[Inference energy] Energy Use of AI Inference: Efficiency Pathways and Test-Time Compute,
+    arXiv:2509.20241.
 """
 
 from __future__ import annotations
@@ -51,22 +55,26 @@ class Price:
 
     @property
     def text(self) -> str:
-        """Price with its whole origin, `3.5 USD per GPU-hour (one-year reserved price ..., 2026-02-01)`."""
+        """Price with its whole origin, `3.5 USD per
+        GPU-hour (one-year reserved price ..., 2026-02-01)`."""
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.origin})"
 
     @property
     def short(self) -> str:
-        """Price with its origin in a word, `3.5 USD per GPU-hour (assumed: one-year reserved price ...)`."""
+        """Price with its origin in a word, `3.5 USD
+        per GPU-hour (assumed: one-year reserved price ...)`."""
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.known_as})"
 
 
 def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price | None:
-    """Price of a GPU-hour: the user's, else the profile's, else None. Raises AdvisorError outside 0 to 10,000 USD."""
+    """Price of a GPU-hour: the user's, else the profile's, else None. Raises AdvisorError outside 0
+    to 10,000 USD."""
     # A user knows what they pay; the profile's price is a market's.
     if own_usd_per_hour is not None:
         if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):
             raise AdvisorError(
-                f"a price of {own_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up to {_DEAREST:,.0f}"
+                f"a price of {own_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up "
+                f"to {_DEAREST:,.0f}"
             )
         return Price(own_usd_per_hour, "as given")
     listed = hardware.price_usd_per_hour
@@ -81,27 +89,33 @@ def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price
 def no_price(hardware: Hardware) -> AdvisorError:
     """Error to raise where money is asked for and no price is known."""
     return AdvisorError(
-        f"no price is known for {hardware.name}; give --usd-per-hour (USD of one GPU for an hour), or rank by another "
+        f"no price is known for {hardware.name}; give --usd-per-hour (USD of one GPU for an "
+        "hour), or rank by another "
         "figure"
     )
 
 
 ARITHMETIC = 0.90
-"""Share of a board's power while matrix units are busy. Assumed: the P95 of nodes that serve [Inference energy]. [-]"""
+"""Share of a board's power while matrix units are busy. Assumed: the P95 of nodes that serve
+[Inference energy]. [-]"""
 WAITING = 0.20
-"""The same while the device waits for host or links. Assumed: between an idle board and the anchor at batch 1. [-]"""
+"""The same while the device waits for host or links. Assumed: between an idle board and the anchor
+at batch 1. [-]"""
 READING = (0.451, 0.878)
-"""The same while memory is read, in a pass of few tokens and of many: solved from the two anchors at the reference step
-(Llama 3.1 8B in bf16 on an H100, 2,048 tokens of context), given ARITHMETIC and WAITING. [-]"""
+"""The same while memory is read, in a pass of few tokens and of many: solved from the two anchors
+at the reference step (Llama 3.1 8B in bf16 on an H100, 2,048 tokens of context), given ARITHMETIC
+and WAITING. [-]"""
 READING_TOKENS = (1.0, 128.0)
 """Tokens of a pass in one attention group at which READING holds: the anchors' batches. [-]"""
 POWER_LOG_SD = math.log(0.9 / 0.4) / (2.0 * 1.645)
-"""Error of the estimate, as a standard deviation of its logarithm. Assumed to be what nodes that serve scatter by: 0.4
-to 0.9 of their most from P5 to P95 [Inference energy], which is 1.645 standard deviations to each side. [-]"""
+"""Error of the estimate, as a standard deviation of its logarithm. Assumed to be what nodes that
+serve scatter by: 0.4 to 0.9 of their most from P5 to P95 [Inference energy], which is 1.645
+standard deviations to each side. [-]"""
 WAITING_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """The same of the share while waiting. Assumed: a factor of 2 to each side of an 80 % band. [-]"""
 BASIS = (
-    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 and 600 W, arXiv:2601.22076), 0.90 computing "
+    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 and 600 W, "
+    "arXiv:2601.22076), 0.90 computing "
     "and 0.20 waiting (assumed, as is the band); boards alone"
 )
 _SEED = 20261122
@@ -140,7 +154,10 @@ class Regimes:
     @property
     def text(self) -> str:
         """Shares in words, `78% reading, 4% arithmetic, 18% waiting`."""
-        return f"{self.reading:.0%} reading, {self.arithmetic:.0%} arithmetic, {self.waiting:.0%} waiting"
+        return (
+            f"{self.reading:.0%} reading, {self.arithmetic:.0%} arithmetic, {self.waiting:.0%} "
+            "waiting"
+        )
 
 
 def regimes(
@@ -159,9 +176,10 @@ def regimes(
     touched : distinct routed experts that it touches in a layer, U. [-]
     prefill_s : time of prompts that its tokens pay for. [s]
 
-    A product's time is shared between arithmetic and reading as a roofline has them, x to 1, with x its rows over those
-    at which both take as long. The cache, drafting and corrections count as reading, prefill as arithmetic: a chunk of
-    a prompt has more rows than it takes to keep the matrix units busy.
+    A product's time is shared between arithmetic and reading as a roofline has them, x to 1, with x
+    its rows over those at which both take as long. The cache, drafting and corrections count as
+    reading, prefill as arithmetic: a chunk of a prompt has more rows than it takes to keep the
+    matrix units busy.
     """
     total = sum(components.values()) + prefill_s
     arithmetic, reading = prefill_s, 0.0
@@ -178,7 +196,8 @@ def _arithmetic_share(setup: Setup, key: str, n_tokens: float, touched: float) -
     """Part of a component's time in arithmetic. [-]"""
     component = BY_KEY[key]
     record = None if component.drafter else getattr(setup.costs, component.priced_by[0])
-    # The cache, drafting and corrections have no rows to hold against a ridge: their time counts as reading.
+    # The cache, drafting and corrections have no rows to hold against a ridge: their time counts as
+    # reading.
     if not isinstance(record, GemmCost | MoeCost):
         return 0.0
     moe = setup.architecture.moe
@@ -203,11 +222,16 @@ def _stored(setup: Setup, key: str) -> WeightDtype:
 
 def power_w(board_w: float, shares: Regimes) -> float:
     """Power of one board at the middle fractions: `laws.board_power`. [W]"""
-    return float(laws.board_power(board_w, shares.arithmetic, shares.reading, ARITHMETIC, _reading(shares), WAITING))
+    return float(
+        laws.board_power(
+            board_w, shares.arithmetic, shares.reading, ARITHMETIC, _reading(shares), WAITING
+        )
+    )
 
 
 def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
-    """Power of one board under one error per draw, [draws], up to the board's: `laws.board_power`. [W]"""
+    """Power of one board under one error per draw, [draws], up to the board's: `laws.board_power`.
+    [W]"""
     z = np.random.default_rng(_SEED).standard_normal(n_draws)
     # One error for all regimes of work: clocks and voltage belong to the board, not to a kernel.
     works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
@@ -218,21 +242,24 @@ def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
 
 
 def _reading(shares: Regimes) -> float:
-    """Share of the board's power while it reads, between the anchors by the logarithm of the tokens. [-]"""
+    """Share of the board's power while it reads, between the anchors by the logarithm of the
+    tokens. [-]"""
     # Two anchors carry no curve: straight between them, held beyond.
     return float(np.interp(math.log(shares.tokens), np.log(READING_TOKENS), READING))
 
 
 PLAIN_LOG_SD = 0.14
-"""Log standard deviation of plain decode times over predicted ones, models against each other. Of 2404 points, each
-predicted by a fit without its model, 90 % lie within 24.5 % (docs/validation.md, plain decode): 0.13 by ln 1.245 /
-1.645; the logarithms of the ratios themselves scatter by 0.155. Kept at 0.14, between the two. It is the whole error:
-draws of the components hold a part of it (`own_log_sd`). [-]"""
+"""Log standard deviation of plain decode times over predicted ones, models against each other. Of
+2404 points, each predicted by a fit without its model, 90 % lie within 24.5 % (docs/validation.md,
+plain decode): 0.13 by ln 1.245 / 1.645; the logarithms of the ratios themselves scatter by 0.155.
+Kept at 0.14, between the two. It is the whole error: draws of the components hold a part of it
+(`own_log_sd`). [-]"""
 
 
 @dataclass(frozen=True)
 class DrawnSpeed:
-    """Seconds for a token of one sequence under each draw, [draws, nB], or [draws, nB, n] of several K."""
+    """Seconds for a token of one sequence under each draw, [draws, nB], or [draws, nB, n] of
+    several K."""
 
     token_s: Array
     """With the prefill of the sequence's own prompt: what throughput, money and energy go by."""
@@ -240,21 +267,29 @@ class DrawnSpeed:
     """Without it: what its user waits between two tokens."""
 
 
-def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0) -> DrawnSpeed:
+def drawn_times(
+    setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0
+) -> DrawnSpeed:
     """Times of a curve's batches under its draws.
 
     Parameters
     ----------
-    columns : where the K of each batch stands along the curve's drafts, [nB], or [nB, n] of several K each. [-]
-    own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or 0 for none. [-]
+    columns : where the K of each batch stands along the curve's drafts, [nB], or [nB, n] of several
+        K each. [-]
+    own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or
+        0 for none. [-]
     """
     rows = np.arange(curve.batches.size)
-    error = np.exp(own_log_sd(curve.plain_draws_s) * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None])
+    error = np.exp(
+        own_log_sd(curve.plain_draws_s)
+        * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None]
+    )
     prefill, own_prompt = prefill_shares_s(setup, curve.batches)
     plain_s, prompt_s = error * (curve.plain_draws_s + prefill), error * own_prompt
     if columns.ndim > 1:
         rows, plain_s, prompt_s = rows[:, None], plain_s[..., None], prompt_s[..., None]
-    # A speculative token takes the plain one's time over the speedup, draw by draw: errors that both share stay shared.
+    # A speculative token takes the plain one's time over the speedup, draw by draw: errors that
+    # both share stay shared.
     token_s = plain_s / curve.draws[:, rows, columns]
     return DrawnSpeed(token_s, token_s - prompt_s)
 
@@ -262,18 +297,20 @@ def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: A
 def own_log_sd(plain_draws_s: Array) -> Array:
     """Log standard deviation of a plain time beyond the scatter of its components' draws, [nB]. [-]
 
-    PLAIN_LOG_SD is the whole error of held-out models, that of their kernels included: only the rest is added (own
-    derivation: variances of independent errors add).
+    PLAIN_LOG_SD is the whole error of held-out models, that of their kernels included: only the
+    rest is added (own derivation: variances of independent errors add).
 
     plain_draws_s : plain step under each draw, [draws, nB]. [s]
     """
-    # In squares, as independent errors add; the components' draws hold their part of the whole already.
+    # In squares, as independent errors add; the components' draws hold their part of the whole
+    # already.
     drawn = np.log(plain_draws_s).std(axis=0)
     return np.sqrt(np.maximum(PLAIN_LOG_SD**2 - np.square(drawn), 0.0))
 
 
 def token_time_s(curve: Curve, gpus: int) -> Array:
-    """Time for a token of one sequence with its own prompt, [nB, nK], by `laws.tokens_per_s_per_gpu`. [s]"""
+    """Time for a token of one sequence with its own prompt, [nB, nK], by
+    `laws.tokens_per_s_per_gpu`. [s]"""
     return np.asarray(curve.batches[:, None] / (curve.tokens_per_s_per_gpu * gpus))
 
 
@@ -305,7 +342,8 @@ class Spend:
     joules_ratio: Prediction | None
     """Energy of a token at the chosen K over that of plain decoding, both under the same draws.
 
-    None for K = 0, and where one of the two is measured: an estimate's error does not cancel against a measurement.
+    None for K = 0, and where one of the two is measured: an estimate's error does not cancel
+    against a measurement.
     """
 
 
@@ -320,15 +358,22 @@ def spend_at(
 ) -> Spend:
     """Money and energy at the curve's batch `row` and the K of its `column`.
 
-    measured : power of a run at one of the two K, which replaces the estimate there; the other stays estimated.
-    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [-]
+    measured : power of a run at one of the two K, which replaces the estimate there; the other
+        stays estimated.
+    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None:
+        drawn here. [-]
 
     Raises AdvisorError for a measurement at another K.
     """
-    own_z = np.random.default_rng(_TOKEN_SEED).standard_normal(len(curve.draws)) if own_z is None else own_z
+    own_z = (
+        np.random.default_rng(_TOKEN_SEED).standard_normal(len(curve.draws))
+        if own_z is None
+        else own_z
+    )
     if measured is not None and measured.n_draft not in (0, int(curve.drafts[column])):
         raise AdvisorError(
-            f"the power log ran with K = {measured.n_draft}, and energy is told of K = {curve.drafts[column]} and of "
+            f"the power log ran with K = {measured.n_draft}, and energy is told of K = "
+            f"{curve.drafts[column]} and of "
             "K = 0; measure one of these, or leave the log out"
         )
     # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.
@@ -337,7 +382,11 @@ def spend_at(
         return Spend(plain[0], plain[0], price, None)
     speculative = _arm(setup, curve, row, column, price, measured, own_z)
     ratio = None
-    if measured is None and speculative[0].joules_per_token is not None and plain[0].joules_per_token is not None:
+    if (
+        measured is None
+        and speculative[0].joules_per_token is not None
+        and plain[0].joules_per_token is not None
+    ):
         joules = speculative[0].joules_per_token, plain[0].joules_per_token
         tier = lowest([energy.tier for energy in joules])
         ratio = banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
@@ -345,7 +394,13 @@ def spend_at(
 
 
 def _arm(
-    setup: Setup, curve: Curve, row: int, column: int, price: Price | None, measured: MeasuredPower | None, own_z: Array
+    setup: Setup,
+    curve: Curve,
+    row: int,
+    column: int,
+    price: Price | None,
+    measured: MeasuredPower | None,
+    own_z: Array,
 ) -> tuple[Arm, Array]:
     """The arm, and its energy under each draw (zeros where none is known) [draws]."""
     gpus, batch = setup.placement.gpus, float(curve.batches[row])
@@ -357,17 +412,24 @@ def _arm(
     rate = banded(central, rates, tier, because)
     usd = None
     if price is not None:
-        value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates))
+        value, drawn = (
+            laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates)
+        )
         usd = banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
-    at_this_k = measured if measured is not None and measured.n_draft == curve.drafts[column] else None
+    at_this_k = (
+        measured if measured is not None and measured.n_draft == curve.drafts[column] else None
+    )
     power = _power(setup, shares, at_this_k, len(rates))
     if power is None:
         return Arm(int(curve.drafts[column]), rate, usd, None, None, shares), np.zeros_like(rates)
     watts, drawn_w = power
     joules = np.asarray(laws.joules_per_token(drawn_w, rates))
     energy = banded(
-        float(laws.joules_per_token(watts.value, central)), joules, lowest([tier, watts.tier]), watts.because
+        float(laws.joules_per_token(watts.value, central)),
+        joules,
+        lowest([tier, watts.tier]),
+        watts.because,
     )
     return Arm(int(curve.drafts[column]), rate, usd, watts, energy, shares), joules
 
@@ -394,10 +456,24 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     # Prefill is charged by the token: a round pays that of all its tokens.
     tokens = float(curve.accepted_length[column]) if k else 1.0
     prefill_s = tokens * float(np.broadcast_to(curve.prefill_s, curve.batches.shape)[row])
-    return regimes(setup, of_round if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
+    return regimes(
+        setup,
+        of_round if k else plain,
+        float(curve.batches[row]),
+        k + 1.0,
+        float(touched),
+        prefill_s,
+    )
 
 
 def banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
-    """A value with the band of its draws [both in any unit], which always holds it. Definition: `bands.band`."""
+    """A value with the band of its draws [both in any unit], which always holds it. Definition:
+    `bands.band`."""
     low, high = band(draws)
-    return Prediction(value=value, low=min(float(low), value), high=max(float(high), value), tier=tier, because=because)
+    return Prediction(
+        value=value,
+        low=min(float(low), value),
+        high=max(float(high), value),
+        tier=tier,
+        because=because,
+    )

@@ -1,4 +1,5 @@
-"""Tier of a result by the kernel records that price it, and what lies beyond the calibrated range."""
+"""Tier of a result by the kernel records that price it, and what lies beyond the calibrated
+range."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from advisor.predict.setup import Setup, context_beside
 from advisor.prediction import Array, Tier
 
 CALIBRATED_TOKENS = 2048
-"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [-]"""
+"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band
+widened. [-]"""
 _WIDENING_PER_DOUBLING = 0.1
 """Extra log standard deviation for each doubling beyond the calibrated range (assumed). [-]"""
 _MATTERS = 0.1
@@ -39,29 +41,37 @@ def beyond_log_sd(step_tokens: ArrayLike) -> Array:
 
 
 def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
-    """Values at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
+    """Values at each point's tier. Tiers above fitted share the fitted one's, being too few to
+    calibrate alone."""
     roofline, fitted = (values.get(name, default) for name in ("roofline", "fitted"))
     return np.where(tier == Tier.ROOFLINE, roofline, fitted)
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens` [-]."""
+    """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens`
+    [-]."""
     tokens = np.asarray(step_tokens, float)
     found, least = {}, np.zeros(tokens.shape, np.int64)
     for one in KERNELS:
-        # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
-        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [Tier.ROOFLINE.rank]
+        # A component is only as known as the least known of its kernels; without any kernel it is a
+        # roofline.
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [
+            Tier.ROOFLINE.rank
+        ]
         found[one.key] = functools.reduce(np.maximum, ranks, least)
     return found
 
 
 def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
-    """The kernel records that price a component of this model and placement. None where no link is used."""
+    """The kernel records that price a component of this model and placement. None where no link is
+    used."""
     costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
     if component.bound == "links":
         links = (
             stream_cost(costs.all_reduce, placement.tensor_parallel),
-            stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+            stream_cost(costs.all_to_all, placement.expert_parallel)
+            if placement.attention_groups > 1
+            else None,
             costs.network,
         )
         return [cost for cost in links if cost is not None]
@@ -83,13 +93,20 @@ def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[
 
 
 def tiers_of(
-    setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array], batch: Array, step_tokens: Array
+    setup: Setup,
+    plain: Mapping[str, Array],
+    round_components: Mapping[str, Array],
+    batch: Array,
+    step_tokens: Array,
 ) -> NDArray[np.object_]:
-    """Tier at each point [nB, nK]: the lowest among kernels that take a tenth of either arm or more.
+    """Tier at each point [nB, nK]: the lowest among kernels that take a tenth of either arm or
+    more.
 
-    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
+    At best interpolated: a step put together from parts was not itself measured, even where all its
+    kernels were.
     """
-    # Kernels were timed one by one: their sum in a graph is a prediction, however well each was measured.
+    # Kernels were timed one by one: their sum in a graph is a prediction, however well each was
+    # measured.
     rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())

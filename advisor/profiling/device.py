@@ -1,9 +1,10 @@
 """The device: facts about it, the time of one call on it, the memory that captured graphs share.
 
-On an accelerator a sample is queued as: spin, call, control kernel, call. The first call pays what only a first one
-pays (uploading a graph, waking the clocks), the control kernel tells how fast the device is right now and pushes the
-first call's data out of the cache, and the second call is the one that is timed. The sample counts as clean when the
-host had queued all of it before the device came to the timed call: then no launch can lie in the time.
+On an accelerator a sample is queued as: spin, call, control kernel, call. The first call pays what
+only a first one pays (uploading a graph, waking the clocks), the control kernel tells how fast the
+device is right now and pushes the first call's data out of the cache, and the second call is the
+one that is timed. The sample counts as clean when the host had queued all of it before the device
+came to the timed call: then no launch can lie in the time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class DeviceLostError(RuntimeError):
 
 
 def found(*places: str) -> Any:
-    """The first of `module:name` that the installed version has. Raises ImportError when it has none."""
+    """The first of `module:name` that the installed version has. Raises ImportError when it has
+    none."""
     for place in places:
         module, name = place.split(":")
         try:
@@ -59,7 +61,11 @@ class Options(argparse.ArgumentParser):
         """End with status 2 and the error."""
         known = [flag for action in self._actions for flag in action.option_strings]
         typed = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
-        near = difflib.get_close_matches(typed[0], known, n=1) if typed and "unrecognized" in message else []
+        near = (
+            difflib.get_close_matches(typed[0], known, n=1)
+            if typed and "unrecognized" in message
+            else []
+        )
         meant = f"; did you mean {near[0]}?" if near else ";"
         self.exit(2, f"error: {message}{meant} `{self.prog} --help` lists the options\n")
 
@@ -67,7 +73,9 @@ class Options(argparse.ArgumentParser):
 class StopOnSignal:
     """Becomes true at the first SIGINT or SIGTERM, and says so."""
 
-    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
+    def __init__(
+        self, words: str = "stopping after this round; --resume goes on from here"
+    ) -> None:
         self.asked, self.words = False, words
         for name in (signal.SIGINT, signal.SIGTERM):
             try:
@@ -85,15 +93,17 @@ class StopOnSignal:
 
 TORCH_MISSING = "torch is not installed here; install torch 2.10 to 2.14 for your device"
 ASSUMED_CACHE_BYTES = 64 * 2**20
-"""Last-level cache taken where the system does not tell it: larger than most, so that buffers exceed the real one."""
+"""Last-level cache taken where the system does not tell it: larger than most, so that buffers
+exceed the real one."""
 
 
 @dataclass(frozen=True)
 class Device:
     """One device torch can use.
 
-    backend: cuda | rocm | cpu. index: torch's number of it. memory_bytes: total (CPU: free at detection).
-    cache_bytes: last-level cache. assumed_bandwidth_bytes_per_s: only prices the plan, never a result.
+    backend: cuda | rocm | cpu. index: torch's number of it. memory_bytes: total (CPU: free at
+    detection). cache_bytes: last-level cache. assumed_bandwidth_bytes_per_s: only prices the plan,
+    never a result.
     """
 
     backend: str
@@ -119,7 +129,8 @@ class Device:
 
 
 def detect_devices() -> list[Device]:
-    """Devices of this machine, accelerators first, the CPU last. Empty where torch is not installed."""
+    """Devices of this machine, accelerators first, the CPU last. Empty where torch is not
+    installed."""
     try:
         import torch
     except ImportError:
@@ -168,7 +179,9 @@ def _cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return platform.processor() or platform.machine()
-    fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, flags=re.MULTILINE))
+    fields = dict(
+        re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, flags=re.MULTILINE)
+    )
     name = fields.get("model name", "").strip() or platform.machine()
     if "cpu family" in fields and "model" in fields:
         name += f" (family {fields['cpu family'].strip()} model {fields['model'].strip()})"
@@ -183,7 +196,9 @@ def _cpu_cache_bytes() -> int:
         except OSError:
             continue
         if match:
-            largest = max(largest, int(match[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]])
+            largest = max(
+                largest, int(match[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match[2]]
+            )
     return largest
 
 
@@ -213,7 +228,9 @@ def clocks(device: Device) -> dict[str, Any]:
     """Clocks, power and temperature seen now, keyed with units. Empty where nothing can tell."""
     if device.backend == "cpu":
         try:
-            mhz = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
+            mhz = re.findall(
+                r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE
+            )
         except OSError:
             return {}
         return {"cpu_clock_mhz": max(map(float, mhz))} if mhz else {}
@@ -240,7 +257,9 @@ def driver_facts(device: Device) -> dict[str, Any]:
         facts["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
         return facts
     names = ("driver", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_limit_w")
-    return facts | _nvidia_smi(device, names, "driver_version,clocks.max.sm,clocks.max.mem,power.limit")
+    return facts | _nvidia_smi(
+        device, names, "driver_version,clocks.max.sm,clocks.max.mem,power.limit"
+    )
 
 
 def _version(module: str) -> str | None:
@@ -262,7 +281,13 @@ def _nvidia_smi(device: Device, names: tuple[str, ...], query: str) -> dict[str,
     tool = shutil.which("nvidia-smi")
     if tool is None or device.backend != "cuda":
         return {}
-    command = [tool, f"--query-gpu={query}", "--format=csv,noheader,nounits", "-i", _physical_index(device)]
+    command = [
+        tool,
+        f"--query-gpu={query}",
+        "--format=csv,noheader,nounits",
+        "-i",
+        _physical_index(device),
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
@@ -274,8 +299,13 @@ def _nvidia_smi(device: Device, names: tuple[str, ...], query: str) -> dict[str,
 
 
 def _physical_index(device: Device) -> str:
-    """nvidia-smi counts physical devices (or takes UUIDs), torch counts those CUDA_VISIBLE_DEVICES leaves."""
-    visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    """nvidia-smi counts physical devices (or takes UUIDs), torch counts those CUDA_VISIBLE_DEVICES
+    leaves."""
+    visible = [
+        part.strip()
+        for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if part.strip()
+    ]
     return visible[device.index] if device.index < len(visible) else str(device.index)
 
 
@@ -287,27 +317,35 @@ def pick_device(requested: str) -> Device:
     if requested == "auto":
         return devices[0]
     for device in devices:
-        if requested in (device.label, device.torch_device) or (requested == device.backend and device.index == 0):
+        if requested in (device.label, device.torch_device) or (
+            requested == device.backend and device.index == 0
+        ):
             return device
-    raise ProfilingError(f"no device {requested!r} here; choose one of {', '.join(d.label for d in devices)}")
+    raise ProfilingError(
+        f"no device {requested!r} here; choose one of {', '.join(d.label for d in devices)}"
+    )
 
 
 SPIN_S = 1.5e-3
-"""Time the device is kept busy while the host queues a sample: at least 1 ms, more than a graph of a few hundred nodes
-takes to launch. [s]"""
+"""Time the device is kept busy while the host queues a sample: at least 1 ms, more than a graph of
+a few hundred nodes takes to launch. [s]"""
 LONGEST_SPIN_S = 0.05
-"""Spin beyond which a call is timed as it is, launches included, with a note: it waits for the device by itself. [s]"""
+"""Spin beyond which a call is timed as it is, launches included, with a note: it waits for the
+device by itself. [s]"""
 FIRST_CYCLES_PER_S = 2e9
 """Clock taken for the first spin; every spin is timed, so the next one knows better. [1/s]"""
 ATTEMPTS = 4
-"""Samples taken, each behind a longer spin, before a call counts as one that cannot be queued ahead. [-]"""
+"""Samples taken, each behind a longer spin, before a call counts as one that cannot be queued
+ahead. [-]"""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call. control_s: the control kernel just before it. queued_ahead: no launch lies in the time.
+    """One timed call. control_s: the control kernel just before it. queued_ahead: no launch lies in
+    the time.
 
-    spin_s: the spin it took to queue all of it ahead, a good start for the next sample of the same call. [s]
+    spin_s: the spin it took to queue all of it ahead, a good start for the next sample of the same
+    call. [s]
     """
 
     seconds: float
@@ -317,7 +355,8 @@ class Sample:
 
 
 class Clock:
-    """Times calls on one device. The spin's length adapts to the device's clock and to the host's pace."""
+    """Times calls on one device. The spin's length adapts to the device's clock and to the host's
+    pace."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -349,11 +388,13 @@ class Clock:
     ) -> Sample:
         """One sample of `call`, with the control kernel beside it where one is given. [s]
 
-        host_clock: the time includes the host's own work up to a synchronise. spin_s: spin of the first attempt.
-        attempts: see ATTEMPTS.
+        host_clock: the time includes the host's own work up to a synchronise. spin_s: spin of the
+        first attempt. attempts: see ATTEMPTS.
         """
         if not self.accelerator:
-            return Sample(self._host_seconds(call), self._host_seconds(control) if control else None)
+            return Sample(
+                self._host_seconds(call), self._host_seconds(control) if control else None
+            )
         if host_clock:
             beside = self._queued(call, control, spin_s, call_again=False)
             return Sample(self._host_seconds(call), beside.control_s)
@@ -372,7 +413,12 @@ class Clock:
         return time.perf_counter() - start
 
     def _queued(
-        self, call: Callable[[], Any], control: Callable[[], Any] | None, spin_s: float, *, call_again: bool = True
+        self,
+        call: Callable[[], Any],
+        control: Callable[[], Any] | None,
+        spin_s: float,
+        *,
+        call_again: bool = True,
     ) -> Sample:
         """Spin, call, control kernel, call, with events between. See the module's text."""
         import torch
@@ -416,9 +462,10 @@ class Clock:
 class GraphPool:
     """The pool that the graphs of one block share, and what they took from the device.
 
-    Graphs of a block are replayed one after another and leave nothing behind that a later one needs (what must last
-    lies in buffers made before the capture), so their intermediate tensors may use the same memory. Without a shared
-    pool every captured configuration would keep its own for as long as its block lasts.
+    Graphs of a block are replayed one after another and leave nothing behind that a later one needs
+    (what must last lies in buffers made before the capture), so their intermediate tensors may use
+    the same memory. Without a shared pool every captured configuration would keep its own for as
+    long as its block lasts.
     """
 
     def __init__(self) -> None:
@@ -441,5 +488,6 @@ class GraphPool:
         self.held_bytes += max(free_before - free_after, 0.0)
 
     def drop(self) -> None:
-        """Give up the pool: after a failed capture it is in no known state, after a block its graphs are gone."""
+        """Give up the pool: after a failed capture it is in no known state, after a block its
+        graphs are gone."""
         self.handle = None

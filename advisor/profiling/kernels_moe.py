@@ -1,7 +1,9 @@
-"""The MoE layer: its kernels in bf16 and fp8 (e4m3), the alignment before their products, the float64 check.
+"""The MoE layer: its kernels in bf16 and fp8 (e4m3), the alignment before their products, the
+float64 check.
 
-Tokens and the experts' inner values are rounded to fp8 on the fly, one float32 scale a row, as an engine with dynamic
-scales does; that is part of the time. Where this torch or this device has no such product, a row says so.
+Tokens and the experts' inner values are rounded to fp8 on the fly, one float32 scale a row, as an
+engine with dynamic scales does; that is part of the time. Where this torch or this device has no
+such product, a row says so.
 """
 
 from __future__ import annotations
@@ -16,19 +18,22 @@ import torch.nn.functional as F
 from advisor.profiling.timing import Context
 
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2, "float8_e4m3fn": 4e-2}
-"""Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [-]
+"""Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the
+same inputs. [-]
 
-fp8: the reference rounds where the kernel does, but from float64 values. The kernel's bf16 values (2^-9) fall on the
-other side of a rounding boundary of e4m3 (2^-3 apart) in about 2^-6 of the places, each then off by 2^-3:
-sqrt(2^-6) x 2^-3 = 1.6 %, and bf16's own share is added.
+fp8: the reference rounds where the kernel does, but from float64 values. The kernel's bf16 values
+(2^-9) fall on the other side of a rounding boundary of e4m3 (2^-3 apart) in about 2^-6 of the
+places, each then off by 2^-3: sqrt(2^-6) x 2^-3 = 1.6 %, and bf16's own share is added.
 """
 
 
 @dataclass
 class MoeLayer:
-    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]. Shared experts likewise or None.
+    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]. Shared experts
+    likewise or None.
 
-    scale13 [N, 2I], scale2 [N, H]: float32 scale of each output row where the experts' weights are fp8, else None.
+    scale13 [N, 2I], scale2 [N, H]: float32 scale of each output row where the experts' weights are
+    fp8, else None.
     """
 
     w13: torch.Tensor
@@ -57,15 +62,23 @@ class Choice:
 Kernel = Callable[[torch.Tensor, MoeLayer, Choice], torch.Tensor]
 
 
-def random_tensor(shape: tuple[int, ...], scale: float, dtype: torch.dtype, device: str) -> torch.Tensor:
+def random_tensor(
+    shape: tuple[int, ...], scale: float, dtype: torch.dtype, device: str
+) -> torch.Tensor:
     """Normal values of the given scale, filled in place (no float32 copy of large weights)."""
     return torch.empty(shape, dtype=dtype, device=device).normal_(0.0, scale)
 
 
 def make_layer(
-    n_experts: int, expert_width: int, hidden: int, shared_width: int, dtype: torch.dtype, device: str
+    n_experts: int,
+    expert_width: int,
+    hidden: int,
+    shared_width: int,
+    dtype: torch.dtype,
+    device: str,
 ) -> MoeLayer:
-    """A layer with random weights that keep activations near 1. An fp8 layer has its shared experts in bf16."""
+    """A layer with random weights that keep activations near 1. An fp8 layer has its shared experts
+    in bf16."""
     inward, outward = hidden**-0.5, expert_width**-0.5
     if dtype == torch.float8_e4m3fn:
         w13, scale13 = quantise_experts((n_experts, 2 * expert_width, hidden), inward, device)
@@ -98,7 +111,8 @@ def swiglu(x: torch.Tensor, w13: torch.Tensor, w2: torch.Tensor) -> torch.Tensor
 def _each_expert(
     x: torch.Tensor, choice: Choice, products: Callable[[torch.Tensor, int], torch.Tensor]
 ) -> torch.Tensor:
-    """Each touched expert once, over the tokens that chose it. Needs the ids on the host: cannot be captured."""
+    """Each touched expert once, over the tokens that chose it. Needs the ids on the host: cannot be
+    captured."""
     flat = choice.ids.flatten()
     order = torch.argsort(flat, stable=True)
     experts, counts = torch.unique_consecutive(flat[order], return_counts=True)
@@ -114,11 +128,14 @@ def _each_expert(
 
 def expert_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
     """Experts in a loop, by plain products."""
-    return _each_expert(x, choice, lambda rows, expert: swiglu(rows, layer.w13[expert], layer.w2[expert]))
+    return _each_expert(
+        x, choice, lambda rows, expert: swiglu(rows, layer.w13[expert], layer.w2[expert])
+    )
 
 
 def _grouped(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """x [P, H] sorted by expert times weight [N, O, H] transposed. `ends` [N] int32: last row of each expert."""
+    """x [P, H] sorted by expert times weight [N, O, H] transposed. `ends` [N] int32: last row of
+    each expert."""
     call = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
     if call is None:
         raise NotImplementedError("this torch has no grouped_mm")
@@ -126,14 +143,16 @@ def _grouped(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch
 
 
 def sorted_pairs(layer: MoeLayer, choice: Choice) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token-expert pairs [T k] by expert, with the end of each expert's part [N] int32, on the device."""
+    """Token-expert pairs [T k] by expert, with the end of each expert's part [N] int32, on the
+    device."""
     ranked, order = torch.sort(choice.ids32.flatten())
     experts = torch.arange(layer.w2.shape[0], dtype=torch.int32, device=ranked.device)
     return order, torch.searchsorted(ranked, experts, right=True, out_int32=True)
 
 
 def _summed(values: torch.Tensor, order: torch.Tensor, choice: Choice) -> torch.Tensor:
-    """Values of pairs in order of their expert, weighted, put back in order and summed over k: [T, H]."""
+    """Values of pairs in order of their expert, weighted, put back in order and summed over k: [T,
+    H]."""
     value = values * choice.gates.flatten()[order].unsqueeze(1)
     return torch.empty_like(value).index_copy_(0, order, value).view(*choice.ids.shape, -1).sum(1)
 
@@ -146,12 +165,15 @@ def grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor
 
 
 def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int]) -> torch.Tensor:
-    """The layer in float64 for some tokens, as plainly as can be: [len(rows), H]. fp8 is rounded as in a kernel."""
+    """The layer in float64 for some tokens, as plainly as can be: [len(rows), H]. fp8 is rounded as
+    in a kernel."""
     out = torch.zeros(len(rows), x.shape[1], dtype=torch.float64, device=x.device)
     ids = choice.ids[rows].tolist()
     fp8 = layer.scale13 is not None
     for expert in sorted({expert for line in ids for expert in line}):
-        w13 = dequantised(layer.w13[expert], None if layer.scale13 is None else layer.scale13[expert])
+        w13 = dequantised(
+            layer.w13[expert], None if layer.scale13 is None else layer.scale13[expert]
+        )
         w2 = dequantised(layer.w2[expert], None if layer.scale2 is None else layer.scale2[expert])
         for position, line in enumerate(ids):
             if expert in line:
@@ -160,7 +182,9 @@ def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int])
                 gate, up = hidden[: len(hidden) // 2], hidden[len(hidden) // 2 :]
                 value = gate / (1 + torch.exp(-gate)) * up
                 gate_weight = choice.gates[rows[position], line.index(expert)].double()
-                out[position] += gate_weight * (w2 @ (dequantised(*fp8_rows(value)) if fp8 else value))
+                out[position] += gate_weight * (
+                    w2 @ (dequantised(*fp8_rows(value)) if fp8 else value)
+                )
     if layer.shared13 is not None and layer.shared2 is not None:
         gate, up = (x[rows].double() @ layer.shared13.double().T).chunk(2, dim=-1)
         out += (gate / (1 + torch.exp(-gate)) * up) @ layer.shared2.double().T
@@ -174,8 +198,11 @@ def relative_error(out: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((out.double() - wanted).norm() / wanted.norm())
 
 
-def checked_error(out: torch.Tensor, wanted: torch.Tensor, tolerance: float, what: str = "output") -> float:
-    """Relative error of an output. Raises ValueError above `tolerance`, or where it is not a number."""
+def checked_error(
+    out: torch.Tensor, wanted: torch.Tensor, tolerance: float, what: str = "output"
+) -> float:
+    """Relative error of an output. Raises ValueError above `tolerance`, or where it is not a
+    number."""
     error = relative_error(out, wanted)
     if not error <= tolerance:
         raise ValueError(f"wrong {what}: relative error {error:.2g} over {tolerance:.0e}")
@@ -195,7 +222,8 @@ E4M3_MAX = 448.0
 
 
 def fp8_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers in e4m3 of x's shape, and each row's float32 scale. A row's largest becomes the format's."""
+    """Numbers in e4m3 of x's shape, and each row's float32 scale. A row's largest becomes the
+    format's."""
     scale = x.abs().amax(dim=-1).float().clamp_min(1e-12) / E4M3_MAX
     return (x.float() / scale[..., None]).to(torch.float8_e4m3fn), scale
 
@@ -206,12 +234,17 @@ def dequantised(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     return wide if scale is None else wide * scale.double()[..., None]
 
 
-def quantise_experts(shape: tuple[int, int, int], spread: float, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random weights [N, out, in] in e4m3 with their scales [N, out]. Made expert by expert to need little memory."""
+def quantise_experts(
+    shape: tuple[int, int, int], spread: float, device: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random weights [N, out, in] in e4m3 with their scales [N, out]. Made expert by expert to need
+    little memory."""
     weights = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device)
     scales = torch.empty(shape[:2], dtype=torch.float32, device=device)
     for weight, scale in zip(weights, scales, strict=True):
-        numbers, of_rows = fp8_rows(torch.empty(shape[1:], dtype=torch.bfloat16, device=device).normal_(0.0, spread))
+        numbers, of_rows = fp8_rows(
+            torch.empty(shape[1:], dtype=torch.bfloat16, device=device).normal_(0.0, spread)
+        )
         weight.copy_(numbers)
         scale.copy_(of_rows)
     return weights, scales
@@ -219,7 +252,13 @@ def quantise_experts(shape: tuple[int, int, int], spread: float, device: str) ->
 
 ROWS = 16
 """Rows of a product on an accelerator come in multiples of this (torch._scaled_mm on CUDA). [-]"""
-NOT_BUILT = ("Could not run", "only supported", "not supported", "not compiled", "compute capability")
+NOT_BUILT = (
+    "Could not run",
+    "only supported",
+    "not supported",
+    "not compiled",
+    "compute capability",
+)
 """Words with which torch refuses a product that it does not have for a device."""
 
 
@@ -228,26 +267,37 @@ def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch
     order, ends = sorted_pairs(layer, choice)
     numbers, scale = fp8_rows(x)
     token = order // choice.ids.shape[1]
-    rows = numbers.view(torch.uint8)[token].view(numbers.dtype)  # float8 cannot be gathered everywhere
+    rows = numbers.view(torch.uint8)[token].view(
+        numbers.dtype
+    )  # float8 cannot be gathered everywhere
     gate, up = _grouped_fp8(rows, layer.w13, scale[token], layer.scale13, ends).chunk(2, dim=-1)
     value, scale = fp8_rows(F.silu(gate) * up)
     return _summed(_grouped_fp8(value, layer.w2, scale, layer.scale2, ends), order, choice)
 
 
 def _grouped_fp8(
-    x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor | None, ends: torch.Tensor
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor | None,
+    ends: torch.Tensor,
 ) -> torch.Tensor:
-    """x [P, H] sorted by expert times weight [N, O, H] transposed, bf16 out. A scale for each row of both."""
+    """x [P, H] sorted by expert times weight [N, O, H] transposed, bf16 out. A scale for each row
+    of both."""
     call = getattr(torch, "_scaled_grouped_mm", None)
     if call is None:
         raise NotImplementedError("this torch has no _scaled_grouped_mm")
     columns = weight.transpose(-2, -1)
     try:
-        out: torch.Tensor = call(x, columns, scale, weight_scale, offs=ends, out_dtype=torch.bfloat16)
+        out: torch.Tensor = call(
+            x, columns, scale, weight_scale, offs=ends, out_dtype=torch.bfloat16
+        )
     except (NotImplementedError, RuntimeError) as error:
         if any(word in str(error) for word in NOT_BUILT):
             first = str(error).splitlines()[0].split(". ")[0]
-            raise NotImplementedError(f"torch has no grouped fp8 product for this device: {first}") from error
+            raise NotImplementedError(
+                f"torch has no grouped fp8 product for this device: {first}"
+            ) from error
         raise
     return out
 
@@ -262,7 +312,9 @@ def scaled_mm_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Te
     return _each_expert(x, choice, products)
 
 
-def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None, expert: int) -> torch.Tensor:
+def _product(
+    x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None, expert: int
+) -> torch.Tensor:
     """x [M, H] rounded to fp8 times weight [O, H] transposed: [M, O] in bf16."""
     if scales is None or not hasattr(torch, "_scaled_mm"):
         raise NotImplementedError("this torch has no _scaled_mm, or the layer has no scales")
@@ -271,18 +323,23 @@ def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None,
         x = F.pad(x, (0, 0, 0, ROWS - count % ROWS))
     numbers, scale = fp8_rows(x)
     columns = scales[expert][None, :]
-    out = torch._scaled_mm(numbers, weight.t(), scale_a=scale[:, None], scale_b=columns, out_dtype=torch.bfloat16)
+    out = torch._scaled_mm(
+        numbers, weight.t(), scale_a=scale[:, None], scale_b=columns, out_dtype=torch.bfloat16
+    )
     return (out[0] if isinstance(out, tuple) else out)[:count]
 
 
 def _triton(tile: tuple[int, int, int, int]) -> Kernel:
     from advisor.profiling.kernels_triton import fused_moe
 
-    return lambda x, layer, choice: fused_moe(x, layer.w13, layer.w2, choice.ids32, choice.gates, tile)
+    return lambda x, layer, choice: fused_moe(
+        x, layer.w13, layer.w2, choice.ids32, choice.gates, tile
+    )
 
 
 def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Kernel | str]:
-    """Kernels by name, or the reason why one is not to be had. Triton tiles count as kernels of their own."""
+    """Kernels by name, or the reason why one is not to be had. Triton tiles count as kernels of
+    their own."""
     kernels: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
     if dtype == "float8_e4m3fn":
         kernels = {"scaled_grouped_mm": scaled_grouped_mm, "scaled_mm_loop": scaled_mm_loop}
@@ -294,7 +351,8 @@ def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Ke
 
 
 Alignment = Callable[[MoeLayer, Choice], tuple[torch.Tensor, torch.Tensor]]
-"""What a kernel does before its products: (pairs by expert [T k], end of each expert's part [N])."""
+"""What a kernel does before its products: (pairs by expert [T k], end of each expert's part
+[N])."""
 
 
 def alignment_of(kernel: str) -> Alignment | None:

@@ -1,7 +1,9 @@
-"""Triton kernels: fused MoE layer and split-KV decode attention. Import fails where triton is absent.
+"""Triton kernels: fused MoE layer and split-KV decode attention. Import fails where triton is
+absent.
 
-The MoE layer is four launches: `_align` groups (token, expert) pairs by expert on the device, `_gate_up` and
-`_down` stream each touched expert's weights once per tile of tokens, torch sums over the k experts.
+The MoE layer is four launches: `_align` groups (token, expert) pairs by expert on the device,
+`_gate_up` and `_down` stream each touched expert's weights once per tile of tokens, torch sums over
+the k experts.
 """
 
 # Kernel parameters carry Triton's meaning of annotations, not Python's.
@@ -109,7 +111,9 @@ def _gate_up(
         gate_at += TILE_K
     value = gate / (1.0 + tl.exp(-gate)) * up
     act_at = act_ptr + rows[:, None].to(tl.int64) * width + cols[None, :]
-    tl.store(act_at, value.to(act_ptr.dtype.element_ty), mask=live[:, None] & (cols[None, :] < width))
+    tl.store(
+        act_at, value.to(act_ptr.dtype.element_ty), mask=live[:, None] & (cols[None, :] < width)
+    )
 
 
 @triton.jit
@@ -139,7 +143,12 @@ def _down(
     pair = tl.load(pairs_ptr + rows, mask=live, other=0)
     cols = tl.program_id(0) * TILE_N + tl.arange(0, TILE_N)
     inner = tl.arange(0, TILE_K)
-    weight_at = weight_ptr + expert.to(tl.int64) * hidden * width + cols[None, :].to(tl.int64) * width + inner[:, None]
+    weight_at = (
+        weight_ptr
+        + expert.to(tl.int64) * hidden * width
+        + cols[None, :].to(tl.int64) * width
+        + inner[:, None]
+    )
     act_at = act_ptr + rows[:, None].to(tl.int64) * width + inner[None, :]
     total = tl.zeros([TILE_M, TILE_N], tl.float32)
     for start in range(0, width, TILE_K):
@@ -156,7 +165,9 @@ def _down(
     gate = tl.load(gates_ptr + pair, mask=live, other=0.0).to(tl.float32)
     out_at = out_ptr + pair[:, None].to(tl.int64) * hidden + cols[None, :]
     total = total * gate[:, None]
-    tl.store(out_at, total.to(out_ptr.dtype.element_ty), mask=live[:, None] & (cols[None, :] < hidden))
+    tl.store(
+        out_at, total.to(out_ptr.dtype.element_ty), mask=live[:, None] & (cols[None, :] < hidden)
+    )
 
 
 Tile = tuple[int, int, int, int]
@@ -165,37 +176,60 @@ TILES: tuple[Tile, ...] = ((64, 128, 4, 4), (32, 256, 3, 4), (128, 64, 4, 4), (6
 
 
 def tile_rows(n_pairs: int, n_experts: int) -> int:
-    """Token rows of a tile: 16 while experts see few tokens (weight streaming), more when they see many. [-]"""
+    """Token rows of a tile: 16 while experts see few tokens (weight streaming), more when they see
+    many. [-]"""
     mean = n_pairs / n_experts
     return 16 if mean <= 16 else (32 if mean <= 40 else 64)
 
 
-def align(ids: torch.Tensor, n_experts: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def align(
+    ids: torch.Tensor, n_experts: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Group token-expert pairs by expert on the device, the first launch of `fused_moe`.
 
-    ids [T, k] int32, contiguous. Returns pairs [T k] by expert, ends [N], and expert and first row of each tile.
+    ids [T, k] int32, contiguous. Returns pairs [T k] by expert, ends [N], and expert and first row
+    of each tile.
     """
     n_pairs = ids.numel()
     tile_m = tile_rows(n_pairs, n_experts)
     max_blocks = min(n_experts, n_pairs) + n_pairs // tile_m
     integers: dict[str, Any] = {"dtype": torch.int32, "device": ids.device}
     pairs, ends = torch.empty(n_pairs, **integers), torch.empty(n_experts, **integers)
-    block_expert, block_row = torch.empty(max_blocks, **integers), torch.empty(max_blocks, **integers)
+    block_expert, block_row = (
+        torch.empty(max_blocks, **integers),
+        torch.empty(max_blocks, **integers),
+    )
     bins = max(128, triton.next_power_of_2(n_experts + 1))
     chunk = min(2048, max(128, triton.next_power_of_2(n_pairs)))
     _align[(n_experts,)](
-        ids, pairs, ends, block_expert, block_row, n_pairs, n_experts, max_blocks, tile_m, bins, chunk, num_warps=4
+        ids,
+        pairs,
+        ends,
+        block_expert,
+        block_row,
+        n_pairs,
+        n_experts,
+        max_blocks,
+        tile_m,
+        bins,
+        chunk,
+        num_warps=4,
     )
     return pairs, ends, block_expert, block_row
 
 
 def fused_moe(
-    x: torch.Tensor, w13: torch.Tensor, w2: torch.Tensor, ids: torch.Tensor, gates: torch.Tensor, tile: Tile = TILES[0]
+    x: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    ids: torch.Tensor,
+    gates: torch.Tensor,
+    tile: Tile = TILES[0],
 ) -> torch.Tensor:
     """Routed experts of one layer. Capturable in a graph (no host sync, static shapes).
 
-    x [T, H]; w13 [N, 2I, H] (gate rows, then up rows); w2 [N, H, I]; ids [T, k] int32, contiguous; gates [T, k].
-    Returns [T, H] in x's dtype. tile: (TILE_N, TILE_K, stages, warps).
+    x [T, H]; w13 [N, 2I, H] (gate rows, then up rows); w2 [N, H, I]; ids [T, k] int32, contiguous;
+    gates [T, k]. Returns [T, H] in x's dtype. tile: (TILE_N, TILE_K, stages, warps).
     """
     n_tokens, hidden = x.shape
     n_experts, _, width = w2.shape
@@ -250,7 +284,9 @@ def _attend(
     live = query < n_queries
     q_head = kv_head * group + rows % group
     q_row = (sequence * n_queries + query) * (n_kv_heads * group) + q_head
-    q = tl.load(q_ptr + q_row[:, None].to(tl.int64) * DIM + dims[None, :], mask=live[:, None], other=0.0)
+    q = tl.load(
+        q_ptr + q_row[:, None].to(tl.int64) * DIM + dims[None, :], mask=live[:, None], other=0.0
+    )
     last_key = n_keys - n_queries + query
     best = tl.full([ROWS], -1.0e30, tl.float32)
     total = tl.zeros([ROWS], tl.float32)
@@ -281,7 +317,16 @@ def _attend(
 
 @triton.jit
 def _combine(
-    part_ptr, max_ptr, sum_ptr, out_ptr, n_queries, n_kv_heads, group, n_pieces, ROWS: tl.constexpr, DIM: tl.constexpr
+    part_ptr,
+    max_ptr,
+    sum_ptr,
+    out_ptr,
+    n_queries,
+    n_kv_heads,
+    group,
+    n_pieces,
+    ROWS: tl.constexpr,
+    DIM: tl.constexpr,
 ):
     head = tl.program_id(0)
     row = tl.program_id(1)
@@ -299,14 +344,18 @@ def _combine(
         best = new
     q_row = ((head // n_kv_heads) * n_queries + row // group) * (n_kv_heads * group)
     q_row += (head % n_kv_heads) * group + row % group
-    tl.store(out_ptr + q_row.to(tl.int64) * DIM + dims, (value / total).to(out_ptr.dtype.element_ty))
+    tl.store(
+        out_ptr + q_row.to(tl.int64) * DIM + dims, (value / total).to(out_ptr.dtype.element_ty)
+    )
 
 
-def split_kv_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, n_processors: int = 132) -> torch.Tensor:
+def split_kv_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, n_processors: int = 132
+) -> torch.Tensor:
     """Decode attention with a few queries over one KV cache, reading each key and value once.
 
-    q [B, q, Hq, D]; k, v [B, Hkv, C, D] with the last q keys being the queries' own (query i sees C - q + i + 1
-    keys). D a power of two. Returns [B, q, Hq, D].
+    q [B, q, Hq, D]; k, v [B, Hkv, C, D] with the last q keys being the queries' own (query i sees C
+    - q + i + 1 keys). D a power of two. Returns [B, q, Hq, D].
     """
     batch, n_queries, n_heads, dim = q.shape
     n_kv, n_keys = k.shape[1], k.shape[2]
@@ -319,12 +368,19 @@ def split_kv_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, n_proc
     pieces = triton.cdiv(n_keys, split)
     floats: dict[str, Any] = {"dtype": torch.float32, "device": q.device}
     part = torch.empty(batch * n_kv, pieces, rows, dim, **floats)
-    best, total = torch.empty(batch * n_kv, pieces, rows, **floats), torch.empty(batch * n_kv, pieces, rows, **floats)
+    best, total = (
+        torch.empty(batch * n_kv, pieces, rows, **floats),
+        torch.empty(batch * n_kv, pieces, rows, **floats),
+    )
     precision = "ieee" if q.dtype == torch.float32 else "tf32"
     parts, shape = (part, best, total), (n_queries, n_kv, group)
     launch = {"num_warps": 4, "num_stages": 3} if rows <= 64 else {"num_warps": 8, "num_stages": 2}
     settings = {"ROWS": rows, "DIM": dim, "TILE_C": tile_c, "PRECISION": precision}
-    _attend[(batch * n_kv, pieces)](q, k, v, *parts, *shape, n_keys, split, dim**-0.5, **settings, **launch)
+    _attend[(batch * n_kv, pieces)](
+        q, k, v, *parts, *shape, n_keys, split, dim**-0.5, **settings, **launch
+    )
     out = torch.empty_like(q)
-    _combine[(batch * n_kv, n_queries * group)](*parts, out, *shape, pieces, ROWS=rows, DIM=dim, num_warps=2)
+    _combine[(batch * n_kv, n_queries * group)](
+        *parts, out, *shape, pieces, ROWS=rows, DIM=dim, num_warps=2
+    )
     return out

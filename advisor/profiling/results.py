@@ -17,16 +17,52 @@ from advisor.profiling.device import GraphPool, ProfilingError, clocks, driver_f
 from advisor.profiling.plan import Block, Plan
 
 COLUMNS = (
-    *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
+    *(
+        "block",
+        "op",
+        "status",
+        "dtype",
+        "kernel",
+        "mode",
+        "like",
+        "part",
+        "engine",
+        "engine_version",
+    ),
     *("batch_size", "tokens_per_sequence", "n_tokens", "context_tokens"),
-    *("n_experts", "n_active", "expert_width", "hidden_size", "shared_width", "touched_experts", "touched_experts_sd"),
+    *(
+        "n_experts",
+        "n_active",
+        "expert_width",
+        "hidden_size",
+        "shared_width",
+        "touched_experts",
+        "touched_experts_sd",
+    ),
     *("routing", "load_cv", "affinity", "stickiness", "expert_pool"),
-    *("n_heads", "n_kv_heads", "head_dim", "value_dim", "in_features", "out_features", "vocab_size", "n_layers"),
-    *("n_draft", "drafter", "acceptance", "accepted_length", "baseline_time_s", "speedup"),  # past n_draft: of old sets
+    *(
+        "n_heads",
+        "n_kv_heads",
+        "head_dim",
+        "value_dim",
+        "in_features",
+        "out_features",
+        "vocab_size",
+        "n_layers",
+    ),
+    *(
+        "n_draft",
+        "drafter",
+        "acceptance",
+        "accepted_length",
+        "baseline_time_s",
+        "speedup",
+    ),  # past n_draft: of old sets
     *("time_s", "time_p20_s", "time_p80_s", "n_rounds", "bytes", "flops", "bandwidth_fraction"),
     *("checked_error", "control_ratio", "worker", "notes"),
 )
-"""Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
+"""Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable,
+never zero."""
 
 
 def _cell(value: Any, digits: int) -> Any:
@@ -36,9 +72,14 @@ def _cell(value: Any, digits: int) -> Any:
 
 
 def rows_text(
-    rows: Iterable[Mapping[str, Any]], *, header: bool, columns: Sequence[str] = COLUMNS, digits: int = 9
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    header: bool,
+    columns: Sequence[str] = COLUMNS,
+    digits: int = 9,
 ) -> str:
-    """Rows as CSV text with fixed columns. Raises ProfilingError for a column that is not documented."""
+    """Rows as CSV text with fixed columns. Raises ProfilingError for a column that is not
+    documented."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     if header:
@@ -83,17 +124,22 @@ class ResultFolder:
 
     def is_empty(self) -> bool:
         """Whether no results are here."""
-        return not any((self.path / name).exists() for name in ("data.csv", "meta.yaml", "progress.json"))
+        return not any(
+            (self.path / name).exists() for name in ("data.csv", "meta.yaml", "progress.json")
+        )
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
-        """Make data.csv hold only rows of finished blocks, and count them. Raises ProfilingError where it cannot."""
+        """Make data.csv hold only rows of finished blocks, and count them. Raises ProfilingError
+        where it cannot."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)
             kept = [row for row in read_rows(self.path) if row["block"] in wanted]
             write_atomically(self.data, rows_text(kept, header=True))
         except OSError as error:
-            raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --output") from error
+            raise ProfilingError(
+                f"cannot write results to {self.path}: {error}; choose another --output"
+            ) from error
         return len(kept)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
@@ -104,19 +150,23 @@ class ResultFolder:
             os.fsync(stream.fileno())
 
     def read_progress(self) -> dict[str, Any]:
-        """Contents of progress.json, {} where there is none. Raises ProfilingError when it cannot be read."""
+        """Contents of progress.json, {} where there is none. Raises ProfilingError when it cannot
+        be read."""
         path = self.path / "progress.json"
         if not path.exists():
             return {}
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ProfilingError(f"{path} cannot be read ({error}); choose another --output") from error
+            raise ProfilingError(
+                f"{path} cannot be read ({error}); choose another --output"
+            ) from error
         return content if isinstance(content, dict) else {}
 
 
 def to_yaml(value: Any, indent: int = 0) -> str:
-    """Nested dicts, lists and scalars as YAML text. Strings are quoted as in JSON, NaN and infinity become null."""
+    """Nested dicts, lists and scalars as YAML text. Strings are quoted as in JSON, NaN and infinity
+    become null."""
     pad = "  " * indent
     lines = []
     items = value.items() if isinstance(value, Mapping) else [(None, item) for item in value]
@@ -135,7 +185,17 @@ def to_yaml(value: Any, indent: int = 0) -> str:
 def _key(key: Any) -> str:
     """A plain word as it is. Quoted when YAML could take it for something else, as `no` or `1`."""
     text = str(key)
-    plain = text.isidentifier() and text.lower() not in ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+    plain = text.isidentifier() and text.lower() not in (
+        "y",
+        "n",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "true",
+        "false",
+        "null",
+    )
     return text if plain else json.dumps(text)
 
 
@@ -144,7 +204,9 @@ def _scalar(value: Any) -> str:
         if not math.isfinite(value):
             return "null"
         text = f"{value:.9g}"
-        mantissa, _, exponent = text.partition("e")  # YAML 1.1 wants a point in a float, also before an exponent
+        mantissa, _, exponent = text.partition(
+            "e"
+        )  # YAML 1.1 wants a point in a float, also before an exponent
         mantissa = mantissa if "." in mantissa else mantissa + ".0"
         return mantissa + (f"e{exponent}" if exponent else "")
     return json.dumps(value if value is None or isinstance(value, int) else str(value))
@@ -155,12 +217,14 @@ PLAN_FACTS = ("hash", "preset", "only", "seed", "rounds", "estimate_s", "code_ve
 DRIFT_LIMIT = 0.10
 """A control kernel this much slower or faster than at the start of the sweep is reported. [-]"""
 BANDWIDTH_GOAL = 0.70
-"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [-]"""
+"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a
+data-centre GPU. [-]"""
 
 
 @dataclass
 class State:
-    """State that progress.json holds between processes. Blocks done, crashes seen, facts that later blocks need."""
+    """State that progress.json holds between processes. Blocks done, crashes seen, facts that later
+    blocks need."""
 
     plan_hash: str
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -175,7 +239,13 @@ class State:
     clocks_at_start: dict[str, Any] = field(default_factory=dict)
 
     def record(
-        self, block: Block, status: str, n_rows: int, message: str, seconds: float, graphs: GraphPool | None = None
+        self,
+        block: Block,
+        status: str,
+        n_rows: int,
+        message: str,
+        seconds: float,
+        graphs: GraphPool | None = None,
     ) -> None:
         """Note how a block ended, and what its captured graphs took where it had any."""
         self.blocks[block.name] = {
@@ -196,11 +266,18 @@ class State:
     @property
     def finished(self) -> list[str]:
         """Names of blocks that need no other try."""
-        return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
+        return [
+            name
+            for name, entry in self.blocks.items()
+            if entry["status"] not in ("skipped", "interrupted")
+        ]
 
 
-def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
-    """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be had here."""
+def status_of(
+    plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder
+) -> tuple[str, list[str]]:
+    """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be
+    had here."""
     rows = read_rows(folder.path)
     measured = {row["block"] for row in rows if row["status"] == "ok"}
     absent = _not_to_be_had(rows)
@@ -218,7 +295,8 @@ def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolde
 
 
 def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
-    """Reason by block of which every row says that what it measures is not installed or not built in here."""
+    """Reason by block of which every row says that what it measures is not installed or not built
+    in here."""
     had = {row["block"] for row in rows if row["status"] != "unavailable"}
     return {row["block"]: row["notes"] for row in rows if row["block"] not in had}
 
@@ -232,36 +310,60 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
         findings.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
     drifts = [abs(float(row["control_ratio"]) - 1) for row in good if row.get("control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
-        findings.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
-    findings += [f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()]
+        findings.append(
+            f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not "
+            "steady"
+        )
+    findings += [
+        f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()
+    ]
     findings += _bandwidth_findings(good, backend)
-    eager = {row["op"] for row in good if row["mode"] == "eager"} - {"launch", "copy_bandwidth", "read_bandwidth"}
+    eager = {row["op"] for row in good if row["mode"] == "eager"} - {
+        "launch",
+        "copy_bandwidth",
+        "read_bandwidth",
+    }
     if backend != "cpu" and eager:
         findings.append("timed without a graph: " + ", ".join(sorted(eager)))
     return findings
 
 
 def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
-    """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by reading weights."""
+    """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by
+    reading weights."""
     findings = []
     for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
-        block_rows = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
         block_rows = [
-            row for row in block_rows if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])
+            r
+            for r in rows
+            if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]
+        ]
+        block_rows = [
+            row
+            for row in block_rows
+            if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])
         ]
         if not block_rows:
             continue
         top = max(block_rows, key=lambda row: float(row["bandwidth_fraction"]))
         share = float(top["bandwidth_fraction"])
-        text = f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with {top['kernel']}"
+        text = (
+            f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with "
+            f"{top['kernel']}"
+        )
         text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
         if backend != "cpu":
-            text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
+            text += (
+                f" (goal {100 * BANDWIDTH_GOAL:.0f}%: "
+                f"{'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
+            )
         findings.append(text)
     return findings
 
 
-def build_meta(plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str]) -> dict[str, Any]:
+def build_meta(
+    plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str]
+) -> dict[str, Any]:
     """The whole of meta.yaml as plain data. Units stand in the keys."""
     device = plan.device
     rows = read_rows(folder.path)
@@ -292,20 +394,28 @@ def build_meta(plan: Plan, state: State, folder: ResultFolder, status: str, reas
             "clocks_at_end": clocks(device),
         },
         "software": driver_facts(device),
-        "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
+        "blocks": [
+            {"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"})
+            for b in plan.blocks
+        ],
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
     }
 
 
 METHOD_CPU = (
-    "one thread; routing redrawn before every call; configurations in random order in each round, the control kernel "
-    "beside each; weights and caches rotate through more than the last-level cache; time_s is the median over rounds; "
+    "one thread; routing redrawn before every call; configurations in random order in each round, "
+    "the control kernel "
+    "beside each; weights and caches rotate through more than the last-level cache; time_s is the "
+    "median over rounds; "
     "outputs checked against float64"
 )
 METHOD_ACCELERATOR = (
-    "device events around the second of two graph replays where mode is graph, both queued behind a spin, with the "
-    "control kernel between them; routing redrawn before every sample; configurations in random order in each round; "
-    "weights and caches rotate through more than the last-level cache; time_s is the median over rounds; outputs "
+    "device events around the second of two graph replays where mode is graph, both queued behind "
+    "a spin, with the "
+    "control kernel between them; routing redrawn before every sample; configurations in random "
+    "order in each round; "
+    "weights and caches rotate through more than the last-level cache; time_s is the median over "
+    "rounds; outputs "
     "checked against float64"
 )

@@ -1,4 +1,5 @@
-"""Expert choices with a wanted skew and correlation, so that touched experts and tokens vary independently."""
+"""Expert choices with a wanted skew and correlation, so that touched experts and tokens vary
+independently."""
 
 from __future__ import annotations
 
@@ -32,18 +33,21 @@ class Routing:
 def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     """Inclusion probability of each expert, [n_experts], with a given spread.
 
-    Sum n_active, each <= 1, population CV `load_cv`. Lognormal weights at evenly spaced quantiles, capped at 1 and
-    rescaled; the spread is solved by bisection. Raises ProfilingError where the CV cannot be reached (above sqrt(N/k -
-    1)).
+    Sum n_active, each <= 1, population CV `load_cv`. Lognormal weights at evenly spaced quantiles,
+    capped at 1 and rescaled; the spread is solved by bisection. Raises ProfilingError where the CV
+    cannot be reached (above sqrt(N/k - 1)).
     """
     if load_cv == 0 or n_active == n_experts:
         return np.full(n_experts, n_active / n_experts)
     limit = np.sqrt(n_experts / n_active - 1)
     if not 0 < load_cv < 0.98 * limit:
         raise ProfilingError(
-            f"load_cv={load_cv} cannot be reached with {n_active} of {n_experts} experts; choose one below {limit:.2f}"
+            f"load_cv={load_cv} cannot be reached with {n_active} of {n_experts} experts; choose "
+            f"one below {limit:.2f}"
         )
-    quantiles = np.array([NormalDist().inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)])
+    quantiles = np.array(
+        [NormalDist().inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)]
+    )
     low, high = 0.0, 50.0
     for _ in range(60):
         central = 0.5 * (low + high)
@@ -55,8 +59,8 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
 def fitted_loads(weights: ArrayLike, n_active: int) -> np.ndarray:
     """Weights [..., N] scaled to expert loads that sum to k, no entry above 1. [-]
 
-    `weights` are relative [-]. Own choice: experts that would pass 1 are held there, as a token chooses an
-    expert at most once, and the others share what is left in proportion.
+    `weights` are relative [-]. Own choice: experts that would pass 1 are held there, as a token
+    chooses an expert at most once, and the others share what is left in proportion.
     """
     load = np.maximum(np.asarray(weights, float), 1e-300)
     load = n_active * load / load.sum(axis=-1, keepdims=True)
@@ -67,12 +71,17 @@ def fitted_loads(weights: ArrayLike, n_active: int) -> np.ndarray:
         full = load >= 1.0
         free = np.where(full, 0.0, load)
         room = n_active - full.sum(axis=-1, keepdims=True)
-        load = np.where(full, 1.0, free * room / np.maximum(free.sum(axis=-1, keepdims=True), 1e-300))
+        load = np.where(
+            full, 1.0, free * room / np.maximum(free.sum(axis=-1, keepdims=True), 1e-300)
+        )
     return np.minimum(load, 1.0)
 
 
-def scattered_loads(rng: np.random.Generator, loads: np.ndarray, n_active: int, affinity: float) -> np.ndarray:
-    """Loads of single sequences: beta draws around `loads` [..., N], correlated within by `affinity`. [-]"""
+def scattered_loads(
+    rng: np.random.Generator, loads: np.ndarray, n_active: int, affinity: float
+) -> np.ndarray:
+    """Loads of single sequences: beta draws around `loads` [..., N], correlated within by
+    `affinity`. [-]"""
     precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
     inside = np.clip(loads, 1e-9, 1.0 - 1e-9)
     # Beta draws do not sum to k, and a token chooses exactly k.
@@ -87,8 +96,12 @@ def systematic(rng: np.random.Generator, loads: np.ndarray, n_active: int) -> np
     edges *= n_active / edges[:, -1:]
     edges[:, -1] = n_active + 0.5  # rounding must not put the last tick beyond the last expert
     ticks = rng.random((rows, 1)) + np.arange(n_active)
-    offset = (n_active + 1.0) * np.arange(rows)[:, None]  # each row in a range of its own: one search for all
-    at = np.searchsorted((edges + offset).ravel(), (ticks + offset).ravel(), side="right").reshape(rows, n_active)
+    offset = (n_active + 1.0) * np.arange(rows)[
+        :, None
+    ]  # each row in a range of its own: one search for all
+    at = np.searchsorted((edges + offset).ravel(), (ticks + offset).ravel(), side="right").reshape(
+        rows, n_active
+    )
     at = np.minimum(at - n_experts * np.arange(rows)[:, None], n_experts - 1)
     for slot in range(n_active - 1, 0, -1):  # an expert of load 1 may meet two ticks by rounding
         clash = at[:, slot] <= at[:, slot - 1]
@@ -99,7 +112,8 @@ def systematic(rng: np.random.Generator, loads: np.ndarray, n_active: int) -> np
 def with_repeats(
     rng: np.random.Generator, fresh: Callable[[], np.ndarray], tokens: int, stickiness: float
 ) -> np.ndarray:
-    """Choices of so many tokens, on axis 1. Each repeats its predecessor's with chance `stickiness`, else is fresh."""
+    """Choices of so many tokens, on axis 1. Each repeats its predecessor's with chance
+    `stickiness`, else is fresh."""
     steps: list[np.ndarray] = []
     for step in range(tokens):
         ids = fresh()
@@ -124,28 +138,38 @@ def draw_routing(
     n_active: int,
     routing: Routing | None = None,
 ) -> np.ndarray:
-    """Expert ids of one layer, shape [batch_size, tokens_per_sequence, n_active], distinct within a token.
+    """Expert ids of one layer, shape [batch_size, tokens_per_sequence, n_active], distinct within a
+    token.
 
-    Inclusion probabilities follow the load vector exactly in the mean. Two tokens of one sequence at a distance of
-    l tokens overlap by o + (1 - o) stickiness^l, with o = J + (1 - J) affinity and J the overlap of strangers.
-    Raises ProfilingError for impossible arguments.
+    Inclusion probabilities follow the load vector exactly in the mean. Two tokens of one sequence
+    at a distance of l tokens overlap by o + (1 - o) stickiness^l, with o = J + (1 - J) affinity and
+    J the overlap of strangers. Raises ProfilingError for impossible arguments.
     """
     routing = routing or Routing()
     pool = routing.expert_pool or n_experts
     if not 1 <= n_active <= pool <= n_experts:
-        raise ProfilingError(f"need 1 <= n_active ({n_active}) <= expert_pool ({pool}) <= n_experts ({n_experts})")
+        raise ProfilingError(
+            f"need 1 <= n_active ({n_active}) <= expert_pool ({pool}) <= n_experts ({n_experts})"
+        )
     if not (0 <= routing.affinity < 1 and 0 <= routing.stickiness <= 1):
-        raise ProfilingError(f"affinity {routing.affinity} and stickiness {routing.stickiness} must lie in 0..1")
+        raise ProfilingError(
+            f"affinity {routing.affinity} and stickiness {routing.stickiness} must lie in 0..1"
+        )
     plain = routing.load_cv == 0 and routing.affinity == 0
     if plain:
         ids = with_repeats(
-            rng, lambda: _uniform(rng, batch_size, pool, n_active), tokens_per_sequence, routing.stickiness
+            rng,
+            lambda: _uniform(rng, batch_size, pool, n_active),
+            tokens_per_sequence,
+            routing.stickiness,
         )
     else:
         q = np.broadcast_to(load_vector(pool, n_active, routing.load_cv), (batch_size, pool))
         if routing.affinity:
             q = scattered_loads(rng, q, n_active, routing.affinity)
-        ids = with_repeats(rng, lambda: systematic(rng, q, n_active), tokens_per_sequence, routing.stickiness)
+        ids = with_repeats(
+            rng, lambda: systematic(rng, q, n_active), tokens_per_sequence, routing.stickiness
+        )
     if pool < n_experts or not plain:  # which experts are the popular ones is drawn afresh too
         ids = rng.permutation(n_experts)[ids]
     return ids
@@ -173,7 +197,9 @@ def draw_typical(
     """Draw of `draw_routing`, of at most CANDIDATES the one nearest to a target touched count."""
     draws: list[np.ndarray] = []
     while not draws or (len(draws) < CANDIDATES and abs(touched(draws[-1]) - target) > 0.5):
-        draws.append(draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing))
+        draws.append(
+            draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
+        )
     return min(draws, key=lambda ids: abs(touched(ids) - target))
 
 
@@ -188,6 +214,7 @@ def mean_touched(
 ) -> float:
     """Mean number of distinct experts over `draws` fresh draws. [-]"""
     counts = [
-        touched(draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)) for _ in range(draws)
+        touched(draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing))
+        for _ in range(draws)
     ]
     return float(np.mean(counts))

@@ -12,9 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiling.device import TORCH_MISSING, Clock, DeviceLostError, GraphPool, ProfilingError, clocks
+from advisor.profiling.device import (
+    TORCH_MISSING,
+    Clock,
+    DeviceLostError,
+    GraphPool,
+    ProfilingError,
+    clocks,
+)
 from advisor.profiling.plan import Block, Plan
-from advisor.profiling.results import ResultFolder, State, build_meta, status_of, to_yaml, write_atomically
+from advisor.profiling.results import (
+    ResultFolder,
+    State,
+    build_meta,
+    status_of,
+    to_yaml,
+    write_atomically,
+)
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [-]"""
@@ -36,7 +50,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run. status: complete | partial | failed. Reasons: why it is not complete or not clean."""
+    """Outcome of a run. status: complete | partial | failed. Reasons: why it is not complete or not
+    clean."""
 
     status: str
     reasons: tuple[str, ...]
@@ -65,7 +80,8 @@ def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
 
 
 def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], str]:
-    """(status, rows, message) of one block. Its failure is its own. Raises StoppedError and DeviceLostError only."""
+    """(status, rows, message) of one block. Its failure is its own. Raises StoppedError and
+    DeviceLostError only."""
     import torch
 
     from advisor.profiling.timing import StoppedError, failed_row
@@ -82,7 +98,9 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     except Exception as error:
         out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
         status = "out_of_memory" if out_of_memory else "error"
-        message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
+        message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[
+            :300
+        ]
         rows = [failed_row({"block": block.name, "op": block.op}, status, message)]
     context.graphs.drop()
     context.recover()
@@ -90,7 +108,8 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
 
 
 def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float) -> Any:
-    """A measuring context on the plan's device. One thread on a CPU, full float32 on an accelerator."""
+    """A measuring context on the plan's device. One thread on a CPU, full float32 on an
+    accelerator."""
     import torch
 
     from advisor.profiling.timing import Context
@@ -109,10 +128,14 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
     if folder.is_empty():
         return State(plan.hash)
     if not resume:
-        raise ProfilingError(f"{folder.path} already holds results; give --resume to go on, or another --output")
+        raise ProfilingError(
+            f"{folder.path} already holds results; give --resume to go on, or another --output"
+        )
     content = folder.read_progress()
     if not content:
-        raise ProfilingError(f"{folder.path} holds a finished sweep, nothing to resume; choose another --output")
+        raise ProfilingError(
+            f"{folder.path} holds a finished sweep, nothing to resume; choose another --output"
+        )
     if content.get("plan_hash") != plan.hash:
         raise ProfilingError(
             f"{folder.path} holds plan {content.get('plan_hash')}, this is plan {plan.hash} "
@@ -122,7 +145,8 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
 
 
 def _note_crash(state: State) -> None:
-    """The process before this one died while measuring: avoid the kernel it tried, or count against the block."""
+    """The process before this one died while measuring: avoid the kernel it tried, or count against
+    the block."""
     name, kernel = state.running.get("block", ""), state.running.get("kernel", "")
     if kernel:
         state.avoid[kernel] = state.running.get("why", "") or "crashed before in this sweep"
@@ -168,7 +192,9 @@ class Run:
         open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
         left = sum(b.estimate_s for b in open_blocks) * self.pace.ratio
         done, total = len(self.state.finished), len(self.plan.blocks)
-        self.on_progress(Progress(done, total, block, round_, self.plan.rounds, self.elapsed(), left, message))
+        self.on_progress(
+            Progress(done, total, block, round_, self.plan.rounds, self.elapsed(), left, message)
+        )
 
     def save(self, **extra: Any) -> None:
         """Write state, and meta.yaml as it stands."""
@@ -202,18 +228,24 @@ class Run:
         return True
 
     def all_blocks(self) -> None:
-        """The plan's blocks in order. Those that seemed too dear for the time left are tried again at the end.
+        """The plan's blocks in order. Those that seemed too dear for the time left are tried again
+        at the end.
 
-        At the end the pace is known from all other blocks. First come those that fit by it, then, while time is left,
-        the others: a block that runs out of time after enough rounds still counts.
+        At the end the pace is known from all other blocks. First come those that fit by it, then,
+        while time is left, the others: a block that runs out of time after enough rounds still
+        counts.
         """
         waiting = [
-            (index, block) for index, block in enumerate(self.plan.blocks) if block.name not in self.state.blocks
+            (index, block)
+            for index, block in enumerate(self.plan.blocks)
+            if block.name not in self.state.blocks
         ]
         for last_chance in (False, False, True):
             put_off = []
             for index, block in waiting:
-                if self.left() <= 0 or not (last_chance or self.pace.fits(block.estimate_s, self.left())):
+                if self.left() <= 0 or not (
+                    last_chance or self.pace.fits(block.estimate_s, self.left())
+                ):
                     put_off.append((index, block))
                 elif not self.block(index, block):
                     return
@@ -226,8 +258,11 @@ class Run:
         self.state.running = {"block": block, "kernel": kernel, "since": f"{time.time():.3f}"}
         self.save()
 
-    def finish(self, block: Block, status: str, rows: list[dict[str, Any]], message: str, seconds: float) -> None:
-        """Save a block's rows, then its status: rows of a block without a status are dropped on resume."""
+    def finish(
+        self, block: Block, status: str, rows: list[dict[str, Any]], message: str, seconds: float
+    ) -> None:
+        """Save a block's rows, then its status: rows of a block without a status are dropped on
+        resume."""
         if rows:
             self.folder.append(rows)
         if status in ("ok", "error"):
@@ -251,9 +286,10 @@ def run(
 ) -> Outcome:
     """Measure a plan on its device. Write data.csv and meta.yaml into `out_dir` as blocks finish.
 
-    `should_stop` is asked between rounds; what was measured until then stays on disk and `resume=True` goes on from
-    there. `time_budget_s` defaults to the preset's promise. `after_crash` tells that the process before this one died
-    on its own. Raises ProfilingError when `out_dir` holds another plan's results or torch is missing.
+    `should_stop` is asked between rounds; what was measured until then stays on disk and
+    `resume=True` goes on from there. `time_budget_s` defaults to the preset's promise.
+    `after_crash` tells that the process before this one died on its own. Raises ProfilingError when
+    `out_dir` holds another plan's results or torch is missing.
     """
     try:
         import torch
@@ -272,10 +308,13 @@ def run(
     folder.start(state.finished)
     threads = torch.get_num_threads()
     budget = plan.promise_s if time_budget_s is None else time_budget_s
-    this = Run(plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget)
+    this = Run(
+        plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget
+    )
     lost, made_s = "", this.elapsed()
     try:
-        # The first touch of the device is on no block's account: libraries load, the control kernel is built.
+        # The first touch of the device is on no block's account: libraries load, the control kernel
+        # is built.
         ready_control(this.context)
         state.setup_s += this.elapsed() - made_s
         this.all_blocks()
@@ -295,7 +334,11 @@ def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
     if lost:
         reasons = [f"the device stopped answering: {lost}", *reasons]
     open_blocks = [block for block in plan.blocks if block.name not in state.finished]
-    write_atomically(folder.path / "meta.yaml", to_yaml(build_meta(plan, state, folder, status, reasons)))
+    write_atomically(
+        folder.path / "meta.yaml", to_yaml(build_meta(plan, state, folder, status, reasons))
+    )
     if not open_blocks:
         (folder.path / "progress.json").unlink(missing_ok=True)
-    return Outcome(status, tuple(reasons), str(folder.path), state.n_rows, state.elapsed_s, bool(lost))
+    return Outcome(
+        status, tuple(reasons), str(folder.path), state.n_rows, state.elapsed_s, bool(lost)
+    )

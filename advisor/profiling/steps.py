@@ -1,8 +1,10 @@
-"""Steps of a synthetic MoE transformer: decoding and verification. Whole rounds: those of an engine.
+"""Steps of a synthetic MoE transformer: decoding and verification. Whole rounds: those of an
+engine.
 
-Dimensions are real, weights random. Left out on purpose, since engines fuse or hide them: rotary embedding, sampling
-other than argmax, paging of the KV cache. The router is computed, but which experts a token uses is drawn
-(routing_draw), because random weights would route unlike any trained model.
+Dimensions are real, weights random. Left out on purpose, since engines fuse or hide them: rotary
+embedding, sampling other than argmax, paging of the KV cache. The router is computed, but which
+experts a token uses is drawn (routing_draw), because random weights would route unlike any trained
+model.
 """
 
 from __future__ import annotations
@@ -31,7 +33,15 @@ from advisor.profiling.kernels_moe import (
 )
 from advisor.profiling.plan import Block as PlanBlock
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, measured_rows, pass_columns, tried
+from advisor.profiling.timing import (
+    Case,
+    Context,
+    brief_seconds,
+    capture,
+    measured_rows,
+    pass_columns,
+    tried,
+)
 
 EPSILON = 1e-6
 """Added to the mean square in every normalisation. [-]"""
@@ -51,7 +61,8 @@ class Block:
 
 @dataclass
 class Session:
-    """Static buffers of one (batch, tokens per sequence). Input tokens, KV caches [B, Hkv, C, D], expert choices."""
+    """Static buffers of one (batch, tokens per sequence). Input tokens, KV caches [B, Hkv, C, D],
+    expert choices."""
 
     tokens: torch.Tensor
     caches: list[tuple[torch.Tensor, torch.Tensor]]
@@ -62,7 +73,11 @@ class Dimensions:
     """Reads a block's params. All sizes as in the model's config. [-]"""
 
     def __init__(self, params: dict[str, Any]) -> None:
-        self.hidden, self.heads, self.kv_heads = params["hidden_size"], params["n_heads"], params["n_kv_heads"]
+        self.hidden, self.heads, self.kv_heads = (
+            params["hidden_size"],
+            params["n_heads"],
+            params["n_kv_heads"],
+        )
         self.head_dim, self.vocabulary = params["head_dim"], params["vocab_size"]
         self.experts, self.active = params["n_experts"], params["n_active"]
         self.expert_width, self.shared_width = params["expert_width"], params["shared_width"]
@@ -81,7 +96,9 @@ def make_block(dims: Dimensions, device: str) -> Block:
     rows = (dims.heads + 2 * dims.kv_heads) * dims.head_dim
     return Block(
         random_tensor((rows, h), scale, dtype, device),
-        random_tensor((h, dims.heads * dims.head_dim), (dims.heads * dims.head_dim) ** -0.5, dtype, device),
+        random_tensor(
+            (h, dims.heads * dims.head_dim), (dims.heads * dims.head_dim) ** -0.5, dtype, device
+        ),
         torch.ones(h, dtype=dtype, device=device),
         torch.ones(h, dtype=dtype, device=device),
         random_tensor((dims.experts, h), scale, dtype, device),
@@ -96,43 +113,58 @@ class SyntheticModel:
         self.dims, self.device = dims, device
         self.blocks = [make_block(dims, device) for _ in range(n_layers)]
         self.embedding = random_tensor((dims.vocabulary, dims.hidden), 1.0, dims.dtype, device)
-        self.head = random_tensor((dims.vocabulary, dims.hidden), dims.hidden**-0.5, dims.dtype, device)
+        self.head = random_tensor(
+            (dims.vocabulary, dims.hidden), dims.hidden**-0.5, dims.dtype, device
+        )
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
 
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, own ones included."""
+        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, own
+        ones included."""
         dims, device = self.dims, self.device
         shape = (batch, dims.kv_heads, context, dims.head_dim)
         caches = [
-            (random_tensor(shape, 1.0, dims.dtype, device), random_tensor(shape, 1.0, dims.dtype, device))
+            (
+                random_tensor(shape, 1.0, dims.dtype, device),
+                random_tensor(shape, 1.0, dims.dtype, device),
+            )
             for _ in range(n_layers)
         ]
-        choices = [make_choice(batch * per_sequence, dims.active, dims.dtype, device) for _ in range(n_layers)]
+        choices = [
+            make_choice(batch * per_sequence, dims.active, dims.dtype, device)
+            for _ in range(n_layers)
+        ]
         tokens = torch.randint(dims.vocabulary, (batch, per_sequence), device=device)
         return Session(tokens, caches, choices)
 
     def hidden(self, session: Session, moe: Kernel, attention: Attention) -> torch.Tensor:
-        """Hidden states before the LM head, [B * q, H]. As many layers as the session has caches."""
+        """Hidden states before the LM head, [B * q, H]. As many layers as the session has
+        caches."""
         x = F.embedding(session.tokens.flatten(), self.embedding)
         for block, cache, choice in zip(self.blocks, session.caches, session.choices, strict=False):
             x = run_block(self.dims, block, x, cache, choice, session.tokens.shape, moe, attention)
         return F.rms_norm(x, (self.dims.hidden,), self.norm, EPSILON)
 
-    def forward(self, session: Session, moe: Kernel, attention: Attention) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, session: Session, moe: Kernel, attention: Attention
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """(greedy next tokens [B, q], hidden states [B * q, H])."""
         x = self.hidden(session, moe, attention)
         return F.linear(x, self.head).argmax(dim=-1).view(session.tokens.shape), x
 
 
 def redraw(dims: Dimensions, session: Session, rng: np.random.Generator) -> float:
-    """Fresh routing in every layer and fresh input tokens. Returns the mean touched experts of a layer. [-]"""
+    """Fresh routing in every layer and fresh input tokens. Returns the mean touched experts of a
+    layer. [-]"""
     batch, per_sequence = session.tokens.shape
     counts = []
     for choice in session.choices:
         ids = draw_routing(rng, batch, per_sequence, dims.experts, dims.active, dims.routing)
         choice.fill(ids.reshape(batch * per_sequence, -1))
         counts.append(touched(ids))
-    session.tokens.copy_(torch.from_numpy(rng.integers(dims.vocabulary, size=(batch, per_sequence))))
+    session.tokens.copy_(
+        torch.from_numpy(rng.integers(dims.vocabulary, size=(batch, per_sequence)))
+    )
     return float(np.mean(counts)) if counts else 0.0
 
 
@@ -149,7 +181,9 @@ def run_block(
     """One layer over x [B * q, H]. Writes this pass's keys and values at the end of the cache."""
     batch, n_queries = shape
     h = F.rms_norm(x, (dims.hidden,), block.norm1, EPSILON)
-    qkv = F.linear(h, block.qkv).view(batch, n_queries, dims.heads + 2 * dims.kv_heads, dims.head_dim)
+    qkv = F.linear(h, block.qkv).view(
+        batch, n_queries, dims.heads + 2 * dims.kv_heads, dims.head_dim
+    )
     q, k, v = qkv.split([dims.heads, dims.kv_heads, dims.kv_heads], dim=2)
     keys, values = cache
     keys[:, :, -n_queries:].copy_(k.transpose(1, 2))
@@ -169,11 +203,15 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
     x = model.embedding[session.tokens[-1]].double()
 
     def norm(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return value * torch.rsqrt(value.square().mean(-1, keepdim=True) + EPSILON) * weight.double()
+        return (
+            value * torch.rsqrt(value.square().mean(-1, keepdim=True) + EPSILON) * weight.double()
+        )
 
     for block, cache, choice in zip(model.blocks, session.caches, session.choices, strict=False):
         rows = block.qkv.shape[0] - 2 * dims.kv_heads * dims.head_dim
-        q = (norm(x, block.norm1) @ block.qkv[:rows].double().T).view(1, n_queries, dims.heads, dims.head_dim)
+        q = (norm(x, block.norm1) @ block.qkv[:rows].double().T).view(
+            1, n_queries, dims.heads, dims.head_dim
+        )
         mixed = attention_reference(q, cache[0][-1:], cache[1][-1:]).reshape(n_queries, -1)
         x = x + mixed @ block.out.double().T
         h = norm(x, block.norm2)
@@ -184,13 +222,20 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
 
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
-"""Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [-]"""
+"""Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's
+or more. [-]"""
 
 
 class Stage:
     """A synthetic model on a device with the kernels that were fastest for it."""
 
-    def __init__(self, block: PlanBlock, context: Context, n_layers: int, probe: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        block: PlanBlock,
+        context: Context,
+        n_layers: int,
+        probe: tuple[int, int] | None = None,
+    ) -> None:
         self.block, self.context = block, context
         self.dims = Dimensions(block.params)
         context.require_bytes(1.4 * self.dims.model_bytes(n_layers), block.name)
@@ -208,12 +253,19 @@ class Stage:
         return f"moe:{self.moe_name}+attention:{self.attention_name}"
 
     def _choose(self, batch: int, queries: int) -> tuple[str, Kernel, str, Attention]:
-        """The fastest right kernels for a whole pass of `queries` tokens of each of `batch` sequences."""
-        session = self.model.session(batch, queries, self.block.params["context"], min(2, self.n_layers))
+        """The fastest right kernels for a whole pass of `queries` tokens of each of `batch`
+        sequences."""
+        session = self.model.session(
+            batch, queries, self.block.params["context"], min(2, self.n_layers)
+        )
         dim = self.dims.head_dim
         attentions = attention_kernels(self.context, power_of_two=dim & (dim - 1) == 0)
-        usable = {name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)}
-        found = sorted(available_kernels(self.context).items(), key=lambda one: one[0] == "expert_loop")
+        usable = {
+            name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)
+        }
+        found = sorted(
+            available_kernels(self.context).items(), key=lambda one: one[0] == "expert_loop"
+        )
         moes = {n: k for n, k in found if not isinstance(k, str)}
         first = usable.get("two_products") or next(iter(usable.values()))
         moe_name = self._best({n: (k, first) for n, k in moes.items()}, session)
@@ -234,18 +286,23 @@ class Stage:
             raise RuntimeError("no kernel gave a right whole pass: " + str(self.rows[-1]["notes"]))
         return min(times, key=lambda name: times[name])
 
-    def _pass_seconds(self, name: str, moe: Kernel, attention: Attention, session: Session) -> float:
+    def _pass_seconds(
+        self, name: str, moe: Kernel, attention: Attention, session: Session
+    ) -> float:
         self.check(session, moe, attention)
         forward = partial(self.model.forward, session, moe, attention)
         call, _, _ = capture(forward, self.context, wanted=name != "expert_loop")
-        return brief_seconds(Case({}, call, lambda rng: redraw(self.dims, session, rng)), self.context)
+        return brief_seconds(
+            Case({}, call, lambda rng: redraw(self.dims, session, rng)), self.context
+        )
 
     def capture(self, call: Callable[[], Any]) -> tuple[Callable[[], Any], str, str]:
         """Capture a call that uses the chosen kernels, by `timing.capture`."""
         return capture(call, self.context, wanted=self.moe_name != "expert_loop")
 
     def check_chosen(self, session: Session) -> float:
-        """Check the chosen kernels, under the time limit for compiling, as they may be compiled for this shape."""
+        """Check the chosen kernels, under the time limit for compiling, as they may be compiled for
+        this shape."""
         self.context.on_kernel(self.moe_name)
         try:
             return self.check(session, self.moe, self.attention)
@@ -253,23 +310,42 @@ class Stage:
             self.context.on_kernel("")
 
     def check(self, session: Session, moe: Kernel, attention: Attention) -> float:
-        """Relative error of a whole pass against float64, last sequence. Raises ValueError when too large."""
+        """Relative error of a whole pass against float64, last sequence. Raises ValueError when too
+        large."""
         redraw(self.dims, session, self.context.rng)
         hidden = self.model.hidden(session, moe, attention)
         n_queries = session.tokens.shape[1]
-        expected, tolerance = reference_hidden(self.model, session), STEP_TOLERANCE[self.block.params["dtype"]]
+        expected, tolerance = (
+            reference_hidden(self.model, session),
+            STEP_TOLERANCE[self.block.params["dtype"]],
+        )
         return checked_error(hidden[-n_queries:], expected, tolerance, "output of a whole pass")
 
     def columns(self, op: str, batch: int, n_queries: int, n_layers: int) -> dict[str, Any]:
         """Identity of a result row."""
         params = self.block.params
-        names = ("n_experts", "n_active", "expert_width", "shared_width", "hidden_size", "n_heads", "n_kv_heads")
-        columns = pass_columns(self.block.name, op, self.kernel, batch, n_queries, params["routing"])
+        names = (
+            "n_experts",
+            "n_active",
+            "expert_width",
+            "shared_width",
+            "hidden_size",
+            "n_heads",
+            "n_kv_heads",
+        )
+        columns = pass_columns(
+            self.block.name, op, self.kernel, batch, n_queries, params["routing"]
+        )
         columns |= {"context_tokens": params["context"], "n_layers": n_layers}
-        return {name: params[name] for name in (*names, "head_dim", "vocab_size", "dtype", "like")} | columns
+        return {
+            name: params[name] for name in (*names, "head_dim", "vocab_size", "dtype", "like")
+        } | columns
 
-    def account(self, batch: int, n_queries: int, n_layers: int, touched: float | None) -> tuple[float, float]:
-        """(bytes, flops) of a pass: weights of layers and head once, KV caches once. Small activations left out."""
+    def account(
+        self, batch: int, n_queries: int, n_layers: int, touched: float | None
+    ) -> tuple[float, float]:
+        """(bytes, flops) of a pass: weights of layers and head once, KV caches once. Small
+        activations left out."""
         d, tokens, size = self.dims, batch * n_queries, self.dims.dtype.itemsize
         context = self.block.params["context"]
         attention = d.hidden * d.head_dim * (2 * d.heads + 2 * d.kv_heads)
@@ -284,7 +360,8 @@ class Stage:
 
 
 def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
-    """Measure decode_step (one token a sequence) and verify_step (more). Two depths give a layer's time."""
+    """Measure decode_step (one token a sequence) and verify_step (more). Two depths give a layer's
+    time."""
     params = block.params
     stage = Stage(block, context, max(params["n_layers"]))
     rows: list[dict[str, Any]] = []
@@ -293,7 +370,9 @@ def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
         for n_queries in params["queries"]:
             for n_layers in params["n_layers"]:
                 columns = stage.columns("verify_step", batch, n_queries, n_layers)
-                case = tried(partial(_step_case, stage, batch, n_queries, n_layers), columns, rows, context)
+                case = tried(
+                    partial(_step_case, stage, batch, n_queries, n_layers), columns, rows, context
+                )
                 cases += [case] if case else []
         rows += measured_rows(cases, context)
     return rows + stage.rows
@@ -304,9 +383,17 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
     session = model.session(batch, n_queries, stage.block.params["context"], n_layers)
     error = stage.check_chosen(session)
     call, mode, reason = stage.capture(lambda: model.forward(session, stage.moe, stage.attention))
-    columns = stage.columns("decode_step" if n_queries == 1 else "verify_step", batch, n_queries, n_layers)
+    columns = stage.columns(
+        "decode_step" if n_queries == 1 else "verify_step", batch, n_queries, n_layers
+    )
     columns |= {"mode": mode, "checked_error": error}
     real = stage.block.params["real_n_layers"]
-    note = f"{n_layers} of {real} layers, random weights" if real else "synthetic dimensions, random weights"
+    note = (
+        f"{n_layers} of {real} layers, random weights"
+        if real
+        else "synthetic dimensions, random weights"
+    )
     account = partial(stage.account, batch, n_queries, n_layers)
-    return Case(columns, call, partial(redraw, stage.dims, session), account=account, notes=[note, reason])
+    return Case(
+        columns, call, partial(redraw, stage.dims, session), account=account, notes=[note, reason]
+    )

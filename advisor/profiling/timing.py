@@ -1,7 +1,8 @@
-"""Measuring cases in random rounds beside a control kernel; graph capture, an engine's samplers, the sweep's pace.
+"""Measuring cases in random rounds beside a control kernel; graph capture, an engine's samplers,
+the sweep's pace.
 
-What samplers cost is measured (verify_parts.py); they are right too, since a wrong one could be fast: tests/profiling
-holds the tokens' frequencies against the model's probabilities.
+What samplers cost is measured (verify_parts.py); they are right too, since a wrong one could be
+fast: tests/profiling holds the tokens' frequencies against the model's probabilities.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from advisor.profiling.device import ATTEMPTS, SPIN_S, Clock, Device, DeviceLostError, GraphPool, Sample, free_bytes
+from advisor.profiling.device import (
+    ATTEMPTS,
+    SPIN_S,
+    Clock,
+    Device,
+    DeviceLostError,
+    GraphPool,
+    Sample,
+    free_bytes,
+)
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [-]"""
@@ -31,9 +41,10 @@ class StoppedError(Exception):
 class Case:
     """One configuration.
 
-    columns: identity of the result row. call: the timed work. prepare: untimed redraw of its input before each
-    call, returning the touched experts of that draw (or None). divisor: units of work in one call [-].
-    host_clock: time includes the host's own work up to a synchronise, as an engine's round does.
+    columns: identity of the result row. call: the timed work. prepare: untimed redraw of its input
+    before each call, returning the touched experts of that draw (or None). divisor: units of work
+    in one call [-]. host_clock: time includes the host's own work up to a synchronise, as an
+    engine's round does.
     """
 
     columns: dict[str, Any]
@@ -48,7 +59,8 @@ class Case:
     controls_s: list[float] = field(default_factory=list)
     touched: list[float] = field(default_factory=list)
     launches_inside: int = 0
-    """Samples that the host could not queue ahead of the device, so that launches lie in their time. [-]"""
+    """Samples that the host could not queue ahead of the device, so that launches lie in their
+    time. [-]"""
     spin_s: float = SPIN_S
     attempts: int = ATTEMPTS
 
@@ -68,9 +80,10 @@ class Case:
 class Context:
     """Context of every block: device, clock, rules of measuring, and facts found on the way.
 
-    deadline_s: host clock (time.monotonic) at which the run must end. control_reference_s: control kernel at the
-    start of the sweep. copy_bytes_per_s: measured copy bandwidth (None before). avoid: reason by kernel not to be
-    tried again, since it took a process down or longer than its limit. graphs: memory of the block's captured graphs.
+    deadline_s: host clock (time.monotonic) at which the run must end. control_reference_s: control
+    kernel at the start of the sweep. copy_bytes_per_s: measured copy bandwidth (None before).
+    avoid: reason by kernel not to be tried again, since it took a process down or longer than its
+    limit. graphs: memory of the block's captured graphs.
     """
 
     device: Device
@@ -98,14 +111,16 @@ class Context:
         return self.clock.accelerator
 
     def go_on(self) -> None:
-        """Raise StoppedError when asked to stop or past the deadline. Asked between any two pieces of work."""
+        """Raise StoppedError when asked to stop or past the deadline. Asked between any two pieces
+        of work."""
         if self.should_stop():
             raise StoppedError("stopped on request")
         if time.monotonic() > self.deadline_s:
             raise StoppedError("time limit reached")
 
     def recover(self) -> None:
-        """After a block or a failed configuration: see that the device answers, and give back what it held."""
+        """After a block or a failed configuration: see that the device answers, and give back what
+        it held."""
         self.clock.synchronize()
         gc.collect()
         if self.accelerator:
@@ -115,14 +130,18 @@ class Context:
         """Raise MemoryError when less than `needed` [bytes] (and a margin) is free."""
         free = free_bytes(self.device)
         if needed > 0.85 * free:
-            raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free")
+            raise MemoryError(
+                f"{what} needs {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
+            )
 
 
 def make_control(context: Context) -> Callable[[], Any]:
-    """The control kernel: a fixed product and a fixed copy from memory. Its drift is the device's drift.
+    """The control kernel: a fixed product and a fixed copy from memory. Its drift is the device's
+    drift.
 
-    On an accelerator the copy is four times the cache, so that it also drives out what the call before it left there.
-    On a CPU, where it stands beside calls of a millisecond, it copies the next 4 MiB of a buffer twice the cache.
+    On an accelerator the copy is four times the cache, so that it also drives out what the call
+    before it left there. On a CPU, where it stands beside calls of a millisecond, it copies the
+    next 4 MiB of a buffer twice the cache.
     """
     accelerator, cache = context.accelerator, context.device.cache_bytes
     n = CONTROL_SIZE if accelerator else CPU_CONTROL_SIZE
@@ -153,8 +172,9 @@ def ready_control(context: Context) -> Callable[[], Any]:
 def measure(cases: list[Case], context: Context) -> None:
     """Fill the cases' samples in rounds of random order.
 
-    Routing is redrawn before every call, with the control beside each. Stops early, keeping the samples, when time runs
-    out after MINIMUM_ROUNDS; raises StoppedError before that or when asked to stop.
+    Routing is redrawn before every call, with the control beside each. Stops early, keeping the
+    samples, when time runs out after MINIMUM_ROUNDS; raises StoppedError before that or when asked
+    to stop.
     """
     control = ready_control(context)
     for done in range(context.rounds):
@@ -167,7 +187,11 @@ def measure(cases: list[Case], context: Context) -> None:
             count = case.prepare(context.rng)
             if count is not None:
                 case.touched.append(count)
-            how: dict[str, Any] = {"host_clock": case.host_clock, "spin_s": case.spin_s, "attempts": case.attempts}
+            how: dict[str, Any] = {
+                "host_clock": case.host_clock,
+                "spin_s": case.spin_s,
+                "attempts": case.attempts,
+            }
             case.keep(context.clock.sample(case.call, control, **how))
         context.on_round(done + 1, context.rounds)
     if context.control_reference_s is None:
@@ -176,7 +200,8 @@ def measure(cases: list[Case], context: Context) -> None:
 
 
 def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
-    """Median of a few calls of a case, warmed up: enough to choose between kernels, not to report. [s]"""
+    """Median of a few calls of a case, warmed up: enough to choose between kernels, not to report.
+    [s]"""
     control = ready_control(context)
     context.go_on()
     case.prepare(context.rng)
@@ -193,7 +218,9 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
     """The result row of a measured case: its columns, times [s], touched experts, control ratio."""
     samples, notes = np.asarray(case.samples_s), list(case.notes)
     if case.launches_inside and not case.host_clock:
-        notes.append(f"launches lie in the time of {case.launches_inside} of {len(samples)} samples")
+        notes.append(
+            f"launches lie in the time of {case.launches_inside} of {len(samples)} samples"
+        )
     row = dict(case.columns)
     row |= {
         "time_s": float(np.median(samples)),
@@ -216,10 +243,22 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
 
 
 def pass_columns(
-    block: str, op: str, kernel: str, batch: int, per_sequence: int, routing: dict[str, Any] | None = None
+    block: str,
+    op: str,
+    kernel: str,
+    batch: int,
+    per_sequence: int,
+    routing: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Identity that all rows of passes have in common, with the routing of those that choose experts."""
-    columns = {"block": block, "op": op, "kernel": kernel, "batch_size": batch, "tokens_per_sequence": per_sequence}
+    """Identity that all rows of passes have in common, with the routing of those that choose
+    experts."""
+    columns = {
+        "block": block,
+        "op": op,
+        "kernel": kernel,
+        "batch_size": batch,
+        "tokens_per_sequence": per_sequence,
+    }
     columns["n_tokens"] = batch * per_sequence
     if routing:
         columns["routing"] = routing["name"]
@@ -248,8 +287,9 @@ def tried(
 ) -> T | None:
     """Result of `work`, or None and a row that says why there is nothing.
 
-    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory that does not suffice
-    and the end of the time are raised: they end the block. `kernel`: what `work` may compile, told before it begins.
+    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory
+    that does not suffice and the end of the time are raised: they end the block. `kernel`: what
+    `work` may compile, told before it begins.
     """
     context.go_on()
     if kernel:
@@ -279,7 +319,8 @@ def failed_row(columns: dict[str, Any], status: str, why: object) -> dict[str, A
 TEMPERATURE = 0.8
 """Temperature of the random samplers. Their cost does not depend on it. [-]"""
 TOP_P = 0.95
-"""Mass of the nucleus that `top_p` keeps. Its cost, a sort of the vocabulary, does not depend on it. [-]"""
+"""Mass of the nucleus that `top_p` keeps. Its cost, a sort of the vocabulary, does not depend on
+it. [-]"""
 Chances = Callable[[torch.Tensor], torch.Tensor]
 """logits [T, V] -> probabilities [T, V], float32."""
 
@@ -290,7 +331,8 @@ def random_chances(logits: torch.Tensor) -> torch.Tensor:
 
 
 def top_p_chances(logits: torch.Tensor) -> torch.Tensor:
-    """Chances of the likeliest tokens that together reach TOP_P. The others have 0. Not renormalised."""
+    """Chances of the likeliest tokens that together reach TOP_P. The others have 0. Not
+    renormalised."""
     ranked, order = random_chances(logits).sort(dim=-1, descending=True)
     outside = ranked.cumsum(dim=-1) - ranked >= TOP_P
     return torch.zeros_like(ranked).scatter_(-1, order, ranked.masked_fill(outside, 0.0))
@@ -301,7 +343,8 @@ CHANCES: dict[str, Chances] = {"random": random_chances, "top_p": top_p_chances}
 
 
 def race(chances: torch.Tensor) -> torch.Tensor:
-    """Token of each row with chance proportional to `chances` [T, V]. The first of exponential arrival times, [T]."""
+    """Token of each row with chance proportional to `chances` [T, V]. The first of exponential
+    arrival times, [T]."""
     arrivals = torch.empty_like(chances).exponential_()
     return (chances / arrivals).argmax(dim=-1)
 
@@ -311,13 +354,16 @@ def sample(logits: torch.Tensor, sampler: str) -> torch.Tensor:
     return logits.argmax(dim=-1) if sampler == "greedy" else race(CHANCES[sampler](logits))
 
 
-def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[torch.Tensor, torch.Tensor]:
+def verify(
+    logits: torch.Tensor, drafted: torch.Tensor, sampler: str
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Rejection sampling of drafts that were chosen, not drawn.
 
-    Gives tokens emitted of each sequence [B], and tokens [B, K+1]. logits [B * (K+1), V], drafted [B, K]. Draft i is
-    accepted with the target's probability of it; the token after the accepted ones is drawn from the target without the
-    refused draft, after all K from the target itself. So every emitted token has the target's distribution
-    (arXiv:2211.17192, with all of the draft's mass on one token). Places of `tokens` after the emitted ones are -1.
+    Gives tokens emitted of each sequence [B], and tokens [B, K+1]. logits [B * (K+1), V], drafted
+    [B, K]. Draft i is accepted with the target's probability of it; the token after the accepted
+    ones is drawn from the target without the refused draft, after all K from the target itself. So
+    every emitted token has the target's distribution (arXiv:2211.17192, with all of the draft's
+    mass on one token). Places of `tokens` after the emitted ones are -1.
     """
     batch, n_draft = drafted.shape
     if sampler == "greedy":
@@ -333,12 +379,17 @@ def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[t
     count = accepted.to(torch.int64).cumprod(dim=1).sum(dim=1)
     place = torch.arange(n_draft + 1, device=logits.device)
     padded = torch.cat([drafted, drafted[:, :1]], dim=1)
-    tokens = torch.where(place < count[:, None], padded, own).masked_fill(place > count[:, None], -1)
+    tokens = torch.where(place < count[:, None], padded, own).masked_fill(
+        place > count[:, None], -1
+    )
     return count + 1, tokens
 
 
-def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -> tuple[Callable[[], Any], str, str]:
-    """(graph replay or the warmed-up call, `graph` or `eager`, why a wanted graph was not to be had)."""
+def capture(
+    call: Callable[[], Any], context: Context, *, wanted: bool = True
+) -> tuple[Callable[[], Any], str, str]:
+    """(graph replay or the warmed-up call, `graph` or `eager`, why a wanted graph was not to be
+    had)."""
     if not context.accelerator or not wanted:
         call()
         call()
@@ -358,7 +409,11 @@ def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -
         context.clock.synchronize()
         context.graphs.drop()
         call()
-        return call, "eager", f"no graph: {type(error).__name__}: {str(error).splitlines()[0][:120]}"
+        return (
+            call,
+            "eager",
+            f"no graph: {type(error).__name__}: {str(error).splitlines()[0][:120]}",
+        )
     return graph.replay, "graph", ""
 
 
@@ -375,15 +430,18 @@ def _warm_on_side_stream(call: Callable[[], Any], context: Context) -> None:
 
 
 PRIOR_SHARE = 0.15
-"""Part of the plan's price that counts as measured at the planned pace before anything is. One small block that carries
-the set-up of a device then moves the pace little, a block of the plan's size moves it fully. [-]"""
+"""Part of the plan's price that counts as measured at the planned pace before anything is. One
+small block that carries the set-up of a device then moves the pace little, a block of the plan's
+size moves it fully. [-]"""
 MARGIN = 1.15
-"""A block may be this much dearer than the time left and is still begun: it can end early with fewer rounds. [-]"""
+"""A block may be this much dearer than the time left and is still begun: it can end early with
+fewer rounds. [-]"""
 
 
 @dataclass
 class Pace:
-    """Measured over estimated time of the blocks done. priced_s and spent_s are sums over those blocks. [s]"""
+    """Measured over estimated time of the blocks done. priced_s and spent_s are sums over those
+    blocks. [s]"""
 
     prior_s: float
     priced_s: float = 0.0
@@ -397,7 +455,11 @@ class Pace:
     @property
     def ratio(self) -> float:
         """Expected time of a block over its estimate. [-]"""
-        return (self.prior_s + self.spent_s) / (self.prior_s + self.priced_s) if self.prior_s > 0 else 1.0
+        return (
+            (self.prior_s + self.spent_s) / (self.prior_s + self.priced_s)
+            if self.prior_s > 0
+            else 1.0
+        )
 
     def fits(self, estimate_s: float, left_s: float) -> bool:
         """Whether a block of this estimate is worth beginning with `left_s` to go. [s]"""

@@ -1,7 +1,8 @@
-"""The answer as the browser keeps it: curves, bands and draws of every K, so that a slider asks nobody.
+"""The answer as the browser keeps it: curves, bands and draws of every K, so that a slider asks
+nobody.
 
-What does not move with batch or accepted length is worked out here once; the browser's own rules are those of
-`predict.curve` and `answers.schedule`, and a test holds them against these.
+What does not move with batch or accepted length is worked out here once; the browser's own rules
+are those of `predict.curve` and `answers.schedule`, and a test holds them against these.
 """
 
 from __future__ import annotations
@@ -17,10 +18,20 @@ import pandas as pd
 from advisor.answers.advice import HARDLY, PUBLISHED_COUNTED, Advice
 from advisor.answers.best_k import k_running_at, kernel_cliffs, last_batch
 from advisor.answers.by_batch import schedule_values
-from advisor.answers.engines.config import DRAFT_MODEL_PLACEHOLDER, one_option_a_line, one_slot_a_line
+from advisor.answers.engines.config import (
+    DRAFT_MODEL_PLACEHOLDER,
+    one_option_a_line,
+    one_slot_a_line,
+)
 from advisor.answers.engines.export import format_remark
 from advisor.answers.own_gap import own_schedule
-from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, gain_over_doublings, one_k_is_enough
+from advisor.answers.schedule import (
+    MIN_GAIN,
+    SWITCH_COST,
+    TIE,
+    gain_over_doublings,
+    one_k_is_enough,
+)
 from advisor.answers.summary import borrowed_from, fit_of, stated_k
 from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name
@@ -50,7 +61,8 @@ def live_answer(
 ) -> dict[str, Any]:
     """Everything that the live answer draws, as plain values for JSON.
 
-    published, own : measured speedups: batch_size, n_draft, speedup, drafter, source; of own also decides.
+    published, own : measured speedups: batch_size, n_draft, speedup, drafter, source; of own also
+        decides.
     usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
     """
     curve, setup, scenario = advice.curve, advice.setup, advice.scenario
@@ -81,7 +93,13 @@ def live_answer(
         "limit_ms": scenario.max_tpot_ms,
         "usd_per_hour": None if price is None else price.usd_per_hour,
         "price": "" if price is None else price.short,
-        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN, "counted": PUBLISHED_COUNTED, "hardly": HARDLY},
+        "rules": {
+            "switch": SWITCH_COST,
+            "tie": TIE,
+            "least": MIN_GAIN,
+            "counted": PUBLISHED_COUNTED,
+            "hardly": HARDLY,
+        },
         "published": _points(published, scenario.drafter_id),
         "record": advice.gain_factor,
         "counting": advice.counting.removeprefix("counting "),
@@ -111,28 +129,34 @@ def rounded(values: Array) -> Any:
 def packed(draws: Array) -> dict[str, Any]:
     """Draws [draws, nB, nK] as numbers of four bytes, batch before K before draw.
 
-    Whole levels of two bytes were tied where the library tells draws apart, and moved a chance by a percent.
+    Whole levels of two bytes were tied where the library tells draws apart, and moved a chance by a
+    percent.
     """
     numbers = draws.transpose(1, 2, 0).astype("<f4")
     return {"n": len(draws), "data": base64.b64encode(numbers.tobytes()).decode()}
 
 
 def experts_growth(advice: Advice) -> Array:
-    """Distinct experts of a verification over those of a plain step, [nB, nK]. 1 for a dense model. [-]"""
+    """Distinct experts of a verification over those of a plain step, [nB, nK]. 1 for a dense model.
+    [-]"""
     plain = advice.curve.touched_plain[:, None]
-    return np.asarray(np.where(plain > 0, advice.curve.touched_verify / np.maximum(plain, 1e-9), 1.0))
+    return np.asarray(
+        np.where(plain > 0, advice.curve.touched_verify / np.maximum(plain, 1e-9), 1.0)
+    )
 
 
 def dense_twin(advice: Advice) -> list[float] | None:
     """Speedup at the shown K of a dense twin, [nB].
 
-    The same layers with the active experts alone, loaded by every step. None for a dense model, where nothing is
-    drafted, and where such a layer cannot be placed.
+    The same layers with the active experts alone, loaded by every step. None for a dense model,
+    where nothing is drafted, and where such a layer cannot be placed.
     """
     setup, moe, k = advice.setup, advice.setup.architecture.moe, advice.curve_k
     if moe is None or k == 0:
         return None
-    every = setup.architecture.model_copy(update={"moe": moe.model_copy(update={"n_experts": moe.n_active})})
+    every = setup.architecture.model_copy(
+        update={"moe": moe.model_copy(update={"n_experts": moe.n_active})}
+    )
     twin = replace(setup, architecture=every, routing=None, sweep=None)
     try:
         curve = curve_for(twin, advice.curve.batches, [0, k], central_only=True)
@@ -142,15 +166,20 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 
 def _accepted(advice: Advice) -> dict[str, Any] | None:
-    """Accepted lengths of the slider, their K, and what each K accepts at each. None where nothing is drafted."""
+    """Accepted lengths of the slider, their K, and what each K accepts at each. None where nothing
+    is drafted."""
     curve, k = advice.curve, stated_k(advice)
     if k == 0:
         return None
     longest = int(curve.drafts[-1])
     lengths = np.linspace(_SHORTEST, k + 1.0, round((k + 1.0 - _SHORTEST) / LENGTH_STEP) + 1)
-    carried = np.array([parse_acceptance(f"{one:.6f}@{k}", longest).accepted_length for one in lengths])
+    carried = np.array(
+        [parse_acceptance(f"{one:.6f}@{k}", longest).accepted_length for one in lengths]
+    )
     now = float(curve.accepted_length[curve.column(k)])
-    at_now = parse_acceptance(f"{min(max(now, 1.0 + 1e-6), k + 1.0):.6f}@{k}", longest).accepted_length
+    at_now = parse_acceptance(
+        f"{min(max(now, 1.0 + 1e-6), k + 1.0):.6f}@{k}", longest
+    ).accepted_length
     return {
         "k": k,
         "now": now,
@@ -162,7 +191,8 @@ def _accepted(advice: Advice) -> dict[str, Any] | None:
 
 
 def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
-    """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of random tokens]."""
+    """Measured speedups as [batch, K or None, speedup, whether of this drafter, source, whether of
+    random tokens]."""
     if found is None:
         return []
     return [
@@ -187,9 +217,11 @@ _OPTIONS = {
 
 
 def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
-    """Text to paste into a shell, notes and engine: how this answer is served, or why no command is given.
+    """Text to paste into a shell, notes and engine: how this answer is served, or why no command is
+    given.
 
-    A file that the engine loads is written by the same paste. follows_own : its K by batch are the user's own.
+    A file that the engine loads is written by the same paste. follows_own : its K by batch are the
+    user's own.
     """
     engine, is_written = engine_of(advice.scenario.engine)
     if fit_of(advice.setup) is not None:
@@ -198,7 +230,11 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
         return {"engine": engine, "text": "", "note": "No command is written: set K yourself."}
     made = engine_setup(advice, advice.scenario.engine)
     if made.problem:
-        return {"engine": engine, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}
+        return {
+            "engine": engine,
+            "text": "",
+            "note": f"{made.problem[:1].upper()}{made.problem[1:]}.",
+        }
     text = one_option_a_line(made.launch_line)
     if made.file_name:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
@@ -206,22 +242,29 @@ def launch(advice: Advice, *, follows_own: bool = False) -> dict[str, str]:
     notes = [named] if DRAFT_MODEL_PLACEHOLDER in text else []
     if said := format_remark(advice.setup, name_to_serve(advice)):
         notes.append(f"{said[:1].upper()}{said[1:]}.")
-    notes += [f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)]
+    notes += [
+        f"{text.partition(':')[0]}: see the remarks." for text in block_warnings(advice.setup)
+    ]
     notes += filter(None, [] if follows_own else [beside_schedule(advice, text)])
     if admitted := re.search(r"--max-running-requests (\d+)", text):
         is_full = advice.to_serve[-1].batch_end >= advice.setup.memory.largest_batch
-        end = "all that fit in memory at this context" if is_full else "where the schedule of K ends"
+        end = (
+            "all that fit in memory at this context" if is_full else "where the schedule of K ends"
+        )
         notes.append(f"{int(admitted[1]):,} requests: {end}.")
     hint = ". ".join(f"{name}: {words}" for name, words in _OPTIONS.items() if name in text)
     shown = {"engine": engine, "text": text, "note": " ".join(notes), "hint": hint}
     k = int(k_running_at(advice.to_serve, advice.scenario.batch_size))
-    if not follows_own and {one.n_draft for one in advice.to_serve} != {advice.recommendation.n_draft}:
+    if not follows_own and {one.n_draft for one in advice.to_serve} != {
+        advice.recommendation.n_draft
+    }:
         shown["title"] = f"Launch on {engine}: {f'K = {k}' if k else 'no drafts'} here"
     return shown
 
 
 def beside_schedule(advice: Advice, command: str) -> str:
-    """Sentence on a command that runs another K than the schedule at some batch. Empty where it runs the schedule's."""
+    """Sentence on a command that runs another K than the schedule at some batch. Empty where it
+    runs the schedule's."""
     ranges, served = advice.k_by_batch, {one.n_draft for one in advice.to_serve}
     k = min(served) if len(served) == 1 else advice.recommendation.n_draft
     if "num_speculative_tokens_per_batch_size" in command or "--speculative-adaptive" in command:
@@ -232,10 +275,16 @@ def beside_schedule(advice: Advice, command: str) -> str:
     if not k:
         return "Without speculation, for this batch."
     if len(served) > 1:
-        return f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set for all."
+        return (
+            f"{engine_of(advice.scenario.engine)[0]} cannot vary K here: this batch's is set "
+            "for all."
+        )
     gain = gain_over_doublings(ranges, schedule_values(advice.setup, advice.curve))
     slower = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    return f"K = {k} throughout: {f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
+    return (
+        f"K = {k} throughout: "
+        f"{f'{slower:.1%} slower than K by batch' if slower >= 5e-4 else 'as fast'}."
+    )
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:
@@ -248,7 +297,11 @@ def _fit(advice: Advice) -> dict[str, Any] | None:
     fit = fit_of(advice.setup)
     if fit is None:
         return None
-    wider = None if fit.scenario is None else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
+    wider = (
+        None
+        if fit.scenario is None
+        else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
+    )
     return {"title": fit.title, "wider": wider}
 
 
@@ -267,7 +320,10 @@ def live_why(advice: Advice) -> dict[str, Any]:
         "k": advice.recommendation.n_draft or advice.curve_k,
         "groups": list(GROUPS),
         "ms": rounded(
-            np.stack([sum((parts.get(one, zero) for one in names), zero) for names in GROUPS.values()]) * 1e3
+            np.stack(
+                [sum((parts.get(one, zero) for one in names), zero) for names in GROUPS.values()]
+            )
+            * 1e3
         ),
         "accepted": rounded(curve.accepted_length),
         "speedup": rounded(curve.speedup),
@@ -281,14 +337,17 @@ def live_why(advice: Advice) -> dict[str, Any]:
 
 
 def expected_ratio(advice: Advice) -> Array:
-    """Verification over a plain step by Amdahl's law, were the loading of experts all that grows, [nB, nK]. [-]"""
+    """Verification over a plain step by Amdahl's law, were the loading of experts all that grows,
+    [nB, nK]. [-]"""
     return np.asarray(laws.amdahl_ratio(_routed_share(advice)[:, None], experts_growth(advice)))
 
 
 def _routed_share(advice: Advice) -> Array:
     """Share of a plain step that loads routed experts, [nB]. [-]"""
     curve = advice.curve
-    return np.asarray(curve.plain_components.get("routed", np.zeros_like(curve.batches)) / curve.plain_step_s)
+    return np.asarray(
+        curve.plain_components.get("routed", np.zeros_like(curve.batches)) / curve.plain_step_s
+    )
 
 
 def hidden_loading(advice: Advice, verified: Array) -> Array:

@@ -1,4 +1,5 @@
-"""The library in a notebook: a scenario, its answer, own measurements, a refit, an export, a grid."""
+"""The library in a notebook: a scenario, its answer, own measurements, a refit, an export, a
+grid."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.best_k import range_values
 from advisor.catalog.hardware import hardware_named
 from advisor.physics.hardware import gpus_of_node, load_hardware
-from advisor.predict.scenario import Scenario, build_scenario, drafted, named_model, split_gpus, usual_tensor_parallel
+from advisor.predict.scenario import (
+    Scenario,
+    build_scenario,
+    drafted,
+    named_model,
+    split_gpus,
+    usual_tensor_parallel,
+)
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, unknown_id
 from advisor.show.words.answer import short_answer
@@ -55,7 +63,8 @@ Answer = ShownAnswer
 def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
     """A scenario from a model's id or Hugging Face name and GPUs as `8xH200`.
 
-    given : the fields of Scenario. What is left open is taken as page and command line take it. Raises AdvisorError
+    given : the fields of Scenario. What is left open is taken as page and command line take it.
+        Raises AdvisorError
     with what is wrong.
     """
     if gpus:
@@ -85,8 +94,11 @@ def schedule(answer: Advice) -> pd.DataFrame:
     return pd.DataFrame([range_values(item) for item in answer.k_by_batch])
 
 
-def export(answer: Advice, engine: str = "", folder: Path | str | None = None, **names: str) -> EngineExport:
-    """Configuration and launch line of the answer's schedule, written into `folder` where one is given.
+def export(
+    answer: Advice, engine: str = "", folder: Path | str | None = None, **names: str
+) -> EngineExport:
+    """Configuration and launch line of the answer's schedule, written into `folder` where one is
+    given.
 
     names : draft_model and served_model, where no profile knows them.
     """
@@ -103,7 +115,8 @@ def export(answer: Advice, engine: str = "", folder: Path | str | None = None, *
 def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str) -> Measured:
     """A benchmark result as rows of canonical columns.
 
-    columns : the file's own headers, {theirs: ours}. given : what the file leaves out, as in hardware_id="h200-sxm".
+    columns : the file's own headers, {theirs: ours}. given : what the file leaves out, as in
+        hardware_id="h200-sxm".
     """
     from advisor.measured.ingest.read import read_upload
     from advisor.measured.ingest.rows import resolve_names, with_given
@@ -116,12 +129,15 @@ def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str
 
 
 def fit(result: Measured, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:
-    """A refit to the rows of one accelerator and engine. `refit_text` of it is what a scenario takes as `refit`."""
+    """A refit to the rows of one accelerator and engine. `refit_text` of it is what a scenario
+    takes as `refit`."""
     from advisor.measured.ingest.rows import Measured
     from advisor.measured.refit import refit_chosen, select_points
 
     _check(result, Measured, "fit takes what ingest has read, as in fit(ingest('file.csv'))")
-    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=None)
+    points, refused = select_points(
+        result.frame, hardware_id=hardware_id, engine=engine, acceptance=None
+    )
     return refit_chosen(points, refused, result.header_of)
 
 
@@ -149,8 +165,13 @@ def explore(base: Scenario, batches: Sequence[int] = (), **axes: Sequence[Any]) 
     _check(base, Scenario, "explore takes a scenario")
     if unknown := [name for name in axes if name not in Scenario.model_fields]:
         raise unknown_id(
-            unknown[0], "fields of a scenario", list(Scenario.model_fields), "docs/scenarios.md lists them"
+            unknown[0],
+            "fields of a scenario",
+            list(Scenario.model_fields),
+            "docs/scenarios.md lists them",
         )
     fixed = base.model_dump(exclude={"batch_size", *axes}, exclude_none=True)
-    combinations = [fixed | dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    combinations = [
+        fixed | dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
+    ]
     return sweep_rows(combinations, list(batches) or [base.batch_size])

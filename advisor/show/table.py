@@ -1,4 +1,5 @@
-"""One table for terminal, page, paper, CSV and JSON: what a column shows, in which words, and which media have it."""
+"""One table for terminal, page, paper, CSV and JSON: what a column shows, in which words, and which
+media have it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Column(Generic[Row]):
     text  : the value as a reader sees it.
     key   : name in files, with its unit; empty for a column that only readers see.
     words : True where the cells are words, which stand to the left.
-    paper : True where the column fits the width of a page; the others are the first to go on a narrow terminal.
+    paper : True where the column fits the width of a page; the others are the first to go on a
+        narrow terminal.
     band  : True where the value is a Prediction or None.
     """
 
@@ -50,7 +52,10 @@ class Column(Generic[Row]):
             return {self.key: value}
         cells = (None,) * 3 if value is None else (value.value, value.low, value.high)
         names = (f"{self.key}{end}" for end in ("", "_low", "_high"))
-        return {name: None if cell is None else float(f"{cell:.6g}") for name, cell in zip(names, cells, strict=True)}
+        return {
+            name: None if cell is None else float(f"{cell:.6g}")
+            for name, cell in zip(names, cells, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,9 @@ class Table(Generic[Row]):
 
     def only(self, *labels: str) -> Table[Row]:
         """The table with the columns of these labels alone, in the table's own order."""
-        return replace(self, columns=tuple(column for column in self.columns if column.label in labels))
+        return replace(
+            self, columns=tuple(column for column in self.columns if column.label in labels)
+        )
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -97,13 +104,17 @@ class Table(Generic[Row]):
         ]
 
     def widths(self, room: int | None = None) -> list[int]:
-        """Characters of each column. In a `room`, headings give way first, then words; numbers never. [characters]"""
+        """Characters of each column. In a `room`, headings give way first, then words; numbers
+        never. [characters]"""
         columns = list(zip(self.header, *self.cells, strict=True))
         widths = [max(map(len, column)) for column in columns]
         for least in (self._least_heading, self._least) if room is not None else ():
             bounds = list(map(least, self._read, columns))
             while sum(widths) + GAP * (len(widths) - 1) > (room or 0):
-                spare, at = max((have - bound, at) for at, (have, bound) in enumerate(zip(widths, bounds, strict=True)))
+                spare, at = max(
+                    (have - bound, at)
+                    for at, (have, bound) in enumerate(zip(widths, bounds, strict=True))
+                )
                 if spare <= 0:
                     break
                 widths[at] -= 1
@@ -112,8 +123,8 @@ class Table(Generic[Row]):
     def within(self, width: int) -> tuple[Table[Row], list[str]]:
         """The table with the columns that a width has room for, and the labels of those left out.
 
-        The first column and the first of words stay. Of the others those go first that are not for paper, and each time
-        the last one.
+        The first column and the first of words stay. Of the others those go first that are not for
+        paper, and each time the last one.
         """
         columns = list(zip(self.header, *self.cells, strict=True))
         room = {at: self._least(one, columns[at]) for at, one in enumerate(self._read)}
@@ -122,7 +133,9 @@ class Table(Generic[Row]):
         while spare and sum(room.values()) + GAP * (len(room) - 1) > width:
             del room[spare.pop(0)]
         kept = tuple(one for at, one in enumerate(self._read) if at in room)
-        return replace(self, columns=kept), [text for at, text in enumerate(self.header) if at not in room]
+        return replace(self, columns=kept), [
+            text for at, text in enumerate(self.header) if at not in room
+        ]
 
     @staticmethod
     def _least_heading(_: Column[Any], texts: Sequence[str]) -> int:
@@ -145,12 +158,18 @@ class Table(Generic[Row]):
     def records(self) -> list[dict[str, Any]]:
         """Values of the columns that files have, by key."""
         kept = [column for column in self.columns if column.key]
-        return [{name: cell for column in kept for name, cell in column.record(row).items()} for row in self.rows]
+        return [
+            {name: cell for column in kept for name, cell in column.record(row).items()}
+            for row in self.rows
+        ]
 
     def csv(self) -> str:
         """The values as CSV, safe to open in a spreadsheet."""
         records = self.records()
-        return csv_text(list(records[0]) if records else [column.key for column in self.columns if column.key], records)
+        return csv_text(
+            list(records[0]) if records else [column.key for column in self.columns if column.key],
+            records,
+        )
 
     @property
     def _read(self) -> list[Column[Row]]:
@@ -163,8 +182,11 @@ _NARROW = 20
 """What words are wrapped to at the narrowest. Own choice. [characters]"""
 
 
-def matrix(header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = "") -> Table[Sequence[Any]]:
-    """A table whose columns are data. align : letters as in `Table.align`, by default words in the first alone."""
+def matrix(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = ""
+) -> Table[Sequence[Any]]:
+    """A table whose columns are data. align : letters as in `Table.align`, by default words in the
+    first alone."""
     letters = align or "l" + "r" * (len(header) - 1)
     columns = (
         Column(label, itemgetter(at), words=letter == "l")

@@ -6,7 +6,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 """Pages are named by their whole path: installed, the entry script lies elsewhere."""
-PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "measure", "trust", "lab", "share")}
+PAGES = {
+    name: HERE / name / "page.py"
+    for name in ("serve", "design", "measure", "trust", "lab", "share")
+}
 HIDDEN = frozenset({"share"})
 """Pages without an entry of their own: the bar leads there."""
 OLD_PATHS = {
@@ -20,4 +23,5 @@ OLD_PATHS = {
     "report": ("share", {}),
     "sources": ("trust", {}),
 }
-"""Paths that lead to a page besides its own (that of `serve` is the root): the page and the settings that show it."""
+"""Paths that lead to a page besides its own (that of `serve` is the root): the page and the
+settings that show it."""

@@ -1,10 +1,11 @@
-"""The scenario's widgets in a bar on top of every page, drawn by the entry script; the address follows what they say.
+"""The scenario's widgets in a bar on top of every page, drawn by the entry script; the address
+follows what they say.
 
 On a telephone the bar is folded to one line; the browser unfolds it without a rerun.
 
-Under More and Share it keeps examples, fields, the user's own model and accelerator, links and files. The answer on
-screen always fits what this panel says: a configuration that cannot be used, and an emptied box, put the last shipped
-model back in place of the one they replace.
+Under More and Share it keeps examples, fields, the user's own model and accelerator, links and
+files. The answer on screen always fits what this panel says: a configuration that cannot be used,
+and an emptied box, put the last shipped model back in place of the one they replace.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ from advisor.ui.state import (
 )
 from advisor.ui.widgets import download, show_problem
 
-IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
+IN_THE_BAR = frozenset(
+    ("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id")
+)
 _LONGEST = 20
 """Characters of a name that the bar shows; a longer one of the user's own is told by its help."""
 _SHOWN: Mapping[str, Callable[[str], str]] = {
@@ -92,7 +95,9 @@ def draw_more(values: dict[str, Any]) -> None:
             for name in example_ids():
                 example = load_example(name)
                 asked = example.scenario, "example"
-                st.button(example.title, key=f"example_{name}", on_click=show, args=asked, width="stretch")
+                st.button(
+                    example.title, key=f"example_{name}", on_click=show, args=asked, width="stretch"
+                )
                 st.caption(plain(example.description))
         with st.expander(FIELDS["model_config_json"].label):
             draw_own_config()
@@ -121,7 +126,9 @@ def _section(section: FieldSection, values: dict[str, Any]) -> None:
                 follow = _follow_parallel if row.name.endswith("_parallel") else None
                 follow = _understand if row.name == "acceptance" else follow
                 key = folded_key(row.name)
-                values[row.name] = widget(row, on_change=functools.partial(take_typed, row.name, key, follow), key=key)
+                values[row.name] = widget(
+                    row, on_change=functools.partial(take_typed, row.name, key, follow), key=key
+                )
 
 
 def _line(row: FieldRow) -> int:
@@ -129,10 +136,20 @@ def _line(row: FieldRow) -> int:
 
 
 def widget(
-    row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch", key: str | None = None
+    row: FieldRow,
+    on_change: Any = None,
+    label: str = "",
+    width: int | str = "stretch",
+    key: str | None = None,
 ) -> Any:
-    """Draw the widget that a field's type asks for, and return what is set in it. Keyed by its name or `key`."""
-    asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
+    """Draw the widget that a field's type asks for, and return what is set in it. Keyed by its name
+    or `key`."""
+    asked: dict[str, Any] = {
+        "key": key or row.name,
+        "on_change": on_change,
+        "width": width,
+        "persist_state": "session",
+    }
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
     if row.name in TYPED:
@@ -141,13 +158,23 @@ def widget(
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
         help_text = f"{help_text} From {row.limits}.".strip()
-        asked |= {"min_value": low, "max_value": high, "help": None if row.name in IN_THE_BAR else help_text}
+        asked |= {
+            "min_value": low,
+            "max_value": high,
+            "help": None if row.name in IN_THE_BAR else help_text,
+        }
         asked |= {"value": None, "placeholder": row.unset if width == "stretch" else "none"}
         if not row.is_optional:
-            asked = {name: value for name, value in asked.items() if name not in ("value", "placeholder")}
+            asked = {
+                name: value for name, value in asked.items() if name not in ("value", "placeholder")
+            }
             asked["step"] = 1
         return st.number_input(label, **asked)
-    if row.name in _SHOWN and len(name := str(st.session_state[row.name])) > _LONGEST and name.startswith("own-"):
+    if (
+        row.name in _SHOWN
+        and len(name := str(st.session_state[row.name])) > _LONGEST
+        and name.startswith("own-")
+    ):
         help_text = f"{help_text} {plain(name)}".strip()
     asked["help"] = help_text or None
     if row.name == "acceptance":
@@ -160,9 +187,13 @@ def widget(
     if row.name == "model_id":
         asked["accept_new_options"] = True
     if row.name == "hardware_id":
-        asked["filter_mode"] = "contains"  # keeps the list's order, where a fuzzy match puts the shortest name first
+        asked["filter_mode"] = (
+            "contains"  # keeps the list's order, where a fuzzy match puts the shortest name first
+        )
     asked |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
-    return st.selectbox(label, [*options, *([chosen] if row.free_text and chosen not in options else [])], **asked)
+    return st.selectbox(
+        label, [*options, *([chosen] if row.free_text and chosen not in options else [])], **asked
+    )
 
 
 def _acceptance(**asked: Any) -> Any:
@@ -184,7 +215,10 @@ def _curve_label(curve_id: str) -> str:
     curve = acceptance_curve(curve_id)
     if curve is None:
         return curve_id
-    return f"{curve.checkpoint or model_label(curve.model_id)}, {drafter_name(curve.drafter_id)}, {curve.dataset}"
+    return (
+        f"{curve.checkpoint or model_label(curve.model_id)}, {drafter_name(curve.drafter_id)}, "
+        f"{curve.dataset}"
+    )
 
 
 def _understand() -> None:
@@ -201,13 +235,19 @@ def draw_own_config() -> None:
         _SHIPPED.put(chosen)
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader(
-        "Hugging Face config.json", key="config_file", on_change=_take_file, max_upload_size=MAX_FILE_BYTES // 1_000_000
+        "Hugging Face config.json",
+        key="config_file",
+        on_change=_take_file,
+        max_upload_size=MAX_FILE_BYTES // 1_000_000,
     )
     st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
     if problem := CONFIG_FROM.problem:
         show_problem(problem)
         st.caption(f"The answer is for {plain(model_name(chosen))}.")
-    st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
+    st.caption(
+        f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links "
+        "you copy."
+    )
 
 
 def _take_file() -> None:
@@ -227,7 +267,8 @@ def _take_text() -> None:
 
 
 def _use(origin: str, read: Callable[[], str], file_name: str) -> None:
-    """A configuration that can be used is the bar's model; for another the last shipped model comes back."""
+    """A configuration that can be used is the bar's model; for another the last shipped model comes
+    back."""
     CONFIG_FROM.put(origin)
     try:
         choose_model(add_own_model(read(), file_name))
@@ -253,10 +294,30 @@ _GIVEN: Kept[str] = Kept("_hardware_given", str)
 _GIGA, _TERA = 1e9, 1e12
 _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
-    "hw_bandwidth": ("Memory bandwidth (TB/s)", "bandwidth_bytes_per_s", _TERA, "Nominal, of one GPU."),
-    "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "All links of one GPU, one way; needed for several GPUs."),
-    "hw_node": ("GPUs of a node", "gpus_per_node", 1.0, "GPUs that these links join; 8 where it is not set."),
-    "hw_network": ("Network (GB/s)", "network_bytes_per_s", _GIGA, "Between nodes, share of one GPU, one way."),
+    "hw_bandwidth": (
+        "Memory bandwidth (TB/s)",
+        "bandwidth_bytes_per_s",
+        _TERA,
+        "Nominal, of one GPU.",
+    ),
+    "hw_link": (
+        "Link (GB/s)",
+        "link_bytes_per_s",
+        _GIGA,
+        "All links of one GPU, one way; needed for several GPUs.",
+    ),
+    "hw_node": (
+        "GPUs of a node",
+        "gpus_per_node",
+        1.0,
+        "GPUs that these links join; 8 where it is not set.",
+    ),
+    "hw_network": (
+        "Network (GB/s)",
+        "network_bytes_per_s",
+        _GIGA,
+        "Between nodes, share of one GPU, one way.",
+    ),
 }
 _PEAKS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4"}
 _VENDORS = ("NVIDIA", "AMD", "other")
@@ -267,7 +328,9 @@ def draw_own_hardware() -> None:
     """The form, the uploader, and what is wrong with what they hold."""
     here = chosen_hardware()
     if here is not None:
-        st.button(f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,))
+        st.button(
+            f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,)
+        )
     with st.form("own_hardware", border=False):
         st.text_input("Name", key="hw_name", max_chars=60, placeholder=_UNNAMED)
         for key, (label, field, scale, text) in _FIGURES.items():
@@ -289,12 +352,21 @@ def draw_own_hardware() -> None:
             index=None,
             key="hw_chip",
             placeholder="none: roofline",
-            help="Its measured kernels then apply. Bandwidth and peaks must agree; memory and link may differ.",
+            help=(
+                "Its measured kernels then apply. Bandwidth and peaks must agree; memory and "
+                "link may differ."
+            ),
         )
-        st.text_input("Source of the figures", key="hw_source", max_chars=200, placeholder="given by the user")
-        st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
+        st.text_input(
+            "Source of the figures", key="hw_source", max_chars=200, placeholder="given by the user"
+        )
+        st.form_submit_button(
+            "Use this accelerator", key="hw_use", on_click=_take_form, width="stretch"
+        )
     # No `type` here: the browser would refuse other files by a red icon, without a word.
-    st.file_uploader("or its JSON file", key="hw_file", on_change=_take_hardware_file, max_upload_size=1)
+    st.file_uploader(
+        "or its JSON file", key="hw_file", on_change=_take_hardware_file, max_upload_size=1
+    )
     show_problem(_GIVEN.problem)
     name = str(st.session_state["hardware_id"])
     if (document := own_hardware().get(name)) is not None:
@@ -318,10 +390,15 @@ def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
 
 
 def chosen_hardware() -> Hardware | None:
-    """Accelerator of the bar. None for one of a link that cannot be: the answer says what is wrong with it."""
+    """Accelerator of the bar. None for one of a link that cannot be: the answer says what is wrong
+    with it."""
     name = str(st.session_state["hardware_id"])
     text = own_hardware().get(name)
-    return attempt(load_hardware, name)[0] if text is None else attempt(hardware_from_own, text, name)[0]
+    return (
+        attempt(load_hardware, name)[0]
+        if text is None
+        else attempt(hardware_from_own, text, name)[0]
+    )
 
 
 def _fill(here: Hardware) -> None:
@@ -338,7 +415,11 @@ def _fill(here: Hardware) -> None:
 def _take_form() -> None:
     now = st.session_state
     document: dict[str, Any] = {"name": now.hw_name.strip() or _UNNAMED}
-    document |= {field: now[key] * scale for key, (_, field, scale, _) in _FIGURES.items() if now[key] is not None}
+    document |= {
+        field: now[key] * scale
+        for key, (_, field, scale, _) in _FIGURES.items()
+        if now[key] is not None
+    }
     document["peak_flops_per_s"] = {
         dtype: now[f"hw_{dtype}"] * _TERA for dtype in _PEAKS if now[f"hw_{dtype}"] is not None
     }
@@ -372,26 +453,39 @@ def _use_hardware(read: Callable[[], str]) -> None:
 
 
 _OPENED: Kept[int] = Kept("_scenario_files_opened", int)
-_ELSEWHERE = "opens on this computer alone. For others: the scenario file below, or a host that runs the app"
+_ELSEWHERE = (
+    "opens on this computer alone. For others: the scenario file below, or a host that runs the app"
+)
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
 
 
 def draw_share_panel() -> None:
-    """One page of PDF, the link and the file of the scenario on screen, and the uploader that opens one."""
-    from advisor.ui.share.files import draw_one_page  # with all that writes reports, which no first screen needs
+    """One page of PDF, the link and the file of the scenario on screen, and the uploader that opens
+    one."""
+    from advisor.ui.share.files import (
+        draw_one_page,
+    )  # with all that writes reports, which no first screen needs
 
     scenario, _ = scenario_or_problem()
-    # The browser opens it by itself: a rerun under way would close what the script does not know to be open yet.
-    page = (st.context.url or "").partition("?")[0].rpartition("/")[2]  # on another page it is closed
-    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}_{page}"):
+    # The browser opens it by itself: a rerun under way would close what the script does not know to
+    # be open yet.
+    page = (
+        (st.context.url or "").partition("?")[0].rpartition("/")[2]
+    )  # on another page it is closed
+    with st.popover(
+        "Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}_{page}"
+    ):
         is_answered = scenario is not None and not attempt(load_setup, scenario)[1]
         if scenario is not None:
             if is_answered:
                 draw_one_page(scenario)
             link = link_to(scenario, st.context.url)
             if link is None:
-                st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
+                st.warning(
+                    "Too large for a link: your own files make it so. Send the scenario file "
+                    "instead."
+                )
             else:
                 with st.container(key="share_link_bar", gap="xxsmall"):
                     st.caption(link_caption("Link to this page", link, _ELSEWHERE))
@@ -400,8 +494,13 @@ def draw_share_panel() -> None:
             download("Scenario file", content, name, "scenario_download", width="stretch")
             if is_answered and own_points(scenario) is not None:
                 st.caption("The link does not hold your measured rows.")
-            st.page_link(str(PAGES["share"]), label="Full report and engine files", icon=":material/description:")
-        # A new key after each file, so that no file stands there whose scenario is no longer on screen.
+            st.page_link(
+                str(PAGES["share"]),
+                label="Full report and engine files",
+                icon=":material/description:",
+            )
+        # A new key after each file, so that no file stands there whose scenario is no longer on
+        # screen.
         st.file_uploader(
             "Open a scenario file or JSON report",
             key=_share_key(),
@@ -425,19 +524,35 @@ def _open() -> None:
         _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
-    show(found.scenario, "file", *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []))
+    show(
+        found.scenario,
+        "file",
+        *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []),
+    )
 
 
 def said_of(scenario: Scenario) -> str:
-    """The example that a scenario is, and the source of its accepted length. Empty once anything is changed."""
-    example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
+    """The example that a scenario is, and the source of its accepted length. Empty once anything is
+    changed."""
+    example = next(
+        (found for found in map(load_example, example_ids()) if found.scenario == scenario), None
+    )
     if example is None:
         return ""
-    return f"{example.description} Accepted length: {example.acceptance_origin}, {example.acceptance_note}."
+    return (
+        f"{example.description} Accepted length: {example.acceptance_origin}, "
+        f"{example.acceptance_note}."
+    )
 
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
-_WIDTHS = {"model_id": 236, "hardware_id": 160, "n_gpus": 84, "drafter_id": 150, "context_tokens": 96}
+_WIDTHS = {
+    "model_id": 236,
+    "hardware_id": 160,
+    "n_gpus": 84,
+    "drafter_id": 150,
+    "context_tokens": 96,
+}
 _ENGINES = {one.id: one.name for one in engines()}
 assert {row.name for row in SETTINGS} >= IN_THE_BAR == {*_WIDTHS, "engine"}
 
@@ -446,7 +561,9 @@ def draw_bar() -> None:
     """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`."""
     values: dict[str, Any] = {}
     with st.container(key="bar", gap=None):
-        with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="small"):
+        with st.container(
+            key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="small"
+        ):
             _field("model_id", values, on_change=_take_model)
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
@@ -454,7 +571,11 @@ def draw_bar() -> None:
             _field("drafter_id", values, on_change=follow_drafter)
             _field("context_tokens", values)
             with st.container(
-                key="bar_end", horizontal=True, gap="small", width="content", vertical_alignment="bottom"
+                key="bar_end",
+                horizontal=True,
+                gap="small",
+                width="content",
+                vertical_alignment="bottom",
             ):
                 draw_more(values)
                 share = st.container(width="content")
@@ -473,7 +594,8 @@ def draw_bar() -> None:
 
 
 def _engine(values: dict[str, Any]) -> None:
-    """Engines as chips: numbers, command, checks and track record are always those of the one that is lit."""
+    """Engines as chips: numbers, command, checks and track record are always those of the one that
+    is lit."""
     chosen = str(st.session_state["engine"])
     values["engine"] = st.segmented_control(
         "Engine",
@@ -489,11 +611,16 @@ def _engine(values: dict[str, Any]) -> None:
 
 def _fold(values: dict[str, Any]) -> None:
     """What a narrow screen shows instead of the fields, with the switch that unfolds them."""
-    with st.container(key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+    with st.container(
+        key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
         document = own("hardware_json").get(str(values["hardware_id"]))
         gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
         engine = _ENGINES.get(str(values["engine"]), str(values["engine"]))
-        st.markdown(f"**{plain(model_name(str(values['model_id'])))}** · {plain(gpus)} · {engine}", width="stretch")
+        st.markdown(
+            f"**{plain(model_name(str(values['model_id'])))}** · {plain(gpus)} · {engine}",
+            width="stretch",
+        )
         st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")
 
 
@@ -507,7 +634,8 @@ _MODEL: Kept[str] = Kept("_bar_model", lambda: str(default("model_id")))
 
 
 def _take_model() -> None:
-    """A model that is chosen, or typed as its checkpoint is called; the last one stays where a name means none."""
+    """A model that is chosen, or typed as its checkpoint is called; the last one stays where a name
+    means none."""
     now = st.session_state
     typed = str(now["model_id"])
     if typed not in choices("model_id"):
@@ -516,7 +644,9 @@ def _take_model() -> None:
         if named is not None and named.weight_format is not None:
             now["weight_dtype"] = named.weight_format
         elif named is None and not listed:
-            _MODEL.refuse(f"{typed} is no known model; give its config.json under More, or drop it on Measure")
+            _MODEL.refuse(
+                f"{typed} is no known model; give its config.json under More, or drop it on Measure"
+            )
         now["model_id"] = named.model_id if named else next(iter(listed), _MODEL.result)
     follow_model()
 
@@ -528,11 +658,14 @@ def _follow_engine() -> None:
 
 
 def _follow_gpus() -> None:
-    """Other GPUs: tensor parallelism over all within a node, as most deployments do. Experts on as many as go."""
+    """Other GPUs: tensor parallelism over all within a node, as most deployments do. Experts on as
+    many as go."""
     gpus = int(st.session_state.n_gpus)
     st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
     chosen = chosen_hardware()
-    st.session_state.tensor_parallel = usual_tensor_parallel(gpus, gpus_of_node(chosen) if chosen else USUAL_NODE)
+    st.session_state.tensor_parallel = usual_tensor_parallel(
+        gpus, gpus_of_node(chosen) if chosen else USUAL_NODE
+    )
 
 
 def _follow_parallel() -> None:

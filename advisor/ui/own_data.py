@@ -1,8 +1,9 @@
-"""Data of the user's own that this session predicts with: fields, upload, loads of experts, refit, plain sweep, sweeps.
+"""Data of the user's own that this session predicts with: fields, upload, loads of experts, refit,
+plain sweep, sweeps.
 
-Loads, refit and plain sweep lie in the session as one line of text under their field's name, as the widgets' values do,
-and go into the scenario of every run whose model, or accelerator and engine, they are of: so into its hash, its link
-and its report.
+Loads, refit and plain sweep lie in the session as one line of text under their field's name, as the
+widgets' values do, and go into the scenario of every run whose model, or accelerator and engine,
+they are of: so into its hash, its link and its report.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.answers.own_gap import SAME_LENGTH
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
-from advisor.catalog.hardware import drafter_name, hardware_by_vendor, model_name, models_by_name, own_digest
+from advisor.catalog.hardware import (
+    drafter_name,
+    hardware_by_vendor,
+    model_name,
+    models_by_name,
+    own_digest,
+)
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
@@ -38,10 +45,16 @@ from advisor.prediction import AdvisorError
 from advisor.text import counted
 from advisor.ui.session import Kept
 
-START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": START_ACCEPTANCE}
-"""What the first screen asks: a model, accelerator and drafter with published speedups to hold the answer against."""
+START: Mapping[str, str] = {
+    "hardware_id": "b200-sxm",
+    "model_id": "gpt-oss-20b",
+    "acceptance": START_ACCEPTANCE,
+}
+"""What the first screen asks: a model, accelerator and drafter with published speedups to hold the
+answer against."""
 NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)
-"""Fields that lie in the session by their own name; documents lie there by the name of what they hold."""
+"""Fields that lie in the session by their own name; documents lie there by the name of what they
+hold."""
 _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
     "models": models_by_name,
     "accelerators": hardware_by_vendor,
@@ -58,7 +71,8 @@ _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
 
 def own(document: str) -> dict[str, str]:
-    """Texts given by the user in this session, by name: of `model_config_json` or of `hardware_json`."""
+    """Texts given by the user in this session, by name: of `model_config_json` or of
+    `hardware_json`."""
     return st.session_state.setdefault(_OWN[document], {})
 
 
@@ -71,12 +85,15 @@ def choices(field: str) -> list[str]:
     """Values that a field of choice may take here and now, the user's own first."""
     row = FIELDS[field]
     listed = row.choices if row.catalogue is None else _LISTED[row.catalogue]()
-    named = [name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)]
+    named = [
+        name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)
+    ]
     return [*(name for name in named if name not in listed), *listed]
 
 
 def read(field: str, text: str) -> Any:
-    """The value of a field that `text` stands for. Raises ValueError when the screen cannot show it."""
+    """The value of a field that `text` stands for. Raises ValueError when the screen cannot show
+    it."""
     row = FIELDS[field]
     if text == "" and default(field) is None:
         return None
@@ -112,16 +129,23 @@ UPLOAD: Kept[Measured | None] = Kept("_upload")
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
-    """Rows of the upload with a speedup of this accelerator and model, or None. `decides`: see decision 0037."""
+    """Rows of the upload with a speedup of this accelerator and model, or None. `decides`: see
+    decision 0037."""
     rows = UPLOAD.result
     if rows is None or rows.kind != "points":
         return None
     accepted = load_setup(scenario).acceptance.accepted_length
     found = with_rounds(rows_of(rows.result.frame, scenario), accepted)
-    found = found.dropna(subset=["speedup", "batch_size"]).rename(columns={"draft_tokens_k": "n_draft"})
+    found = found.dropna(subset=["speedup", "batch_size"]).rename(
+        columns={"draft_tokens_k": "n_draft"}
+    )
     apart = unlike(found, scenario)
-    here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found["n_draft"].le(scenario.k_max)
-    here = here.fillna(False) & (not apart and scenario.max_tpot_ms is None and scenario.drafter_id != "none")
+    here = (found["drafter"].isna() | found["drafter"].eq(scenario.drafter_id)) & found[
+        "n_draft"
+    ].le(scenario.k_max)
+    here = here.fillna(False) & (
+        not apart and scenario.max_tpot_ms is None and scenario.drafter_id != "none"
+    )
     lengths = found[here].groupby("n_draft")["accepted_length"].median().dropna().astype(float)
     same = abs(accepted[lengths.index.astype(int)] / lengths - 1.0) <= SAME_LENGTH
     typed = len(same) > 0 and not same.any() and acceptance_curve(scenario.acceptance) is None
@@ -146,13 +170,15 @@ def use_ranks(loads: str | None, copies: int | None, routing: str | None) -> Non
 
 
 def undo_ranks() -> None:
-    """Back to experts in order with the slowest rank assumed, and to the routing before a trace's."""
+    """Back to experts in order with the slowest rank assumed, and to the routing before a
+    trace's."""
     st.session_state.update({LOADS: None, COPIES: None})
     _take_back("routing")
 
 
 def _bring(name: str, value: str | None) -> None:
-    """Set a field to what the user's data brought, and keep what it was; None leaves it as it is."""
+    """Set a field to what the user's data brought, and keep what it was; None leaves it as it
+    is."""
     now = st.session_state
     if value is not None and now.get(name) != value:
         brought, before = _BEFORE.result.get(name, ("", ""))
@@ -163,7 +189,8 @@ def _bring(name: str, value: str | None) -> None:
 
 
 def _take_back(name: str) -> str:
-    """Set a field to what it was, unless it was set to anything else since. What is taken back, or empty."""
+    """Set a field to what it was, unless it was set to anything else since. What is taken back, or
+    empty."""
     brought, before = _BEFORE.result.get(name, ("", ""))
     _BEFORE.put({other: pair for other, pair in _BEFORE.result.items() if other != name})
     if not brought or st.session_state.get(name) != brought:
@@ -181,7 +208,8 @@ _LEFT: Kept[tuple[Pair, Pair] | None] = Kept("_length_left")
 
 
 def use_length(text: str | None) -> None:
-    """Predict with the accepted length of the user's run, as long as model and drafter stay. None changes nothing."""
+    """Predict with the accepted length of the user's run, as long as model and drafter stay. None
+    changes nothing."""
     _LEFT.forget()
     _bring("acceptance", text)
 
@@ -198,8 +226,12 @@ def stop_length() -> None:
 
 
 def leave_length(of: Pair, to: Pair) -> None:
-    """Model or drafter is another: the length given with the former ends, that of the latter is back."""
-    now, kept = st.session_state, {pair: length for pair, length in _LENGTHS.result.items() if pair != of}
+    """Model or drafter is another: the length given with the former ends, that of the latter is
+    back."""
+    now, kept = (
+        st.session_state,
+        {pair: length for pair, length in _LENGTHS.result.items() if pair != of},
+    )
     brought = _take_back("acceptance")
     if acceptance_curve(text := brought or str(now["acceptance"])) is None:
         kept[of] = text, bool(brought)
@@ -220,14 +252,25 @@ def _take_again(text: str, of_run: bool) -> None:
 
 
 def length_banner(scenario: Scenario) -> None:
-    """Note on every page that an accepted length given with another model or drafter is not used. A click uses it."""
+    """Note on every page that an accepted length given with another model or drafter is not used. A
+    click uses it."""
     of, here = _LEFT.result or (("", ""), ("", ""))
     if of not in _LENGTHS.result or here != (scenario.model_id, scenario.drafter_id):
         return
     text, of_run = _LENGTHS.result[of]
     whose = f"{model_name(of[0])} with {drafter_name(of[1])}"
-    said = f"The accepted length {'of your run, ' * of_run}{text} was given for {whose}; **here it is not used.**"
-    _banner(f":material/timeline: {said}", "Use it here too", "keep_own_length", _take_again, text, of_run)
+    said = (
+        f"The accepted length {'of your run, ' * of_run}{text} was given for {whose}; **here it "
+        "is not used.**"
+    )
+    _banner(
+        f":material/timeline: {said}",
+        "Use it here too",
+        "keep_own_length",
+        _take_again,
+        text,
+        of_run,
+    )
 
 
 def ranks_are_for(values: Mapping[str, Any]) -> bool:
@@ -244,26 +287,40 @@ def _moe(model: str) -> Moe | None:
     if config is None and model not in model_ids():
         return None
     try:
-        return (architecture_from_config(config, model) if config is not None else load_model(model)).moe
+        return (
+            architecture_from_config(config, model) if config is not None else load_model(model)
+        ).moe
     except AdvisorError:
         return None
 
 
 def ranks_banner(scenario: Scenario) -> None:
-    """Note on every page saying what the slowest rank is counted on, or why it is not. One click undoes it."""
+    """Note on every page saying what the slowest rank is counted on, or why it is not. One click
+    undoes it."""
     loads, copies = st.session_state.get(LOADS), st.session_state.get(COPIES)
     if loads is None and copies is None:
         return
     layers, experts = loads_shape(loads or "")
-    origin = f"your loads ({counted(layers, 'layer')}, {experts} experts)" if loads else "the routing preset's loads"
+    origin = (
+        f"your loads ({counted(layers, 'layer')}, {experts} experts)"
+        if loads
+        else "the routing preset's loads"
+    )
     if scenario == scenario.on_assumed_ranks():
-        text = f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is another.**"
+        text = (
+            f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model "
+            "is another.**"
+        )
     elif scenario.expert_parallel == 1:
         text = f"**Experts touched** by {origin}; with EP above 1 its slowest rank too."
     else:
-        how = "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced"
+        how = (
+            "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced"
+        )
         text = f"**Experts on ranks**: counted on {origin}, {how}."
-    _banner(f":material/grid_view: {text}", "Back to assumed ranks", "undo_ranks_in_use", undo_ranks)
+    _banner(
+        f":material/grid_view: {text}", "Back to assumed ranks", "undo_ranks_in_use", undo_ranks
+    )
 
 
 def _banner(text: str, label: str, key: str, undo: Callable[..., None], *args: Any) -> None:
@@ -289,14 +346,16 @@ def text_of(result: RefitResult) -> str:
 def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
     """Predict with a refit from the next run on, in this session only.
 
-    acceptance : what the runs behind it counted, which takes the place of the scenario's; None leaves that as it is.
+    acceptance : what the runs behind it counted, which takes the place of the scenario's; None
+        leaves that as it is.
     """
     st.session_state[FIELD] = text_of(result)
     use_length(acceptance)
 
 
 def stop_refit() -> None:
-    """Back to the shipped constants, and to the acceptance before the one that came with the refit."""
+    """Back to the shipped constants, and to the acceptance before the one that came with the
+    refit."""
     st.session_state[FIELD] = None
     stop_length()
 
@@ -308,11 +367,14 @@ def refit_is_for(values: Mapping[str, Any]) -> bool:
         return False
     made = parse_adjustment(text)
     hardware_id = str(values["hardware_id"])
-    return is_for(made, hardware_id, str(values["engine"]), own_digest(own("hardware_json").get(hardware_id)))
+    return is_for(
+        made, hardware_id, str(values["engine"]), own_digest(own("hardware_json").get(hardware_id))
+    )
 
 
 def refit_banner(scenario: Scenario) -> None:
-    """Note on every page saying whose points the constants were refitted on, or why not. One click undoes it."""
+    """Note on every page saying whose points the constants were refitted on, or why not. One click
+    undoes it."""
     text = in_use()
     if text is None:
         return
@@ -321,7 +383,9 @@ def refit_banner(scenario: Scenario) -> None:
     said = f"The refit is for {place}; **here the shipped constants are used.**"
     if scenario.refit is not None:
         said = f"**{made.label[0].upper()}{made.label[1:]}** in this session: {place}."
-    _banner(f":material/tune: {said}", "Back to the shipped constants", "undo_refit_in_use", stop_refit)
+    _banner(
+        f":material/tune: {said}", "Back to the shipped constants", "undo_refit_in_use", stop_refit
+    )
 
 
 SWEEP = "plain_sweep"
@@ -334,7 +398,8 @@ def sweep_is_for(values: Mapping[str, Any]) -> bool:
 
 
 def sweep_banner(scenario: Scenario) -> None:
-    """Note on every page that steps follow the user's plain sweep, or why they do not. One click undoes it."""
+    """Note on every page that steps follow the user's plain sweep, or why they do not. One click
+    undoes it."""
     if (text := st.session_state.get(SWEEP)) is None:
         return
     said = "**Steps follow your plain sweep** in this session."
@@ -342,7 +407,12 @@ def sweep_banner(scenario: Scenario) -> None:
         other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
         said = f"Your plain sweep is of {other}; **here it is not used.**"
     _banner(
-        f":material/show_chart: {said}", "Without it", "undo_plain_sweep", st.session_state.__setitem__, SWEEP, None
+        f":material/show_chart: {said}",
+        "Without it",
+        "undo_plain_sweep",
+        st.session_state.__setitem__,
+        SWEEP,
+        None,
     )
 
 
@@ -384,7 +454,11 @@ SHOWN: Kept[Shown] = Kept("_sweep_shown", Shown)
 def shown(kept: KeptSweep) -> Shown:
     """Part of this sweep that is on screen, or that would be at first."""
     now = SHOWN.result
-    return now if now.digest == kept.digest else Shown(kept.digest, None, default_axes(kept.sweep.frame))
+    return (
+        now
+        if now.digest == kept.digest
+        else Shown(kept.digest, None, default_axes(kept.sweep.frame))
+    )
 
 
 def map_of(kept: KeptSweep, now: Shown) -> SweepMap | None:

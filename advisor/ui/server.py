@@ -1,10 +1,12 @@
 """The guard before the app: hosts, the headers of every answer, and the style in the page itself.
 
-Many users of one process share one interpreter: whose turn it is to be drawn, what the garbage collector leaves out.
+Many users of one process share one interpreter: whose turn it is to be drawn, what the garbage
+collector leaves out.
 
-The style that Streamlit's themes do not offer, and charts in the colours of the page's theme: the browser replaces
-placeholder colours by the theme's own in a figure drawn with `theme="streamlit"` (its config's
-`chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test holds them.
+The style that Streamlit's themes do not offer, and charts in the colours of the page's theme: the
+browser replaces placeholder colours by the theme's own in a figure drawn with `theme="streamlit"`
+(its config's `chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test
+holds them.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-"""On every answer: no other site shows the app in a frame, no browser guesses a type, and no link hands on the scenario
-that the address holds."""
+"""On every answer: no other site shows the app in a frame, no browser guesses a type, and no link
+hands on the scenario that the address holds."""
 
 
 class AnswerHeaders:
@@ -70,8 +72,9 @@ class AnswerHeaders:
 class EarlyStyle:
     """ASGI middleware that puts style and shell into the page itself.
 
-    Streamlit draws elements in whatever order their code arrives, the one with the style last: until then the bar is
-    unfolded and paddings are Streamlit's, and everything jumps when it comes (layout shift 0.1-0.8 at first load).
+    Streamlit draws elements in whatever order their code arrives, the one with the style last:
+    until then the bar is unfolded and paddings are Streamlit's, and everything jumps when it comes
+    (layout shift 0.1-0.8 at first load).
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -92,8 +95,11 @@ class EarlyStyle:
                         await send(one)
 
         if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
-            # The page must come as it is, not compressed; scripts and styles, which are large, still are.
-            plain = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+            # The page must come as it is, not compressed; scripts and styles, which are large,
+            # still are.
+            plain = [
+                (name, value) for name, value in scope["headers"] if name != b"accept-encoding"
+            ]
             await self.app({**scope, "headers": plain}, receive, send_styled)
         else:
             await self.app(scope, receive, send)
@@ -101,7 +107,8 @@ class EarlyStyle:
 
 @functools.cache
 def _charts_script() -> str:
-    """Address of the script that draws Plotly's charts; empty where Streamlit has none of that name."""
+    """Address of the script that draws Plotly's charts; empty where Streamlit has none of that
+    name."""
     folder = Path(st.__file__).parent / "static"
     found = sorted(folder.glob("static/js/PlotlyChart.*.js"))
     return f"./{found[0].relative_to(folder).as_posix()}" if found else ""
@@ -128,7 +135,8 @@ def _asked(scope: Scope) -> dict[str, str]:
 
 
 def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
-    """The messages of an answer with the style at the end of its head; of an answer without a head, as they are.
+    """The messages of an answer with the style at the end of its head; of an answer without a head,
+    as they are.
 
     drawn_first : what stands on the page until the app has drawn its bar.
     """
@@ -147,10 +155,17 @@ def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
 
 
 def allowed_hosts() -> list[str]:
-    """Hosts that a request may name. A site whose name is made to lead here (DNS rebinding) is none of them."""
+    """Hosts that a request may name. A site whose name is made to lead here (DNS rebinding) is none
+    of them."""
     address = st.get_option("server.address") or ""
-    named = [*LOOPBACK, *st.get_option("server.allowedHosts"), *([] if address in EVERY_ADDRESS else [address])]
-    return [f"[{host}]" if ":" in host else host for host in dict.fromkeys(named)]  # as a request writes IPv6
+    named = [
+        *LOOPBACK,
+        *st.get_option("server.allowedHosts"),
+        *([] if address in EVERY_ADDRESS else [address]),
+    ]
+    return [
+        f"[{host}]" if ":" in host else host for host in dict.fromkeys(named)
+    ]  # as a request writes IPv6
 
 
 def guards() -> list[Middleware]:
@@ -160,7 +175,8 @@ def guards() -> list[Middleware]:
 
 
 LONGEST_WAIT_S = 2.0
-"""Choice of this project: a user waits for the turn no longer than this, then runs beside whoever has it. [s]"""
+"""Choice of this project: a user waits for the turn no longer than this, then runs beside whoever
+has it. [s]"""
 _turn = threading.Semaphore(1)
 _mine = threading.local()
 _settled: set[str] = set()
@@ -170,8 +186,9 @@ _settled: set[str] = set()
 def in_turn() -> Iterator[None]:
     """Draw a part of a page that takes a moment while nobody else draws one.
 
-    One after the other, half of the runs end in half the time (docs/decisions/many-users.md). A part within a part goes
-    on with the turn that is held and gives it back at its own end: so bar and first screen leave in one piece.
+    One after the other, half of the runs end in half the time (docs/decisions/many-users.md). A
+    part within a part goes on with the turn that is held and gives it back at its own end: so bar
+    and first screen leave in one piece.
     """
     if not _holds():
         _mine.turn = _turn.acquire(timeout=LONGEST_WAIT_S)
@@ -191,11 +208,12 @@ def _holds() -> bool:
 def settle(page: str) -> None:
     """Take all that is loaded by now out of the garbage collector's sight, once for each page.
 
-    Streamlit collects after every run of the script, and holds up all users while it does: 0.11 s over the modules and
-    tables that a process keeps to its end, 1 ms over what the runs since have made. A page that is opened for the first
-    time loads more of them.
+    Streamlit collects after every run of the script, and holds up all users while it does: 0.11 s
+    over the modules and tables that a process keeps to its end, 1 ms over what the runs since have
+    made. A page that is opened for the first time loads more of them.
 
-    What other users' runs hold in circles at that moment stays until the process ends: once a page, so it is bounded.
+    What other users' runs hold in circles at that moment stays until the process ends: once a page,
+    so it is bounded.
     """
     if page not in _settled:
         _settled.add(page)
@@ -219,14 +237,21 @@ def shell(asked: Mapping[str, str]) -> str:
 
     asked : parameters of the address; only names that are shipped are repeated.
     """
-    model, place = asked.get("model_id", START["model_id"]), asked.get("hardware_id", START["hardware_id"])
+    model, place = (
+        asked.get("model_id", START["model_id"]),
+        asked.get("hardware_id", START["hardware_id"]),
+    )
     known = model in model_ids() and place in hardware_ids()
     what = f": {model_name(model)} on {hardware_called(place, None)}" if known else ""
     said = html.escape(f"Computing every draft length at {len(SCHEDULE_BATCHES)} batches{what} …")
     name = "<p><b>MoE speculation advisor</b></p>"
-    blocks = '<div style="height:60px"></div>', '<div style="height:38px;width:min(420px,80%)"></div>'
+    blocks = (
+        '<div style="height:60px"></div>',
+        '<div style="height:38px;width:min(420px,80%)"></div>',
+    )
     return (
-        f'<style>{_beside("shell.css")}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
+        f'<style>{_beside("shell.css")}</style><div id="shell" '
+        f'role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
         "<section><div></div><div></div></section></div>"
     )
 

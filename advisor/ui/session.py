@@ -1,7 +1,9 @@
-"""What the session keeps besides its widgets' values, each made once by the module it is of; the settings of pages.
+"""What the session keeps besides its widgets' values, each made once by the module it is of; the
+settings of pages.
 
-Widgets' values lie under their keys in `st.session_state`, where Streamlit puts them; another key starts with an
-underscore. A page's settings are one row each, kept over a change of page and written in the address.
+Widgets' values lie under their keys in `st.session_state`, where Streamlit puts them; another key
+starts with an underscore. A page's settings are one row each, kept over a change of page and
+written in the address.
 """
 
 from __future__ import annotations
@@ -69,14 +71,16 @@ class Kept(Generic[T]):
 
 
 _FOLDED: Kept[dict[str, tuple[int, Any]]] = Kept("_folded", dict)
-"""By the name of a setting behind a button: how many widgets it has had, and the value that the present one shows."""
+"""By the name of a setting behind a button: how many widgets it has had, and the value that the
+present one shows."""
 
 
 def folded_key(name: str) -> str:
-    """Key of a widget behind a button: the setting's name, but another once its value was set elsewhere.
+    """Key of a widget behind a button: the setting's name, but another once its value was set
+    elsewhere.
 
-    A browser that has the widget folded away is not told, and would go on sending what it last showed: under a new key
-    the widget starts from the value that holds.
+    A browser that has the widget folded away is not told, and would go on sending what it last
+    showed: under a new key the widget starts from the value that holds.
     """
     now, shown = st.session_state, _FOLDED.result
     number, before = shown.get(name, (0, now[name]))
@@ -92,7 +96,8 @@ def folded_key(name: str) -> str:
 
 
 def take_typed(name: str, key: str, follow: Callable[[], None] | None = None) -> None:
-    """Callback of such a widget: what was typed is the setting's value, and what follows from it."""
+    """Callback of such a widget: what was typed is the setting's value, and what follows from
+    it."""
     now, shown = st.session_state, _FOLDED.result
     now[name] = now[key]
     if follow is not None:
@@ -189,7 +194,8 @@ SETTINGS: Mapping[str, PageSetting] = {
 
 
 def restore() -> None:
-    """Put back what Streamlit forgot: it drops the value of every widget that the last run did not draw."""
+    """Put back what Streamlit forgot: it drops the value of every widget that the last run did not
+    draw."""
     kept: dict[str, Any] = st.session_state.setdefault(_SETTINGS, {})
     for name, setting in SETTINGS.items():
         if name in st.session_state:
@@ -204,7 +210,8 @@ def values() -> dict[str, Any]:
 
 
 def take(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """Set every setting to what an address says, else to its default. Returns what it cannot have, by name."""
+    """Set every setting to what an address says, else to its default. Returns what it cannot have,
+    by name."""
     refused = {}
     for name, setting in SETTINGS.items():
         value = setting.default

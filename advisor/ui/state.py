@@ -1,12 +1,16 @@
-"""The scenario in the session: what the bar's widgets say, what links and files bring, and what the user gave.
+"""The scenario in the session: what the bar's widgets say, what links and files bring, and what the
+user gave.
 
-Each field of a Scenario is one widget whose key, and so whose URL parameter, is the field's name. The user's own
-model configurations and accelerators are documents: they lie in the session by name, and travel packed.
+Each field of a Scenario is one widget whose key, and so whose URL parameter, is the field's name.
+The user's own model configurations and accelerators are documents: they lie in the session by name,
+and travel packed.
 
-Scenario and page settings in the browser's address: read from links and on Back and Forward, written after a change.
+Scenario and page settings in the browser's address: read from links and on Back and Forward,
+written after a change.
 
-Each change of the scenario is one entry of the browser's history, so Back undoes it and Forward does it again
-(docs/decisions/0004-undo-by-url.md). Widgets bound by Streamlit itself would rewrite the entry in place instead.
+Each change of the scenario is one entry of the browser's history, so Back undoes it and Forward
+does it again (docs/decisions/0004-undo-by-url.md). Widgets bound by Streamlit itself would rewrite
+the entry in place instead.
 
 Some are typed in other words than a number field takes: 128k or 1M tokens, an accepted length.
 """
@@ -62,8 +66,11 @@ from advisor.ui.session import values as values_of_pages
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
 CONFIG_FROM: Kept[str] = Kept("_config_from", str)
-"""file or text: where the config.json in use comes from, and why the one given last cannot be used."""
-_LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
+"""file or text: where the config.json in use comes from, and why the one given last cannot be
+used."""
+_LABELS = {
+    name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None
+}
 """Of names that are no words of a sentence."""
 _SCENARIO: Kept[Scenario | None] = Kept("_scenario")
 _NOTES: Kept[list[str]] = Kept("_link_notes", list)
@@ -82,7 +89,8 @@ def own_models() -> dict[str, str]:
 
 
 def known_as(model_id: str) -> str:
-    """Id of the shipped model that has the dimensions of a model of this session. Its own name where none has."""
+    """Id of the shipped model that has the dimensions of a model of this session. Its own name
+    where none has."""
     text = own_models().get(model_id)
     shipped = model_id if text is None else own_model(text, model_id).id
     return shipped if shipped in model_ids() else model_id
@@ -106,13 +114,17 @@ def follow_model() -> None:
 
 
 def follow_drafter() -> None:
-    """Take the acceptance measured with another model or drafter, or the length that was given for it."""
+    """Take the acceptance measured with another model or drafter, or the length that was given for
+    it."""
     now, before = st.session_state, _VALUES.result or st.session_state
     of, to = ((str(one["model_id"]), str(one["drafter_id"])) for one in (before, now))
     if of != to:
         leave_length(of, to)
-    # From the first screen's, whichever was shown before: a model that is chosen again gets the same once more.
-    current = now["acceptance"] if acceptance_curve(now["acceptance"]) is None else default("acceptance")
+    # From the first screen's, whichever was shown before: a model that is chosen again gets the
+    # same once more.
+    current = (
+        now["acceptance"] if acceptance_curve(now["acceptance"]) is None else default("acceptance")
+    )
     now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], current)
 
 
@@ -133,7 +145,8 @@ def own_hardware() -> dict[str, str]:
 
 
 def add_own_model(text: str, file_name: str = "") -> str:
-    """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it is no model."""
+    """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it
+    is no model."""
     name = _model_name(text, file_name)
     architecture_from_config(text, name, file_name or "config.json")
     own_models()[name] = text
@@ -141,7 +154,8 @@ def add_own_model(text: str, file_name: str = "") -> str:
 
 
 def add_own_hardware(text: str) -> str:
-    """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when it is none."""
+    """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when
+    it is none."""
     name = _free(hardware_slug(read_own_hardware(text).name), own_hardware(), text)
     own_hardware()[name] = text
     return name
@@ -150,7 +164,8 @@ def add_own_hardware(text: str) -> str:
 def _model_name(text: str, file_name: str) -> str:
     """A short plain name that no shipped model and no other configuration of this session has.
 
-    From the file's name, else from the configuration's model type; a second configuration of that name gets a number.
+    From the file's name, else from the configuration's model type; a second configuration of that
+    name gets a number.
     """
     stem = file_name.rsplit(".", 1)[0]
     if stem in ("", "config"):
@@ -173,8 +188,10 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
 
     To be called before the widgets are drawn.
 
-    texts : values by field, as a link spells them. documents : texts of the user's own model and accelerator.
-    Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is named in it.
+    texts : values by field, as a link spells them. documents : texts of the user's own model and
+        accelerator.
+    Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is
+    named in it.
     """
     texts, notes = dict(texts), []
     for document, text in documents.items():
@@ -183,7 +200,9 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
         own(document)[texts[owner]] = text
     for name in texts.keys() - FIELDS.keys():
         if name not in SETTINGS:
-            notes.append(f"The {origin} has {_short(name)}, which is no setting here; it was ignored.")
+            notes.append(
+                f"The {origin} has {_short(name)}, which is no setting here; it was ignored."
+            )
     for field in NAMES:
         value = default(field)
         if field in texts:
@@ -197,10 +216,15 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
 
 def _refused(origin: str, field: str, text: str, shown: Any) -> str:
     if field == LOADS:
-        return f"The {origin} carries loads of experts that cannot be read; the slowest rank is assumed."
+        return (
+            f"The {origin} carries loads of experts that cannot be read; the slowest rank is "
+            "assumed."
+        )
     if field == FIELD:
         return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
-    return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+    return (
+        f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+    )
 
 
 def show_other(scenario: Scenario) -> None:
@@ -213,14 +237,23 @@ def show_other(scenario: Scenario) -> None:
 
 
 def show(scenario: Scenario, origin: str = "file", *more: str) -> None:
-    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note, beside `more`."""
+    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note, beside
+    `more`."""
     values = scenario.model_dump(mode="json")
     documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
-    note(*take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin), *more)
+    note(
+        *take(
+            {name: "" if value is None else str(value) for name, value in values.items()},
+            documents,
+            origin,
+        ),
+        *more,
+    )
 
 
 def _document_name(document: str, asked: str | None, text: str) -> str:
-    """The name under which a document that came with a link or file is kept: the one asked for, where it is free."""
+    """The name under which a document that came with a link or file is kept: the one asked for,
+    where it is free."""
     if document == CONFIG:
         return _model_name(text, "") if asked is None or asked in model_ids() else asked
     if asked is not None and asked not in hardware_ids():
@@ -232,7 +265,8 @@ def _document_name(document: str, asked: str | None, text: str) -> str:
 
 
 def keep_scenario(values: Mapping[str, Any]) -> None:
-    """Build the scenario from the widgets' values and keep it, or the sentence that says why there is none."""
+    """Build the scenario from the widgets' values and keep it, or the sentence that says why there
+    is none."""
     chosen = {name: value for name, value in values.items() if value is not None}
     for document, owner in DOCUMENTS.items():
         if (text := own(document).get(str(values[owner]))) is not None:
@@ -243,8 +277,14 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
         chosen.pop(FIELD, None)
     if not sweep_is_for(values):
         chosen.pop(SWEEP, None)
-    if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
-        chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
+    if (
+        not {"input_tokens", "output_tokens"} <= chosen.keys()
+    ):  # one alone says nothing yet; the bar says so
+        chosen = {
+            name: value
+            for name, value in chosen.items()
+            if name not in ("input_tokens", "output_tokens")
+        }
     _VALUES.put(dict(values))
     if _NOTED.result is None:
         _NOTED.put(dict(values))
@@ -259,7 +299,8 @@ def scenario_or_problem() -> tuple[Scenario | None, str]:
 
 
 def note(*notes: str) -> None:
-    """Keep what a link or file asked for that the screen does not show. It is said until something is changed."""
+    """Keep what a link or file asked for that the screen does not show. It is said until something
+    is changed."""
     _NOTES.put(list(notes))
     _NOTED.put(None)
 
@@ -270,7 +311,8 @@ def link_notes() -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
+    """Text for a Markdown element with nothing in it read as markup: messages may quote what a user
+    typed."""
     escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", screen_style(typeset(text)))
     return re.sub(r":(?=\S)", r"\\:", escaped)  # `:word:` would be an icon
 
@@ -287,12 +329,16 @@ _WRITTEN, _PACKED_AS, _IMPLIED = "_address", "_packed_as", "_address_implied"
 def follow() -> None:
     """Bring session and address together, before the navigation and all widgets are drawn.
 
-    A first run and Back or Forward take what the address says; one that says nothing means the first screen's scenario.
-    Otherwise the session is ahead: Streamlit drops the parameters when the page changes, and they are put back before
-    the browser notes the new page's address.
+    A first run and Back or Forward take what the address says; one that says nothing means the
+    first screen's scenario. Otherwise the session is ahead: Streamlit drops the parameters when the
+    page changes, and they are put back before the browser notes the new page's address.
     """
     now = st.session_state
-    asked = {name: text for name, text in st.query_params.to_dict().items() if name in FIELDS or name in SETTINGS}
+    asked = {
+        name: text
+        for name, text in st.query_params.to_dict().items()
+        if name in FIELDS or name in SETTINGS
+    }
     opened = _WRITTEN not in now
     restore()
     # Streamlit has no public name for Back and Forward: without this one they are not followed.
@@ -306,7 +352,8 @@ def follow() -> None:
 
 
 def write(values: Mapping[str, Any]) -> None:
-    """Put the widgets' values in the address, all in one step. An address that already means them is left alone."""
+    """Put the widgets' values in the address, all in one step. An address that already means them
+    is left alone."""
     now = st.session_state
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
@@ -323,11 +370,14 @@ def write(values: Mapping[str, Any]) -> None:
     if now[_IMPLIED]:  # the address said nothing so far
         changed = dict(START) | changed
         now[_IMPLIED] = False
-    if "acceptance" not in written:  # whoever copies the address bar copies an answer that says what is accepted
+    if (
+        "acceptance" not in written
+    ):  # whoever copies the address bar copies an answer that says what is accepted
         changed["acceptance"] = str(values["acceptance"])
     name, text = next(iter(changed.items()))
     if len(changed) == 1 and not text and name in written and _means(None, name, wanted[name]):
-        # Its absence says the same. Of several, none is taken out: each call is an entry of the history of its own.
+        # Its absence says the same. Of several, none is taken out: each call is an entry of the
+        # history of its own.
         now[_WRITTEN] = {known: text for known, text in written.items() if known != name}
         del st.query_params[name]
         return
@@ -342,9 +392,14 @@ def write_settings() -> None:
 
 
 def link_to(scenario: Scenario, base: str | None) -> str | None:
-    """Address that restores this scenario and the pages' settings, relative without `base`. None when too long."""
-    asked = {name: value for name, value in values_of_pages().items() if not _means(None, name, value)}
-    query = "&".join(filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()}))))
+    """Address that restores this scenario and the pages' settings, relative without `base`. None
+    when too long."""
+    asked = {
+        name: value for name, value in values_of_pages().items() if not _means(None, name, value)
+    }
+    query = "&".join(
+        filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()})))
+    )
     documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
     if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):
         return None
@@ -353,7 +408,11 @@ def link_to(scenario: Scenario, base: str | None) -> str | None:
 
 def link_caption(words: str, link: str, elsewhere: str) -> str:
     """Caption of a link, with what to do for others where it opens on this computer alone."""
-    return f"{words}; {elsewhere}" if urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"} else words
+    return (
+        f"{words}; {elsewhere}"
+        if urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"}
+        else words
+    )
 
 
 def _take(link: Mapping[str, str], opened: bool) -> None:
@@ -365,7 +424,11 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
                 _packings()[documents[name]] = packed
             except AdvisorError as error:
                 damaged.append(str(error))
-    texts = {name: text for name, text in link.items() if name not in DOCUMENTS and not name.startswith("embed")}
+    texts = {
+        name: text
+        for name, text in link.items()
+        if name not in DOCUMENTS and not name.startswith("embed")
+    }
     notes = damaged + take(texts, documents, "link")
     notes += [
         f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
@@ -387,11 +450,14 @@ def _means(text: str | None, name: str, value: Any) -> bool:
 
 
 def _packed(document: str, owner: str) -> str:
-    """The packed document of what `owner` names, as it came in the link where it did; empty when there is none."""
+    """The packed document of what `owner` names, as it came in the link where it did; empty when
+    there is none."""
     text = own(document).get(owner, "")
     if not text or len(text) > MAX_CONFIG_BYTES:
         return ""
-    packed = _packings().setdefault(text, pack(text)) if text not in _packings() else _packings()[text]
+    packed = (
+        _packings().setdefault(text, pack(text)) if text not in _packings() else _packings()[text]
+    )
     return packed if len(packed) <= MAX_LINK_CHARACTERS else ""
 
 
@@ -415,7 +481,9 @@ def understood(given: str) -> str:
 
 _ALWAYS = ("n_gpus", "context_tokens")
 """Of the fields typed as text, those that stand in the bar."""
-TYPED: Mapping[str, str] = {name: f"{name}_typed" for name in (*_ALWAYS, "input_tokens", "output_tokens")}
+TYPED: Mapping[str, str] = {
+    name: f"{name}_typed" for name in (*_ALWAYS, "input_tokens", "output_tokens")
+}
 """The key of each field's text; the number itself lies in the session under the field's name."""
 _REFUSED: Kept[tuple[str, Any, str]] = Kept("_tokens_refused", lambda: ("", None, ""))
 """What was typed in vain: the field, its number that stayed, and why."""
@@ -424,11 +492,14 @@ _REFUSED: Kept[tuple[str, Any, str]] = Kept("_tokens_refused", lambda: ("", None
 def draw_token_fields(
     row: FieldRow, label: str, width: int | str, follow: Callable[[], None] | None = None
 ) -> int | None:
-    """Draw the field with its number and return it, None where none is set. `follow`: what another entails."""
+    """Draw the field with its number and return it, None where none is set. `follow`: what another
+    entails."""
     now, field = st.session_state, row.name
     now[TYPED[field]] = _text(field)
     key = TYPED[field] if field in _ALWAYS else folded_key(TYPED[field])
-    asked: dict[str, Any] = {"width": width} | ({"placeholder": row.unset} if row.is_optional else {})
+    asked: dict[str, Any] = {"width": width} | (
+        {"placeholder": row.unset} if row.is_optional else {}
+    )
     st.text_input(
         label,
         key=key,
@@ -446,7 +517,10 @@ def token_remark() -> str:
     field, stayed, said = _REFUSED.result
     if not said or stayed != st.session_state[field]:
         return ""
-    return f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} stays."
+    return (
+        f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} "
+        "stays."
+    )
 
 
 def _text(field: str) -> str:
@@ -455,7 +529,8 @@ def _text(field: str) -> str:
 
 
 def _take_tokens(field: str, follow: Callable[[], None] | None) -> None:
-    """The number that was typed, or the reason why there is none; its text is the number's again."""
+    """The number that was typed, or the reason why there is none; its text is the number's
+    again."""
     _read_tokens(field)
     st.session_state[TYPED[field]] = _text(field)
     if follow is not None and not _REFUSED.result[0]:

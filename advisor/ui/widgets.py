@@ -1,4 +1,5 @@
-"""Pieces that several pages draw: the answer or its problem, charts, tables, and how a number was made.
+"""Pieces that several pages draw: the answer or its problem, charts, tables, and how a number was
+made.
 
 For the last a control asks (`ask`), in a callback; the page opens the dialog at its end.
 """
@@ -47,7 +48,10 @@ def scenario_or_stop() -> Scenario:
     scenario, problem = scenario_or_problem()
     if CONFIG_FROM.problem and scenario is not None:
         st.warning(
-            f"Your config.json is not usable; this answers for {plain(model_name(scenario.model_id))}. More says why.",
+            (
+                "Your config.json is not usable; this answers for "
+                f"{plain(model_name(scenario.model_id))}. More says why."
+            ),
             icon=":material/error:",
         )
     if scenario is None:
@@ -108,9 +112,17 @@ def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
 
 
 def download(
-    label: str, data: Any, name: str, key: str, *, quiet: bool = False, icon: str = "download", **look: Any
+    label: str,
+    data: Any,
+    name: str,
+    key: str,
+    *,
+    quiet: bool = False,
+    icon: str = "download",
+    **look: Any,
 ) -> None:
-    """A button that hands out a file, or what `data` makes when asked, without a rerun. quiet : looks like a link."""
+    """A button that hands out a file, or what `data` makes when asked, without a rerun. quiet :
+    looks like a link."""
     look |= {"type": "tertiary"} if quiet else {}
     icon, mime = f":material/{icon}:", mimetypes.guess_type(name)[0]
     st.download_button(label, data, name, mime, key=key, icon=icon, on_click="ignore", **look)
@@ -123,7 +135,12 @@ _WIDEST = 420
 
 
 def show_table(
-    table: Table[Any], key: str | None = None, *, pick: bool = False, widest: int = _WIDEST, lines: int = 1
+    table: Table[Any],
+    key: str | None = None,
+    *,
+    pick: bool = False,
+    widest: int = _WIDEST,
+    lines: int = 1,
 ) -> int | None:
     """Draw a table as it reads.
 
@@ -142,7 +159,8 @@ def show_table(
         if align == "r" and (numbers := _numbers(texts[head])) is not None:
             frame[head] = numbers
             look[head] = dict(zip(numbers, texts[head], strict=True)).get
-    # A column is as wide as its longest name: by itself it is measured by the rows in sight, and cuts the others.
+    # A column is as wide as its longest name: by itself it is measured by the rows in sight, and
+    # cuts the others.
     widths = {
         head: st.column_config.Column(width=min(widest, 32 + 7 * int(texts[head].str.len().max())))
         for head, align in zip(texts, table.align, strict=True)
@@ -171,9 +189,11 @@ _NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)([^\d()]*?)(?: \([^()]*\))?")
 
 
 def _numbers(texts: Iterable[str]) -> list[float | None] | None:
-    """Numbers that texts of one unit begin with, None where one is empty. None where they are anything else.
+    """Numbers that texts of one unit begin with, None where one is empty. None where they are
+    anything else.
 
-    Equal numbers that read otherwise, for another band, are moved by the last digit: a text is found by its number.
+    Equal numbers that read otherwise, for another band, are moved by the last digit: a text is
+    found by its number.
     """
     found: list[float | None] = []
     units, known = set(), dict[float, str]()
@@ -199,7 +219,10 @@ def accepted_from(answer: Advice | DesignSpace) -> str:
     """Accepted length that an answer rests on, in one sentence without markup."""
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
-    return f"Accepted length: {source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
+    return (
+        "Accepted length: "
+        f"{source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
+    )
 
 
 def upload_limit(most_bytes: int) -> int:
@@ -208,7 +231,16 @@ def upload_limit(most_bytes: int) -> int:
 
 
 LABEL = "How computed"
-SECTIONS = "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants"
+SECTIONS = (
+    "Answer",
+    "Plain step",
+    "Verification",
+    "Drafting",
+    "Band",
+    "Measured nearby",
+    "Inputs",
+    "Constants",
+)
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
 """Keys of the dialog's own widgets."""
 _ASKED: Kept[tuple[float, int, str] | None] = Kept("_how_made")
@@ -241,12 +273,17 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     speedup, tpot, rate = (made.step(name).result for name in shown)
     per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
     tier = advice.curve.tier_at(float(batch), int(k))
-    st.markdown(f"**Predicted speedup {speedup.value:.2f}×** ({tier}), {value_text(tpot)} per output token, {per_gpu}.")
+    st.markdown(
+        f"**Predicted speedup {speedup.value:.2f}×** ({tier}), {value_text(tpot)} per output "
+        f"token, {per_gpu}."
+    )
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == "Band":
         st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
         show_table(Table(BAND_PARTS, band_parts(setup, made.batch_size, made.n_draft)))
-        st.caption(f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio.")
+        st.caption(
+            f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio."
+        )
     elif section == "Measured nearby":
         _near(advice, made)
     elif section == "Inputs":
@@ -271,7 +308,9 @@ def _steps(steps: Sequence[Step]) -> None:
         sources = dict.fromkeys(f"{use.tier}: {use.source}" for use in step.constants)
         if lines := [plain(text) for text in (*notes, *sources)]:
             st.caption("  \n".join(lines))
-    st.caption("Formulas: docs/model.md. Four digits are shown; the result is computed with all of them.")
+    st.caption(
+        "Formulas: docs/model.md. Four digits are shown; the result is computed with all of them."
+    )
 
 
 def _near(advice: Advice, made: Derivation) -> None:
@@ -285,10 +324,16 @@ def _near(advice: Advice, made: Derivation) -> None:
     if kernels.empty:
         st.info("No kernel of this scenario was measured here: its costs are a datasheet roofline.")
         return
-    st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
+    st.markdown(
+        "Kernel measurements nearest in shape and load, against the model at that very shape:"
+    )
     show_table(Table(KERNELS, kernels.to_dict("records")))
     wanted = kernels[["part", "step", "wanted"]].drop_duplicates()
-    st.caption("  \n".join(f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()))
+    st.caption(
+        "  \n".join(
+            f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()
+        )
+    )
 
 
 def constants_table(made: Derivation) -> None:
@@ -300,6 +345,10 @@ _BROWSER = Path(__file__).parent / "serve" / "browser"
 
 
 def component(name: str, *scripts: str) -> Any:
-    """A component of the page of these scripts of serve/browser, joined: a component is one script."""
-    css, *js = [(_BROWSER / one).read_text(encoding="utf-8") for one in ("live.css", *(f"{x}.js" for x in scripts))]
+    """A component of the page of these scripts of serve/browser, joined: a component is one
+    script."""
+    css, *js = [
+        (_BROWSER / one).read_text(encoding="utf-8")
+        for one in ("live.css", *(f"{x}.js" for x in scripts))
+    ]
     return st.components.v2.component(name, css=css, js="\n".join(js))

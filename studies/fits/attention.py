@@ -1,9 +1,11 @@
-"""Decode attention over a KV cache by `laws.attention_core`, and whole attention layers as thin tables that rise.
+"""Decode attention over a KV cache by `laws.attention_core`, and whole attention layers as thin
+tables that rise.
 
-One query position per sequence was measured. Over a latent cache (MLA) every head meets the same entries, so 64 to 128
-heads come near arithmetic or pass it: its rate is fitted beside the bandwidth. Over grouped heads it is not identified:
-of 36 tables of seven accelerators, up to 128 query heads for each KV head, none predicts its rows better by more than a
-point of error with a rate than without, and the rate found depends on the assumed padding. There it is assumed.
+One query position per sequence was measured. Over a latent cache (MLA) every head meets the same
+entries, so 64 to 128 heads come near arithmetic or pass it: its rate is fitted beside the
+bandwidth. Over grouped heads it is not identified: of 36 tables of seven accelerators, up to 128
+query heads for each KV head, none predicts its rows better by more than a point of error with a
+rate than without, and the rate found depends on the assumed padding. There it is assumed.
 """
 
 from __future__ import annotations
@@ -51,15 +53,17 @@ LAUNCH_READ_S = 1e-6
 """Reading for less, at the memory's peak, is a tenth of a kernel's fixed start. [s]"""
 MAX_BATCH = 1024
 ASSUMED_RATE_LOG_SD = 0.15
-"""Of an assumed rate, 0.5 to 0.73 of the peak at 80 %; widens the band of latent attention, where it counts (assumed).
-[-]"""
+"""Of an assumed rate, 0.5 to 0.73 of the peak at 80 %; widens the band of latent attention, where
+it counts (assumed). [-]"""
 MIN_BOUND_SHARE = 0.05
-"""Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told apart. [-]"""
+"""Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told
+apart. [-]"""
 
 
 @dataclass(frozen=True)
 class AttentionLimits:
-    """Bounds of an attention kernel on one accelerator and cache format. Peaks as slopes, as the fits hold them."""
+    """Bounds of an attention kernel on one accelerator and cache format. Peaks as slopes, as the
+    fits hold them."""
 
     s_per_byte: float
     """At the memory's peak. [s/B]"""
@@ -88,10 +92,11 @@ def _slope(rate: float) -> float:
 def attention_record(
     frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: AttentionLimits
 ) -> FitRecord | None:
-    """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
+    """Decode attention of one table: one query per sequence, grouped heads, full context. Held out
+    by head layout.
 
-    An entry of the cache has 2 x KV heads x head size elements. t0 and bandwidth are fitted, the rate is assumed. None
-    with fewer than MIN_GROUP_ROWS rows.
+    An entry of the cache has 2 x KV heads x head size elements. t0 and bandwidth are fitted, the
+    rate is assumed. None with fewer than MIN_GROUP_ROWS rows.
     """
     require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
     rules = _rules(frame)
@@ -102,12 +107,22 @@ def attention_record(
     if len(used) < MIN_GROUP_ROWS:
         return None
     read, low = _cache_read(used, _elements(used), kv_dtype), np.array([0.0, bounds.s_per_byte])
-    columns, measured = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read), used["latency_s"].to_numpy()
-    fit, group = fit_relative(columns, measured, low), labels(used, ["num_heads", "num_kv_heads", "head_dim"])
+    columns, measured = (
+        laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read),
+        used["latency_s"].to_numpy(),
+    )
+    fit, group = (
+        fit_relative(columns, measured, low),
+        labels(used, ["num_heads", "num_kv_heads", "head_dim"]),
+    )
     fields = linear_fields(PARAMETERS[:2], fit)
     fields["parameters"]["s_per_flop"] = _given_slope(bounds.s_per_flop / ASSUMED_RATE, bounds)
-    messages = [f"{name} at its bound" for name, _ in PARAMETERS[:2] if fields["parameters"][name].at_bound]
-    messages.append(f"rate of arithmetic not identified: {ASSUMED_RATE:g} of the 16-bit peak assumed")
+    messages = [
+        f"{name} at its bound" for name, _ in PARAMETERS[:2] if fields["parameters"][name].at_bound
+    ]
+    messages.append(
+        f"rate of arithmetic not identified: {ASSUMED_RATE:g} of the 16-bit peak assumed"
+    )
     return FitRecord(
         id=record_id("attention", identity),
         op="attention",
@@ -130,9 +145,10 @@ def mla_record(
 
     The cache of 576 elements per token is read once per sequence, whatever the heads.
 
-    Each head's queries multiply with it, padded to `bounds.block_rows` rows. Held out by heads. Where fewer than
-    MIN_BOUND_SHARE of the rows wait for arithmetic, its rate is the assumed share of the peak, or what the table's rows
-    reach where that is more. None with fewer than MIN_GROUP_ROWS rows.
+    Each head's queries multiply with it, padded to `bounds.block_rows` rows. Held out by heads.
+    Where fewer than MIN_BOUND_SHARE of the rows wait for arithmetic, its rate is the assumed share
+    of the peak, or what the table's rows reach where that is more. None with fewer than
+    MIN_GROUP_ROWS rows.
     """
     require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
     few = ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8)
@@ -156,7 +172,9 @@ def mla_record(
     if known is not None:
         errors["log_sd"] = float(np.hypot(errors["log_sd"], ASSUMED_RATE_LOG_SD))
         share = bounds.s_per_flop / known
-        message = f"rate of arithmetic not identified: {share:.2f} of the 16-bit peak taken, band widened"
+        message = (
+            f"rate of arithmetic not identified: {share:.2f} of the 16-bit peak taken, band widened"
+        )
     return FitRecord(
         id=record_id("mla", identity),
         op="mla",
@@ -181,10 +199,14 @@ def _rules(frame: pd.DataFrame) -> list[tuple[str, Any]]:
 
 
 def _not_from_cache(read: np.ndarray, bounds: AttentionLimits) -> tuple[str, Any]:
-    """Rows whose KV cache, `read` bytes, the last-level cache cannot hold, and those that are a launch and no more
-    wherever it lies: between two steps of a layer the caches of all others pass through."""
+    """Rows whose KV cache, `read` bytes, the last-level cache cannot hold, and those that are a
+    launch and no more wherever it lies: between two steps of a layer the caches of all others pass
+    through."""
     launch = read * bounds.s_per_byte <= LAUNCH_READ_S
-    reason = f"KV cache below 2.5 x the last-level cache of {bounds.cache_bytes / 1e6:.0f} MB: served from it"
+    reason = (
+        f"KV cache below 2.5 x the last-level cache of {bounds.cache_bytes / 1e6:.0f} MB: "
+        "served from it"
+    )
     return reason, (read >= 2.5 * bounds.cache_bytes) | launch
 
 
@@ -195,11 +217,15 @@ def _elements(frame: pd.DataFrame) -> np.ndarray:
 
 def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
     """Bytes by `laws.cache_read`. The tables count the new token in the context. [rows]"""
-    batch, context = (frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens"))
+    batch, context = (
+        frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens")
+    )
     return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
 
 
-def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: AttentionLimits) -> dict[str, np.ndarray]:
+def _latent_work(
+    frame: pd.DataFrame, kv_dtype: str, bounds: AttentionLimits
+) -> dict[str, np.ndarray]:
     """Bytes R and operations F of each row, by the symbols of `laws.attention_core`."""
     batch, context, heads = (frame[name].to_numpy(dtype=float) for name in MLA_KEYS)
     # The tables count the new token in the context, the law beside it.
@@ -210,7 +236,8 @@ def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: AttentionLimits) ->
 def _assumed_slope(
     used: pd.DataFrame, work: dict[str, np.ndarray], measured: np.ndarray, bounds: AttentionLimits
 ) -> float:
-    """At ASSUMED_RATE of the peak, or what the fastest rows with full blocks reach where that is faster. [s/FLOP]"""
+    """At ASSUMED_RATE of the peak, or what the fastest rows with full blocks reach where that is
+    faster. [s/FLOP]"""
     full = used["num_heads"].to_numpy() >= bounds.block_rows
     reached = float(np.quantile(measured[full] / work["F"][full], 0.05)) if full.any() else np.inf
     return min(bounds.s_per_flop / ASSUMED_RATE, max(reached, bounds.cache_s_per_flop))
@@ -218,7 +245,9 @@ def _assumed_slope(
 
 def _given_slope(s_per_flop: float, bounds: AttentionLimits) -> FitParameter:
     """A slope that was not fitted, as records hold it."""
-    return FitParameter(value=s_per_flop, unit=PARAMETERS[2][1], low=bounds.cache_s_per_flop, at_bound=True)
+    return FitParameter(
+        value=s_per_flop, unit=PARAMETERS[2][1], low=bounds.cache_s_per_flop, at_bound=True
+    )
 
 
 def _errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
@@ -231,7 +260,9 @@ def _errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
 def _times(values: np.ndarray, work: dict[str, np.ndarray]) -> np.ndarray:
     """Seconds of one layer for each row. `values` in the order of PARAMETERS."""
     t0, per_byte, per_flop = values
-    return np.asarray(laws.attention_core(**work, p=SHARPNESS, t0=t0, BW=1.0 / per_byte, F_attn=1.0 / per_flop))
+    return np.asarray(
+        laws.attention_core(**work, p=SHARPNESS, t0=t0, BW=1.0 / per_byte, F_attn=1.0 / per_flop)
+    )
 
 
 @dataclass(frozen=True)
@@ -251,7 +282,8 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Search:
-    """Robust least squares on log errors, inside what the accelerator allows. A known slope [s/FLOP] stays as it is."""
+    """Robust least squares on log errors, inside what the accelerator allows. A known slope
+    [s/FLOP] stays as it is."""
 
     bounds: AttentionLimits
     known: float | None = None
@@ -270,16 +302,24 @@ class _Search:
         starts = [np.log([1e-5, 1.5, s])[:n] for s in (1.2, 2.0, 5.0)[: 3 if n == 3 else 1]]
         shift = np.array([0.0, low[1], low[2]])[:n]
         runs = [
-            least_squares(residual, start + shift, bounds=(low[:n], high[:n]), loss="soft_l1", f_scale=0.1)
+            least_squares(
+                residual, start + shift, bounds=(low[:n], high[:n]), loss="soft_l1", f_scale=0.1
+            )
             for start in starts
         ]
         best = min(runs, key=lambda run: float(run.cost))
         return self._found(best, np.exp(low), np.exp(high), rest)
 
     def _found(self, run: Any, low: np.ndarray, high: np.ndarray, rest: list[float]) -> _Found:
-        """Parameters with standard errors (delta method on the logarithms), and their correlation."""
+        """Parameters with standard errors (delta method on the logarithms), and their
+        correlation."""
         values, bound = np.exp(run.x), run.active_mask != 0
-        covariance = np.linalg.pinv(run.jac.T @ run.jac) * 2.0 * run.cost / max(len(run.fun) - len(values), 1)
+        covariance = (
+            np.linalg.pinv(run.jac.T @ run.jac)
+            * 2.0
+            * run.cost
+            / max(len(run.fun) - len(values), 1)
+        )
         deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         names = [name for name, _ in PARAMETERS][: len(values)]
         parameters = {
@@ -296,34 +336,43 @@ class _Search:
         if self.known is not None:
             parameters["s_per_flop"] = _given_slope(self.known, self.bounds)
         correlation = covariance / np.outer(deviation, deviation)
-        return _Found(np.array([*values, *rest]), parameters, (names, correlation), bool(run.success))
+        return _Found(
+            np.array([*values, *rest]), parameters, (names, correlation), bool(run.success)
+        )
 
 
 MODULE_KEYS = ["batch_size", "context_tokens"]
 CONTEXTS = (16, 128, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Contexts kept: between them the layers' times bend little. [-]"""
 SPIKE = 1.5
-"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does not serve. [-]"""
+"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does
+not serve. [-]"""
 WELL = 0.25
-"""Share of the largest batch up to which a context must be measured to be carried on by its own rows. [-]"""
+"""Share of the largest batch up to which a context must be measured to be carried on by its own
+rows. [-]"""
 MIN_ROWS = 24
 
 
 def module_table(frame: pd.DataFrame, identity: dict[str, str], n_heads: int) -> ModuleTable | None:
-    """Thinned table of one layer. `frame` has MODULE_KEYS and latency_s [s]; None with fewer than MIN_ROWS rows.
+    """Thinned table of one layer. `frame` has MODULE_KEYS and latency_s [s]; None with fewer than
+    MIN_ROWS rows.
 
     `identity` has op, engine, version, model, kv_dtype and gemm_dtype.
     """
     if len(frame) < MIN_ROWS:
         return None
-    table = frame.pivot_table(index="batch_size", columns="context_tokens", values="latency_s", aggfunc="median")
+    table = frame.pivot_table(
+        index="batch_size", columns="context_tokens", values="latency_s", aggfunc="median"
+    )
     batches, contexts = table.index.to_numpy(dtype=float), table.columns.to_numpy(dtype=float)
     if len(batches) < 2 or len(contexts) < 2:
         return None
     kept, n_spikes = without_spikes(table.to_numpy(dtype=float), batches)
     full = filled(rising(kept), batches, contexts)
     wanted = np.array([each for each in CONTEXTS if contexts[0] <= each < 1.2 * contexts[-1]])
-    thin = np.exp(np.array([np.interp(np.log(wanted), np.log(contexts), row) for row in np.log(full)]))
+    thin = np.exp(
+        np.array([np.interp(np.log(wanted), np.log(contexts), row) for row in np.log(full)])
+    )
     measured = np.isfinite(kept)
     reach = [_reach(measured, batches, contexts, each) for each in wanted]
     found = ModuleTable(
@@ -367,8 +416,9 @@ def rising(times: np.ndarray) -> np.ndarray:
 def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.ndarray:
     """Times [batches, contexts] with their holes filled, rising along both.
 
-    A column that reaches WELL of the largest batch is carried on along the batch. Another grows from the last such
-    column before it by a fixed part, its own, and by cache traffic, the same for each token of all columns.
+    A column that reaches WELL of the largest batch is carried on along the batch. Another grows
+    from the last such column before it by a fixed part, its own, and by cache traffic, the same for
+    each token of all columns.
     """
     out, known = times.copy(), np.isfinite(times)
     reach = np.max(np.where(known, batches[:, None], 0.0), axis=0)
@@ -381,16 +431,22 @@ def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.n
     for column in np.flatnonzero(~well):
         start, rows = base[column], known[:, column]
         carried = out[:, start] + per_token * max(contexts[column] - contexts[start], 0.0) * batches
-        fixed = max(float(np.mean(times[rows, column] - carried[rows])), 0.0) if column > start else 0.0
+        fixed = (
+            max(float(np.mean(times[rows, column] - carried[rows])), 0.0) if column > start else 0.0
+        )
         out[:, column] = np.where(rows, times[:, column], carried + fixed)
     return np.maximum.accumulate(rising(out), axis=0)
 
 
 def _traffic(
-    times: np.ndarray, known: np.ndarray, batches: np.ndarray, contexts: np.ndarray, base: np.ndarray
+    times: np.ndarray,
+    known: np.ndarray,
+    batches: np.ndarray,
+    contexts: np.ndarray,
+    base: np.ndarray,
 ) -> float:
-    """Seconds by which each cached token of each sequence lengthens a layer: where batches and contexts lie furthest
-    apart among the measured rows. [s]"""
+    """Seconds by which each cached token of each sequence lengthens a layer: where batches and
+    contexts lie furthest apart among the measured rows. [s]"""
     found = [(0.0, 0.0)]
     for column in range(len(contexts)):
         start = base[column] if base[column] < column else max(column - 1, 0)
@@ -402,8 +458,8 @@ def _traffic(
 
 
 def _along_batch(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
-    """A column with its holes filled: straight in the logarithms, beyond the ends constant below and by the last slope
-    above, in proportion to the batch at most."""
+    """A column with its holes filled: straight in the logarithms, beyond the ends constant below
+    and by the last slope above, in proportion to the batch at most."""
     known = np.flatnonzero(np.isfinite(times))
     logs, values = np.log(batches), np.log(times[known])
     out = np.interp(logs, logs[known], values)
@@ -431,7 +487,8 @@ def _carry_errors(table: ModuleTable, times: np.ndarray, contexts: np.ndarray) -
 
 
 def _held_out_errors(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
-    """Log errors of measured rows between their neighbours in batch, straight in the logarithms. [rows]"""
+    """Log errors of measured rows between their neighbours in batch, straight in the logarithms.
+    [rows]"""
     logs, values = np.log(batches), np.log(times)
     share = ((logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2]))[:, None]
     errors = values[1:-1] - (values[:-2] * (1.0 - share) + values[2:] * share)

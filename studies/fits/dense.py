@@ -1,7 +1,8 @@
-"""Dense projections by `laws.gemm`, and all-reduces and expert exchanges by `laws.stream`: one record a kernel table.
+"""Dense projections by `laws.gemm`, and all-reduces and expert exchanges by `laws.stream`: one
+record a kernel table.
 
-An all-reduce depends on its message alone: its table is a curve, the form times a factor that passes through every
-measured size.
+An all-reduce depends on its message alone: its table is a curve, the form times a factor that
+passes through every measured size.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ MAX_ROWS_M = 1024
 MIN_WEIGHTS = 1 << 22
 """Smaller matrices (routers, norms) are launch-bound and would only blur t0."""
 MIN_N, MIN_K, MAX_K = 1024, 512, 16384
-"""Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
+"""Projections of models; a few columns with a very deep sum fill too few tiles and obey another law
+(2-5 x slower)."""
 MAX_KERNEL_T0_S = 30e-6
-"""A larger intercept is host time (no graph capture) or not identified (only large matrices left)."""
+"""A larger intercept is host time (no graph capture) or not identified (only large matrices
+left)."""
 SMALL_ROWS = 16
 """A product of so few rows and MIN_WEIGHTS weights is a launch and little else. [-]"""
 SAMPLE = 6000
@@ -81,9 +84,12 @@ def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, bounds: np.ndarr
     from scipy.optimize import least_squares
 
     span_low, span_high = np.log(bounds)
-    # Only the terms that grow, each at a rate of one: what the fastest rows reach is where the search starts.
+    # Only the terms that grow, each at a rate of one: what the fastest rows reach is where the
+    # search starts.
     weights, arithmetic = laws.columns(laws.gemm, ("BW", "F_peak"), p=1.0, **table).T
-    start = np.log([5e-6, np.quantile(weights / measured, 0.95), np.quantile(arithmetic / measured, 0.99), 2.3])
+    start = np.log(
+        [5e-6, np.quantile(weights / measured, 0.95), np.quantile(arithmetic / measured, 0.99), 2.3]
+    )
 
     def residual(x: np.ndarray) -> np.ndarray:
         return np.log(_times(np.exp(x), table) / measured)
@@ -97,7 +103,9 @@ def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, bounds: np.ndarr
     )
 
 
-def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+def _used(
+    frame: pd.DataFrame, dtype: str, cache_bytes: float
+) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     weights = frame["n"] * frame["k"]
     rules = [
         (f"more than {MAX_ROWS_M} rows: prefill", frame["m"] <= MAX_ROWS_M),
@@ -110,11 +118,16 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
     if cache_bytes > 0:
         bound = 2.5 * cache_bytes
         rules.append(
-            (f"weights below 2.5 x the cache of {cache_bytes / 1e6:.0f} MB", weights * BYTES_PER_WEIGHT[dtype] >= bound)
+            (
+                f"weights below 2.5 x the cache of {cache_bytes / 1e6:.0f} MB",
+                weights * BYTES_PER_WEIGHT[dtype] >= bound,
+            )
         )
     frame, dropped = keep_rows(frame, rules)
     if len(frame) > SAMPLE:
-        dropped += (Dropped(reason=f"beyond a seeded sample of {SAMPLE} rows", n_rows=len(frame) - SAMPLE),)
+        dropped += (
+            Dropped(reason=f"beyond a seeded sample of {SAMPLE} rows", n_rows=len(frame) - SAMPLE),
+        )
         frame = frame.sample(SAMPLE, random_state=1).sort_index()
     return frame, dropped
 
@@ -124,8 +137,9 @@ def launch_bounds(frame: pd.DataFrame) -> tuple[float, float]:
 
     The quickest, and the median of those of at most SMALL_ROWS rows and MIN_WEIGHTS weights.
 
-    For tables whose small matrices are left out because a cache served them: what is left says nothing of t0, but no
-    launch takes longer than a whole small product, nor less than the quickest of all.
+    For tables whose small matrices are left out because a cache served them: what is left says
+    nothing of t0, but no launch takes longer than a whole small product, nor less than the quickest
+    of all.
     """
     small = (frame["m"] <= SMALL_ROWS) & (frame["n"].astype("int64") * frame["k"] <= MIN_WEIGHTS)
     low = float(frame["latency_s"].quantile(0.01))
@@ -141,11 +155,13 @@ def gemm_record(
     note: str = "",
     assumed_log_sd: float = 0.0,
 ) -> FitRecord | None:
-    """Fit one GEMM table. `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
+    """Fit one GEMM table. `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50
+    rows remain.
 
-    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
-    shapes at a time. A fit whose intercept is host time is recorded with success = False. `note` says what was done to
-    the table before, `assumed_log_sd` [-] is the spread of what was assumed there.
+    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of
+    the (n, k) shapes at a time. A fit whose intercept is host time is recorded with success =
+    False. `note` says what was done to the table before, `assumed_log_sd` [-] is the spread of what
+    was assumed there.
     """
     require_columns(frame, (*GEMM_KEYS, "latency_s"), "GEMM")
     digest = content_hash(frame, GEMM_KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
@@ -159,18 +175,24 @@ def gemm_record(
     bounds = np.array([(launch[0], *LOW[1:]), (launch[1], peak_bandwidth, *HIGH[2:])])
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return _times(np.exp(_fit(_where(table, seen), measured[seen], bounds).x), _where(table, held))
+        return _times(
+            np.exp(_fit(_where(table, seen), measured[seen], bounds).x), _where(table, held)
+        )
 
     found = _fit(table, measured, bounds)
     parameters, correlation = _parameters(found, bounds)
     at_bound = [name for name, parameter in parameters.items() if parameter.at_bound]
     messages = [note] if note else []
-    messages.append(f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds")
+    messages.append(
+        f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"
+    )
     errors = held_out_errors(held_out(fold, predict), measured)
     errors["log_sd"] = math.hypot(errors["log_sd"], assumed_log_sd)
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
     if host_bound:
-        messages.append(f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use")
+        messages.append(
+            f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use"
+        )
     return FitRecord(
         id=record_id("gemm", identity),
         op="gemm",
@@ -233,12 +255,14 @@ class StreamTable:
     measured: np.ndarray
     """Time of the call. [s]"""
     group: np.ndarray
-    """Label of what is left out at a time for the held-out errors: a layout of experts, or a message size."""
+    """Label of what is left out at a time for the held-out errors: a layout of experts, or a
+    message size."""
     digest: str
     dropped: tuple[Dropped, ...] = ()
     note: str = ""
     single_curve: bool = False
-    """Whether the time depends on the bytes alone, so that the record carries the factor at each measured size."""
+    """Whether the time depends on the bytes alone, so that the record carries the factor at each
+    measured size."""
 
 
 def stream_record(table: StreamTable) -> FitRecord | None:
@@ -252,7 +276,15 @@ def stream_record(table: StreamTable) -> FitRecord | None:
     curve: tuple[tuple[float, float], ...] = ()
     if table.single_curve:
         held = held * _neighbours_factor(n_bytes, measured)
-        curve = tuple(sorted(zip(n_bytes.tolist(), (measured / (columns @ fit.coefficients)).tolist(), strict=True)))
+        curve = tuple(
+            sorted(
+                zip(
+                    n_bytes.tolist(),
+                    (measured / (columns @ fit.coefficients)).tolist(),
+                    strict=True,
+                )
+            )
+        )
     errors = held_out_errors(held, measured)
     if not np.isfinite(errors["log_sd"]):
         errors["log_sd"] = UNKNOWN_LOG_SD
@@ -277,7 +309,8 @@ def stream_record(table: StreamTable) -> FitRecord | None:
 
 
 def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    """For each size, what the other sizes' factors say of it: form and factors without its own row, [rows]."""
+    """For each size, what the other sizes' factors say of it: form and factors without its own row,
+    [rows]."""
     out = np.ones(len(measured))
     columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=n_bytes)
     for row, size in enumerate(n_bytes):
@@ -289,37 +322,55 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
     return out
 
 
-def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`. `frame` has message_elements and latency_s. Held out size by size.
+def all_reduce_record(
+    frame: pd.DataFrame, identity: dict[str, str], n_ranks: int
+) -> FitRecord | None:
+    """All-reduce of 16-bit messages among `n_ranks`. `frame` has message_elements and latency_s.
+    Held out size by size.
 
-    A larger message never takes less: engines could pad to it, and a fall would make a larger batch quicker.
+    A larger message never takes less: engines could pad to it, and a fall would make a larger batch
+    quicker.
     """
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
-    used, dropped = keep_rows(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
+    used, dropped = keep_rows(
+        frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)]
+    )
     used = monotone(used, "message_elements", ())
     n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
     rows = {"n_bytes": n_bytes, "measured": used["latency_s"].to_numpy(), "group": n_bytes}
-    found = StreamTable("all_reduce", identity, n_ranks, **rows, digest=digest, dropped=dropped, single_curve=True)
+    found = StreamTable(
+        "all_reduce", identity, n_ranks, **rows, digest=digest, dropped=dropped, single_curve=True
+    )
     return stream_record(found)
 
 
-def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
+def all_to_all_record(
+    frame: pd.DataFrame, identity: dict[str, str], n_ranks: int
+) -> FitRecord | None:
     """One direction of the expert exchange of a layer: the mean of dispatch and combine.
 
-    frame: num_tokens (per rank), hidden_size, topk, num_experts, phase, latency_s. bytes = tokens x k x hidden x 2, the
-    16-bit rows that one rank sends in one direction.
+    frame: num_tokens (per rank), hidden_size, topk, num_experts, phase, latency_s. bytes = tokens x
+    k x hidden x 2, the 16-bit rows that one rank sends in one direction.
     """
     keys = ["num_tokens", "hidden_size", "topk", "num_experts"]
     require_columns(frame, (*keys, "phase", "latency_s"), "all-to-all")
-    phases = frame.pivot_table(index=keys, columns="phase", values="latency_s", aggfunc="median").dropna().reset_index()
+    phases = (
+        frame.pivot_table(index=keys, columns="phase", values="latency_s", aggfunc="median")
+        .dropna()
+        .reset_index()
+    )
     if not {"dispatch", "combine"} <= set(phases.columns):
         return None
     phases = phases[phases["num_tokens"] <= 2048]
     measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
-    tokens, active, hidden = (phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size"))
+    tokens, active, hidden = (
+        phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size")
+    )
     n_bytes = np.asarray(laws.sent_bytes(laws.message_bytes(tokens, hidden), active))
     rows = {"n_bytes": n_bytes, "measured": measured, "group": labels(phases, keys[1:])}
     digest = content_hash(frame, [*keys, "phase"])
     note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"
-    return stream_record(StreamTable("all_to_all", identity, n_ranks, **rows, digest=digest, note=note))
+    return stream_record(
+        StreamTable("all_to_all", identity, n_ranks, **rows, digest=digest, note=note)
+    )

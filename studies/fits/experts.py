@@ -1,9 +1,11 @@
-"""Fit records of measured tables of routed experts, and their shapes as factors r(M) on the additive form.
+"""Fit records of measured tables of routed experts, and their shapes as factors r(M) on the
+additive form.
 
-r(M) is the mean over the skewed loads of a table (real routers are skewed; a perfectly even load is up to a fifth
-faster). It takes the place of the curve c(m), whose knots would put bumps between token counts that the rows do not
-have, and is judged on another load, at token counts between those used. Rows of one rank only: those of several time
-the busiest one under a skew that crowds whole ranks (up to eight times the mean at 8 ranks).
+r(M) is the mean over the skewed loads of a table (real routers are skewed; a perfectly even load is
+up to a fifth faster). It takes the place of the curve c(m), whose knots would put bumps between
+token counts that the rows do not have, and is judged on another load, at token counts between those
+used. Rows of one rank only: those of several time the busiest one under a skew that crowds whole
+ranks (up to eight times the mean at 8 ranks).
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ MAX_TOKENS = 2048
 MAX_EP = 8
 EP_SAMPLE = 3000
 MAX_TP = 8
-"""Thinner shards (one expert cut into 16 or 32) do not occur inside a node, and their kernels pad to whole tiles."""
+"""Thinner shards (one expert cut into 16 or 32) do not occur inside a node, and their kernels pad
+to whole tiles."""
 MIN_T0_S = 1.5e-6
 """The quickest product of all GEMM tables, on any accelerator: one launch. [s]"""
 TIMER_MARGIN = 1.05
@@ -67,11 +70,14 @@ MAX_TOO_FAST = 0.10
 
 def frame_columns(frame: pd.DataFrame, dtype: str, ungated: bool) -> np.ndarray:
     """The terms of the law in the order of PARAMETERS, [rows, 6]."""
-    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, ungated))
+    return laws.columns(
+        laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, ungated)
+    )
 
 
 def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | None, float | None]:
-    """Median and 90th percentile of the error of T(4 t) / T(t) over rows of the same shape, shard and load."""
+    """Median and 90th percentile of the error of T(4 t) / T(t) over rows of the same shape, shard
+    and load."""
     keys = [*SHAPE, "moe_tp_size", "moe_ep_size", "distribution"]
     table = frame[[*keys, "num_tokens", "latency_s"]].assign(predicted=predicted)
     later = table[table["num_tokens"] % 4 == 0]
@@ -86,25 +92,36 @@ def expert_parallel_error(
 ) -> tuple[float | None, float | None]:
     """Median and 90th percentile of the error on rows of 2 to 8 ranks, predicted as a scenario is.
 
-    num_tokens counts the tokens of all ranks; U is the global expectation of the row's load, brought to the slowest
-    rank by `local_experts`; its rows are M k / ep.
+    num_tokens counts the tokens of all ranks; U is the global expectation of the row's load,
+    brought to the slowest rank by `local_experts`; its rows are M k / ep.
     """
     used = frame[
-        frame["moe_ep_size"].between(2, MAX_EP) & (frame["num_tokens"] <= MAX_TOKENS) & (frame["moe_tp_size"] <= MAX_TP)
+        frame["moe_ep_size"].between(2, MAX_EP)
+        & (frame["num_tokens"] <= MAX_TOKENS)
+        & (frame["moe_tp_size"] <= MAX_TP)
     ]
     if len(used) < 30:
         return None, None
     if len(used) > EP_SAMPLE:
         used = used.sample(EP_SAMPLE, random_state=1)
     whole = add_touched(used.assign(moe_ep_size=1))
-    ranks, experts = used["moe_ep_size"].to_numpy(dtype=float), used["num_experts"].to_numpy(dtype=float)
+    ranks, experts = (
+        used["moe_ep_size"].to_numpy(dtype=float),
+        used["num_experts"].to_numpy(dtype=float),
+    )
     global_rows, global_touched = whole["routed_rows"].to_numpy(), whole["touched"].to_numpy()
-    local = used.assign(touched=local_experts(global_touched, experts, ranks), routed_rows=global_rows / ranks)
+    local = used.assign(
+        touched=local_experts(global_touched, experts, ranks), routed_rows=global_rows / ranks
+    )
     columns = frame_columns(local, dtype, ungated)
-    return error_quantiles(fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy())
+    return error_quantiles(
+        fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy()
+    )
 
 
-def select_rows(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+def select_rows(
+    frame: pd.DataFrame, cache_bytes: float, dtype: str
+) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     """Rows that the fit uses with touched and routed_rows, and the others by reason."""
     rules = [
         ("expert parallel rows, kept as a test", frame["moe_ep_size"] == 1),
@@ -118,8 +135,12 @@ def select_rows(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd
 
 
 def not_from_cache(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[str, np.ndarray]:
-    """Rule of `keep_rows` for rows whose weights a cache cannot hold. `frame` has touched and routed_rows."""
-    reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
+    """Rule of `keep_rows` for rows whose weights a cache cannot hold. `frame` has touched and
+    routed_rows."""
+    reason = (
+        f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: "
+        "served from it"
+    )
     return reason, np.asarray(frame_work(frame, dtype, False)["W"] >= 2.5 * cache_bytes)
 
 
@@ -134,7 +155,10 @@ def clean_table(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Dropped, ...]]
 
 
 def moe_record(
-    frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0, peak_bandwidth: float = np.inf
+    frame: pd.DataFrame,
+    identity: dict[str, str],
+    cache_bytes: float = 0.0,
+    peak_bandwidth: float = np.inf,
 ) -> FitRecord | None:
     """Fit one table (one kernel_source of one engine version in one format).
 
@@ -147,8 +171,8 @@ def moe_record(
 
     Returns
     -------
-    FitRecord, or None when fewer than 30 rows remain. One whose rows read weights faster than the memory allows has
-    success = False: what they touched is not what was counted.
+    FitRecord, or None when fewer than 30 rows remain. One whose rows read weights faster than the
+    memory allows has success = False: what they touched is not what was counted.
     """
     require_columns(frame, (*MOE_KEYS, "latency_s"), "MoE")
     digest = content_hash(frame, MOE_KEYS)
@@ -157,7 +181,9 @@ def moe_record(
     if len(used) < 30:
         return None
     measured = used["latency_s"].to_numpy()
-    rows = np.asarray(laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy()))
+    rows = np.asarray(
+        laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy())
+    )
     shape, low = labels(used, SHAPE), least_coefficients(peak_bandwidth)
     has_two = bool(two_matrices(used).any())
 
@@ -169,7 +195,9 @@ def moe_record(
         too_fast = faster_than_memory(used, identity["dtype"], two, peak_bandwidth)
         return too_fast > MAX_TOO_FAST, float(error), two, columns, held
 
-    _, _, two, columns, held = min(map(fitted, (False, True) if has_two else (False,)), key=lambda c: c[:2])
+    _, _, two, columns, held = min(
+        map(fitted, (False, True) if has_two else (False,)), key=lambda c: c[:2]
+    )
     fit = fit_moe(columns, measured, rows, low)
     errors = held_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
@@ -188,7 +216,9 @@ def moe_record(
         ungated_matrices=(2 if two else 3) if has_two else None,
         **errors,
         n_shapes=n_shapes,
-        n_widths=len((used["hidden_size"] + 1j * used["inter_size"] / used["moe_tp_size"]).unique()),
+        n_widths=len(
+            (used["hidden_size"] + 1j * used["inter_size"] / used["moe_tp_size"]).unique()
+        ),
         n_lowered=n_lowered,
         dropped=spikes + dropped,
         data_sha256=digest,
@@ -197,7 +227,9 @@ def moe_record(
         ep_median=ep_median,
         ep_p90=ep_p90,
         success=too_fast <= MAX_TOO_FAST,
-        message=_message(fit.linear, n_shapes, two if has_two else None, n_lowered / len(used), too_fast),
+        message=_message(
+            fit.linear, n_shapes, two if has_two else None, n_lowered / len(used), too_fast
+        ),
     )
 
 
@@ -206,22 +238,30 @@ def least_coefficients(peak_bandwidth: float) -> np.ndarray:
 
     A layer is at least one launch, and weights are not read faster than the memory allows.
 
-    One shape alone cannot tell the cost of an expert from that of its bytes, and would give the bytes for nothing.
+    One shape alone cannot tell the cost of an expert from that of its bytes, and would give the
+    bytes for nothing.
     """
     known = {"t0_s": MIN_T0_S, "weight_s_per_byte": 1.0 / peak_bandwidth}
     return np.array([known.get(name, 0.0) for name, _ in PARAMETERS])
 
 
-def faster_than_memory(frame: pd.DataFrame, dtype: str, ungated: bool, peak_bandwidth: float) -> float:
-    """Share of rows that read their touched weights faster than the memory's peak. [-] By more than TIMER_MARGIN."""
+def faster_than_memory(
+    frame: pd.DataFrame, dtype: str, ungated: bool, peak_bandwidth: float
+) -> float:
+    """Share of rows that read their touched weights faster than the memory's peak. [-] By more than
+    TIMER_MARGIN."""
     rate = frame_work(frame, dtype, ungated)["W"] / frame["latency_s"].to_numpy()
     return float(np.mean(rate > TIMER_MARGIN * peak_bandwidth))
 
 
-def _message(linear: LinearFit, n_shapes: int, two: bool | None, lowered: float, too_fast: float) -> str:
+def _message(
+    linear: LinearFit, n_shapes: int, two: bool | None, lowered: float, too_fast: float
+) -> str:
     parts = []
     if too_fast > MAX_TOO_FAST:
-        parts.append(f"{too_fast:.0%} of the rows read weights faster than the memory allows: do not use")
+        parts.append(
+            f"{too_fast:.0%} of the rows read weights faster than the memory allows: do not use"
+        )
     if lowered > NOISY_SHARE:
         parts.append(f"noisy: {lowered:.0%} of the rows took longer than more tokens did")
     if n_shapes < 3:
@@ -236,7 +276,8 @@ def _message(linear: LinearFit, n_shapes: int, two: bool | None, lowered: float,
         parts.append(f"weakly identified: {', '.join(weak)}")
     if two is not None:
         parts.append(
-            f"Nemotron shapes counted with {2 if two else 3} matrices (possible, and the lower held-out error)"
+            f"Nemotron shapes counted with {2 if two else 3} matrices (possible, and the lower "
+            "held-out error)"
         )
     return "; ".join(parts) or "all parameters identified"
 
@@ -247,22 +288,31 @@ MEASURED_SHAPE = ["hidden_size", "shard_width", "topk", "num_experts", "matrices
 """Columns of an `ExpertShape`, in its order."""
 
 
-def measured_table(frame: pd.DataFrame, record: FitRecord, cache_bytes: float = 0.0) -> MeasuredTable | None:
+def measured_table(
+    frame: pd.DataFrame, record: FitRecord, cache_bytes: float = 0.0
+) -> MeasuredTable | None:
     """Factors of every shape of one table on its own fit.
 
-    `frame` has the columns of `MOE_KEYS` and latency_s [s], all ranks and loads. Rows whose weights a cache of
-    `cache_bytes` [B] held when they were timed are left out, as in the fit: between two layers of a model others pass
-    through it. None when no row qualifies.
+    `frame` has the columns of `MOE_KEYS` and latency_s [s], all ranks and loads. Rows whose weights
+    a cache of `cache_bytes` [B] held when they were timed are left out, as in the fit: between two
+    layers of a model others pass through it. None when no row qualifies.
     """
     rows = _with_factor(frame, record, cache_bytes)
     if not len(rows):
         return None
-    loads = sorted(name for name in rows["distribution"].unique() if name != "balanced") or ["balanced"]
+    loads = sorted(name for name in rows["distribution"].unique() if name != "balanced") or [
+        "balanced"
+    ]
     rows = rows[rows["distribution"].isin(loads)]
-    by_load = rows.pivot_table(index=MEASURED_SHAPE, columns=["distribution", "num_tokens"], values="log_factor")
+    by_load = rows.pivot_table(
+        index=MEASURED_SHAPE, columns=["distribution", "num_tokens"], values="log_factor"
+    )
     mean = rows.pivot_table(index=MEASURED_SHAPE, columns="num_tokens", values="log_factor")
     carry, between = _carry_errors(by_load, loads)
-    carried, spread = (error_quantiles(np.exp(log_error), np.ones_like(log_error)) for log_error in (carry, between))
+    carried, spread = (
+        error_quantiles(np.exp(log_error), np.ones_like(log_error))
+        for log_error in (carry, between)
+    )
     return MeasuredTable(
         fit_id=record.id,
         tokens=tuple(int(tokens) for tokens in mean.columns),
@@ -285,7 +335,9 @@ def measured_table(frame: pd.DataFrame, record: FitRecord, cache_bytes: float = 
 
 def _with_factor(frame: pd.DataFrame, record: FitRecord, cache_bytes: float) -> pd.DataFrame:
     """Rows in range with matrices, shard_width and log_factor = log(measured / additive)."""
-    rows = frame[(frame["num_tokens"] <= MAX_MEASURED_TOKENS) & (frame["moe_ep_size"] == 1)].reset_index(drop=True)
+    rows = frame[
+        (frame["num_tokens"] <= MAX_MEASURED_TOKENS) & (frame["moe_ep_size"] == 1)
+    ].reset_index(drop=True)
     if not len(rows):
         return rows
     rows = add_touched(rows)
@@ -303,7 +355,8 @@ def _with_factor(frame: pd.DataFrame, record: FitRecord, cache_bytes: float) -> 
 
 
 def _carry_errors(by_load: pd.DataFrame, loads: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Log errors of predicting one load from another: at the same tokens, and at tokens left out in between."""
+    """Log errors of predicting one load from another: at the same tokens, and at tokens left out in
+    between."""
     same, between = [np.array([])], [np.array([])]
     for own in loads:
         for other in loads:
@@ -319,7 +372,8 @@ def _carry_errors(by_load: pd.DataFrame, loads: list[str]) -> tuple[np.ndarray, 
 
 
 def _interpolated(source: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
-    """`table` at every second token count less `source` interpolated there from the others, in log tokens."""
+    """`table` at every second token count less `source` interpolated there from the others, in log
+    tokens."""
     tokens = np.log(table.columns.to_numpy(dtype=float))
     held = np.arange(1, len(tokens) - 1, 2)
     kept = np.setdiff1d(np.arange(len(tokens)), held)

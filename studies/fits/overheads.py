@@ -1,9 +1,11 @@
-"""What surrounds the kernels of a round, per engine class, fitted on published speedups by robust least squares.
+"""What surrounds the kernels of a round, per engine class, fitted on published speedups by robust
+least squares.
 
-A class's log constants are a mean over classes plus a deviation, which share the prior's variance. How much of it is
-common to all classes is decided by the error on laboratories left out (docs/decisions/0003-engine-overheads.md), at
-least COMMON. All rows of one laboratory share an offset and a drift over batch that are its own: they inform the
-constants by how they differ from each other more than by where they lie.
+A class's log constants are a mean over classes plus a deviation, which share the prior's variance.
+How much of it is common to all classes is decided by the error on laboratories left out
+(docs/decisions/0003-engine-overheads.md), at least COMMON. All rows of one laboratory share an
+offset and a drift over batch that are its own: they inform the constants by how they differ from
+each other more than by where they lie.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from studies.published import PublishedPoint
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian prior of p unknowns. `whitening` [p, p] maps their distance from `centre` [p] to standard normals."""
+    """Gaussian prior of p unknowns. `whitening` [p, p] maps their distance from `centre` [p] to
+    standard normals."""
 
     centre: Array
     whitening: Array
@@ -78,12 +81,14 @@ def solve(
     slopes : derivative of `error` [n, p]; by finite differences where it is not given.
     prior : None lets the data speak alone.
     bounds : lowest and highest unknowns.
-    robust : soft-L1, 2 (sqrt(1 + z^2) - 1), in place of z^2; on the data alone, the prior stays Gaussian.
+    robust : soft-L1, 2 (sqrt(1 + z^2) - 1), in place of z^2; on the data alone, the prior stays
+        Gaussian.
     options : `xtol`, `max_nfev` of scipy.optimize.least_squares.
 
     Notes
     -----
-    The loss is applied as the square of a transformed residual, so that the Jacobian's curvature holds it too.
+    The loss is applied as the square of a transformed residual, so that the Jacobian's curvature
+    holds it too.
     """
     from scipy.optimize import least_squares
 
@@ -117,7 +122,8 @@ def solve_observed(
 
     Parameters
     ----------
-    observed, spread : observations, and the log standard deviation of all, or what whitens their errors [n, n].
+    observed, spread : observations, and the log standard deviation of all, or what whitens their
+        errors [n, n].
     prior, start : of the unknowns, and where the search starts [p].
     matrix, offset : [names, p] and [names]; with n in front for one set of multipliers each.
     options : as of `solve`.
@@ -149,32 +155,38 @@ def _soft_slope(z: Array) -> Array:
 
 
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
-"""Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
-no second reading of the cache, and verified tokens half of the way to plain ones at 3,300 of them [-], which was chosen
-on the rows that are fitted (docs/decisions/0019-rounds-by-tokens.md)."""
+"""Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in
+docs/decisions/0003-engine-overheads.md [s], no second reading of the cache, and verified tokens
+half of the way to plain ones at 3,300 of them [-], which was chosen on the rows that are fitted
+(docs/decisions/0019-rounds-by-tokens.md)."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
-"""A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
-out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
+"""A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on
+laboratories left out, 3 gives a larger error; chosen on the rows that are fitted
+(docs/decisions/0015-what-a-round-lacked.md)."""
 MEASURED_LAUNCH_LOG_SD = 0.25
-"""Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [-]"""
+"""Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over
+models). [-]"""
 WORKSTATION_REREAD = 0.5
-"""Centre of their prior for second readings of the cache: between once for all tokens and once for each. [-]"""
+"""Centre of their prior for second readings of the cache: between once for all tokens and once for
+each. [-]"""
 SOURCE_LOG_SD = 0.15
-"""Offset that all rows of one laboratory share: log standard deviation between laboratories, as the bands of left-out
-ones show it (docs/validation.md). [-]"""
+"""Offset that all rows of one laboratory share: log standard deviation between laboratories, as the
+bands of left-out ones show it (docs/validation.md). [-]"""
 UNKNOWN_CLASS = "other"
 OVERLAPPING = ("vllm", "trtllm")
-"""Engines whose host prepares a round while the device computes the last, in all releases of their rows. SGLang's
-overlap was opt-in when its rows were measured (docs/decisions/0036-heads-hosts-last-sequences.md)."""
+"""Engines whose host prepares a round while the device computes the last, in all releases of their
+rows. SGLang's overlap was opt-in when its rows were measured
+(docs/decisions/0036-heads-hosts-last-sequences.md)."""
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
-"""Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
-verified token takes is one constant, since too few laboratories have several batches to tell classes apart."""
+"""Share of each constant's prior variance that all classes have in common, beyond what a fit is
+asked for: what a verified token takes is one constant, since too few laboratories have several
+batches to tell classes apart."""
 _PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among all multipliers
 
 
 def prior_of(engine_class: str) -> Array:
-    """Centre of a class's prior, in the order of OVERHEAD_NAMES. A layer's launches as plain decode has them where an
-    engine was measured; 0 for what a class has none of."""
+    """Centre of a class's prior, in the order of OVERHEAD_NAMES. A layer's launches as plain decode
+    has them where an engine was measured; 0 for what a class has none of."""
     centre = np.array(PRIOR)
     measured = _measured_launch_s(engine_class)
     if measured is not None:
@@ -200,13 +212,15 @@ def _measured_launch_s(engine_class: str) -> float | None:
 
 _HOSTS = [OVERHEAD_NAMES.index(name) for name in ("host_per_draft_pass_s", "host_per_round_s")]
 _LAUNCH, _ROUND, _REREAD = (
-    OVERHEAD_NAMES.index(name) for name in ("launch_per_layer_s", "host_per_round_s", "reread_share")
+    OVERHEAD_NAMES.index(name)
+    for name in ("launch_per_layer_s", "host_per_round_s", "reread_share")
 )
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Constants in the order of OVERHEAD_NAMES [s or 1], with the covariance of their logarithms [n, n]."""
+    """Constants in the order of OVERHEAD_NAMES [s or 1], with the covariance of their logarithms
+    [n, n]."""
 
     values: tuple[float, ...]
     log_covariance: Array
@@ -217,7 +231,9 @@ class Overheads:
         """Constants as fields of KernelCosts."""
         return {
             **dict(zip(OVERHEAD_NAMES, self.values, strict=True)),
-            "overhead_log_covariance": tuple(tuple(float(x) for x in row) for row in self.log_covariance),
+            "overhead_log_covariance": tuple(
+                tuple(float(x) for x in row) for row in self.log_covariance
+            ),
         }
 
 
@@ -228,7 +244,8 @@ class OverheadModel:
     by_class: dict[str, Overheads]
 
     def of(self, engine_class: str) -> Overheads:
-        """Overheads of a class. As wide as `any`, at the centre of its own prior, when it was not seen."""
+        """Overheads of a class. As wide as `any`, at the centre of its own prior, when it was not
+        seen."""
         return self.by_class.get(engine_class) or self.of_new_class(engine_class)
 
     def of_new_class(self, engine_class: str) -> Overheads:
@@ -237,12 +254,15 @@ class OverheadModel:
         It is the mean over classes, moved by the distance between the centres of their priors.
         """
         every, own = self.by_class[ANY_CLASS], prior_of(engine_class)
-        moved = np.where(np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own)
+        moved = np.where(
+            np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own
+        )
         return replace(every, values=tuple(float(value) for value in moved), n_rows=0, n_sources=0)
 
 
 def _positive(values: Array) -> Array:
-    """`values`, with 1 in place of 0: a class without a constant has nothing that its multiplier could scale."""
+    """`values`, with 1 in place of 0: a class without a constant has nothing that its multiplier
+    could scale."""
     return np.where(values > 0.0, values, 1.0)
 
 
@@ -267,39 +287,50 @@ def speedups(points: Sequence[PublishedPoint], model: OverheadModel) -> Array:
 
 def _own_log_overheads(points: Sequence[PublishedPoint]) -> Array:
     """Overheads that each point's observations were predicted with [points, OVERHEAD_NAMES]."""
-    return np.log(_positive(np.array([point.overheads for point in points]).reshape(-1, len(OVERHEAD_NAMES))))
+    return np.log(
+        _positive(np.array([point.overheads for point in points]).reshape(-1, len(OVERHEAD_NAMES)))
+    )
 
 
-def fit_overheads(points: Sequence[PublishedPoint], common_share: float, also: Iterable[str] = ()) -> OverheadModel:
+def fit_overheads(
+    points: Sequence[PublishedPoint], common_share: float, also: Iterable[str] = ()
+) -> OverheadModel:
     """Fit all classes together.
 
     Parameters
     ----------
-    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose plain step is not
-      the one predicted nothing (`PublishedPoint.informs`).
-    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. Host
-      times have a mean of their own where the device hides part of them (`hides_its_host`). [-]
+    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose
+      plain step is not the one predicted nothing (`PublishedPoint.informs`).
+    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at
+      least COMMON. Host times have a mean of their own where the device hides part of them
+      (`hides_its_host`). [-]
     also : classes that may have no rows; one of the latter is then that mean.
 
     Notes
     -----
-    Minimises sum soft_l1(z) + prior terms, where z are the log errors of a laboratory's rows, whitened by the
-    covariance that its offset, its drift and each row's own spread give them. A class seen in one laboratory only keeps
-    the prior's width, whatever its rows say.
+    Minimises sum soft_l1(z) + prior terms, where z are the log errors of a laboratory's rows,
+    whitened by the covariance that its offset, its drift and each row's own spread give them. A
+    class seen in one laboratory only keeps the prior's width, whatever its rows say.
     """
     points = [point for point in points if point.informs]
     unseen = filter(hides_its_host, also)
     classes = sorted({*(p.engine_class for p in points), *unseen} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
-    # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
+    # The table of log overheads, a row per class and one of their mean: centre + to_table z, z
+    # independent and normal.
     spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
     common = np.maximum(COMMON, common_share)
     to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
-    to_table = _hosts_apart(to_table, np.array([hides_its_host(name) for name in classes] + [False]))
+    to_table = _hosts_apart(
+        to_table, np.array([hides_its_host(name) for name in classes] + [False])
+    )
     centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
-    offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
+    offset, matrix = (
+        np.zeros((len(points), len(NAMES))),
+        np.zeros((len(points), len(NAMES), to_table.shape[2])),
+    )
     offset[:, _PLACES], matrix[:, _PLACES] = centre[at] - _own_log_overheads(points), to_table[at]
     observed = joined(point.observations for point in points)
     found = solve_observed(observed, whitening(points), prior, prior.centre, matrix, offset)
@@ -310,7 +341,10 @@ def fit_overheads(points: Sequence[PublishedPoint], common_share: float, also: I
     covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(
-            values[number], covariances[number], [p for p in points if p.engine_class == name], spread[number]
+            values[number],
+            covariances[number],
+            [p for p in points if p.engine_class == name],
+            spread[number],
         )
         for name, number in place.items()
     }
@@ -324,28 +358,36 @@ def _laboratories(points: Sequence[PublishedPoint], engine_class: str) -> set[st
 
 
 def _prior_map(spread: Array, common: Array) -> Array:
-    """Log overheads as a linear map of independent standard normals: [classes and their mean, n, n + n classes].
+    """Log overheads as a linear map of independent standard normals: [classes and their mean, n, n
+    + n classes].
 
-    `spread` holds the prior's log sd [classes and their mean, n], `common` the share of its variance that all have in
-    common [n].
+    `spread` holds the prior's log sd [classes and their mean, n], `common` the share of its
+    variance that all have in common [n].
     """
     rows, n = spread.shape
     out = np.zeros((rows, n, n * rows))
     out[:, :, :n] = np.einsum("cp,pq->cpq", spread, np.diag(np.sqrt(common)))
     for number in range(rows - 1):
-        out[number, :, n * (number + 1) : n * (number + 2)] = np.diag(spread[number] * np.sqrt(1.0 - common))
+        out[number, :, n * (number + 1) : n * (number + 2)] = np.diag(
+            spread[number] * np.sqrt(1.0 - common)
+        )
     return out
 
 
 def hides_its_host(engine_class: str) -> bool:
-    """Whether the device hides part of a class's host times: engines of OVERLAPPING, where they run ahead of it."""
-    return engine_class.split("-")[0] in OVERLAPPING and not engine_class.endswith((SYNCHRONOUS, WORKSTATION))
+    """Whether the device hides part of a class's host times: engines of OVERLAPPING, where they run
+    ahead of it."""
+    return engine_class.split("-")[0] in OVERLAPPING and not engine_class.endswith(
+        (SYNCHRONOUS, WORKSTATION)
+    )
 
 
 def _hosts_apart(to_table: Array, apart: NDArray[np.bool_]) -> Array:
-    """The map with host times of some classes, `apart` [classes and their mean], about a mean of their own.
+    """The map with host times of some classes, `apart` [classes and their mean], about a mean of
+    their own.
 
-    The device hides a part of these, so what is fitted is another quantity than where a round waits for all of it.
+    The device hides a part of these, so what is fitted is another quantity than where a round waits
+    for all of it.
     """
     rows, n, _ = to_table.shape
     own = np.zeros((rows, n, n))
@@ -367,7 +409,9 @@ def whitening(points: Sequence[PublishedPoint]) -> Array:
         own_drift = drift(DRIFT_LOG_SD, np.array([points[i].batch_size for i in own]))
         covariance = SOURCE_LOG_SD**2 + np.outer(own_drift, own_drift)
         covariance = covariance + np.diag([points[i].log_sd ** 2 for i in own])
-        out[np.ix_(own, own)] = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(own)), lower=True)
+        out[np.ix_(own, own)] = solve_triangular(
+            np.linalg.cholesky(covariance), np.eye(len(own)), lower=True
+        )
     return out
 
 
@@ -378,9 +422,13 @@ def by_laboratory(points: Sequence[PublishedPoint]) -> Iterator[list[int]]:
         yield [i for i, one in enumerate(names) if one == name]
 
 
-def _overheads(values: Array, covariance: Array, points: list[PublishedPoint], spread: Array) -> Overheads:
+def _overheads(
+    values: Array, covariance: Array, points: list[PublishedPoint], spread: Array
+) -> Overheads:
     n_sources = len({point.laboratory for point in points})
     if n_sources < 2:  # but what all classes have in common is known from the others
         own = COMMON == 0.0
-        covariance = np.where(np.outer(own, own), np.diag(spread**2), np.where(np.outer(~own, ~own), covariance, 0.0))
+        covariance = np.where(
+            np.outer(own, own), np.diag(spread**2), np.where(np.outer(~own, ~own), covariance, 0.0)
+        )
     return Overheads(tuple(float(value) for value in values), covariance, len(points), n_sources)

@@ -1,4 +1,5 @@
-"""Writing what fits and checks found: JSON, one record a line and six digits, so that a new run gives a small diff."""
+"""Writing what fits and checks found: JSON, one record a line and six digits, so that a new run
+gives a small diff."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def recorded_devices(folder: Path = RECORDS) -> list[str]:
 
 
 def rounded(value: Any) -> Any:
-    """Value with floats cut to SIGNIFICANT_DIGITS and non-finite ones to None. Through lists and mappings."""
+    """Value with floats cut to SIGNIFICANT_DIGITS and non-finite ones to None. Through lists and
+    mappings."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -68,14 +70,20 @@ def _write(path: Path, text: str) -> Path:
 def write_records(device: str, records: Iterable[FitRecord], folder: Path = RECORDS) -> Path:
     """Write one device's records, sorted by id."""
     ordered = sorted(records, key=lambda record: record.id)
-    path = _write(folder / f"{device}.json", _lines(_compact(rounded(_stored(record))) for record in ordered))
+    path = _write(
+        folder / f"{device}.json", _lines(_compact(rounded(_stored(record))) for record in ordered)
+    )
     load_records.cache_clear()
     return path
 
 
 def _stored(record: FitRecord) -> dict[str, Any]:
-    """What differs from the defaults, and always the versions and each parameter's bounds: a default may change."""
-    bounds = {name: {"low": parameter.low, "high": parameter.high} for name, parameter in record.parameters.items()}
+    """What differs from the defaults, and always the versions and each parameter's bounds: a
+    default may change."""
+    bounds = {
+        name: {"low": parameter.low, "high": parameter.high}
+        for name, parameter in record.parameters.items()
+    }
     entry = record.model_dump(mode="json", exclude_defaults=True)
     parameters = {name: {**entry["parameters"][name], **both} for name, both in bounds.items()}
     versions = {"form_version": record.form_version, "code_version": record.code_version}
@@ -87,7 +95,9 @@ def write_measured(device: str, tables: Iterable[MeasuredTable], folder: Path = 
     texts = []
     for table in sorted(tables, key=lambda table: table.fit_id):
         entry = rounded(table.model_dump(mode="json", exclude={"shapes"}, exclude_defaults=True))
-        shapes = _lines(_shape_line(shape) for shape in sorted(table.shapes, key=lambda rows: rows.shape))
+        shapes = _lines(
+            _shape_line(shape) for shape in sorted(table.shapes, key=lambda rows: rows.shape)
+        )
         texts.append(f'{_compact(entry)[:-1]},"shapes":{shapes}}}')
     return _write(folder / f"{device}.json", _lines(texts))
 
@@ -114,7 +124,9 @@ def _short(value: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def write_overheads(fit: OverheadFit, held_out: Sequence[HeldOutFit], path: Path = OVERHEADS_FILE) -> None:
+def write_overheads(
+    fit: OverheadFit, held_out: Sequence[HeldOutFit], path: Path = OVERHEADS_FILE
+) -> None:
     """Write the fit and the fits without each laboratory beside it, one number a line."""
     _write(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
     entries = [rounded(without.model_dump(mode="json")) for without in held_out]

@@ -1,9 +1,11 @@
-"""What a measured table must satisfy before it is fitted or shipped: no spikes, no times that fall with size.
+"""What a measured table must satisfy before it is fitted or shipped: no spikes, no times that fall
+with size.
 
-A step of more tokens never takes less than one of fewer must: engines can pad to it. So each time is lowered to the
-least of those at more tokens, and that of a message to the least of larger ones. On plain decode that changes little
-(0.1 points of the median error); without it a bump at one token count, or an all-reduce that changes its algorithm,
-makes the recommended draft length jump (steps of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
+A step of more tokens never takes less than one of fewer must: engines can pad to it. So each time
+is lowered to the least of those at more tokens, and that of a message to the least of larger ones.
+On plain decode that changes little (0.1 points of the median error); without it a bump at one token
+count, or an all-reduce that changes its algorithm, makes the recommended draft length jump (steps
+of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 def leave_one_group_out(
     columns: np.ndarray, measured: np.ndarray, group: np.ndarray, low: np.ndarray | None = None
 ) -> np.ndarray:
-    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its group. Arrays [rows];
-    NaN with a single group."""
+    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its
+    group. Arrays [rows]; NaN with a single group."""
     relative = columns / measured[:, None]
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
@@ -46,16 +48,25 @@ def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -
     """Raise AdvisorError naming the columns that `frame` lacks."""
     missing = [name for name in columns if name not in frame.columns]
     if missing:
-        raise AdvisorError(f"{table} table lacks {', '.join(missing)}; expected {', '.join(columns)}")
+        raise AdvisorError(
+            f"{table} table lacks {', '.join(missing)}; expected {', '.join(columns)}"
+        )
 
 
 def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Median latency of repeated measurements of a point, sorted by `keys`."""
-    return frame.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"].median().reset_index()
+    return (
+        frame.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"]
+        .median()
+        .reset_index()
+    )
 
 
-def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
-    """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that drops them."""
+def keep_rows(
+    frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]
+) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that
+    drops them."""
     kept, dropped = np.ones(len(frame), bool), []
     for reason, keep in rules:
         before = int(kept.sum())
@@ -71,7 +82,8 @@ def labels(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
 
 
 def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
-    """SHA-256 of the sorted rows of `columns` plus latency_s in nanoseconds, independent of row order."""
+    """SHA-256 of the sorted rows of `columns` plus latency_s in nanoseconds, independent of row
+    order."""
     table = frame[columns].astype(str)
     table["ns"] = (frame["latency_s"] * 1e9).round().astype("int64").astype(str)
     lines = sorted("|".join(row) for row in table.itertuples(index=False, name=None))
@@ -87,7 +99,8 @@ def correlation_fields(names: Sequence[str], matrix: np.ndarray) -> dict[str, An
 
 
 def linear_fields(named: Sequence[tuple[str, str]], fit: LinearFit) -> dict[str, Any]:
-    """Fields of a FitRecord: all parameters, and the correlation of those that are not at their bound."""
+    """Fields of a FitRecord: all parameters, and the correlation of those that are not at their
+    bound."""
     free = np.flatnonzero(fit.coefficients > fit.low)
     return {
         "parameters": linear_parameters(named, fit.coefficients, fit.stderr, fit.low),
@@ -96,7 +109,8 @@ def linear_fields(named: Sequence[tuple[str, str]], fit: LinearFit) -> dict[str,
 
 
 SPIKE = 1.5
-"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the measurement. [-]"""
+"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the
+measurement. [-]"""
 SEEN_LOWERING = 1.03
 """Rows lowered by less lie within the repeats' scatter and are not counted. [-]"""
 NOISY_SHARE = 0.10
@@ -110,21 +124,27 @@ def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """
     ordered = frame.sort_values([*SERIES, "num_tokens"])
     times = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"]
-    beside = np.maximum(times.shift(1), times.shift(-1))  # missing at the ends, which have one neighbour
+    beside = np.maximum(
+        times.shift(1), times.shift(-1)
+    )  # missing at the ends, which have one neighbour
     spike = (ordered["latency_s"] > SPIKE * beside).to_numpy()
     return ordered[~spike].sort_index(), int(spike.sum())
 
 
-def monotone(frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES) -> pd.DataFrame:
+def monotone(
+    frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES
+) -> pd.DataFrame:
     """Table with every latency_s lowered to the least at as many or more of `by`.
 
-    Among rows that agree in `series` (none: all rows); column `lowered` says whether that was by more than
-    SEEN_LOWERING.
+    Among rows that agree in `series` (none: all rows); column `lowered` says whether that was by
+    more than SEEN_LOWERING.
     """
     ordered = frame.sort_values([*series, by], ascending=False)
     times = ordered["latency_s"]
     if series:
-        times_of = times.groupby([ordered[name] for name in series], sort=False, dropna=False, observed=True)
+        times_of = times.groupby(
+            [ordered[name] for name in series], sort=False, dropna=False, observed=True
+        )
         least = times_of.cummin()
     else:
         least = times.cummin()

@@ -1,4 +1,5 @@
-"""Section of docs/validation.md: every bar that was asked of rounds in one place, from figures of other sections."""
+"""Section of docs/validation.md: every bar that was asked of rounds in one place, from figures of
+other sections."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ from studies.validation.tables import MIN_ROWS, percent
 from studies.validation.unseen import in_data_centre, mean_figures, straight_laboratories
 
 GRID = "seonjinn"
-"""Laboratory of the grid of K by batch on GB200, whose longest rounds ran beyond the captured graphs."""
+"""Laboratory of the grid of K by batch on GB200, whose longest rounds ran beyond the captured
+graphs."""
 LONG_PROMPT, NEAR = 7000, 0.30
-"""Prompt tokens from which one counts as long (8k as drawn, 0.9 of it in the mean), and the error end to end that was
-asked of it on several ranks. [-]"""
+"""Prompt tokens from which one counts as long (8k as drawn, 0.9 of it in the mean), and the error
+end to end that was asked of it on several ranks. [-]"""
 
 
 def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | None) -> str:
@@ -28,7 +30,11 @@ def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | N
     mature = rows[~rows["immature"]]
     bars = [
         *_errors(mature),
-        at_least("every judged row, immature engines too, inside its 80 % band", mean_figures(rows)[4], 0.75),
+        at_least(
+            "every judged row, immature engines too, inside its 80 % band",
+            mean_figures(rows)[4],
+            0.75,
+        ),
         *_losses(mature),
         *_steps(mature),
         *([] if decode is None else _decode(decode)),
@@ -37,7 +43,8 @@ def bars_of_rounds(rows: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | N
         *_sweet_spot(),
     ]
     said = (
-        "What was asked of the second form of rounds; laboratories left out, engines that call themselves immature "
+        "What was asked of the second form of rounds; laboratories left out, engines that call "
+        "themselves immature "
         "apart but where said. What was tried for those missed: "
         "docs/decisions/0038-inputs-as-the-sources-state-them.md."
     )
@@ -48,10 +55,19 @@ def _errors(mature: pd.DataFrame) -> Iterator[Bar]:
     """Mean errors, widths and slopes over laboratories."""
     centre = mature[in_data_centre(mature)]
     _, error, _, _, covered, width, _ = mean_figures(centre)
-    yield at_most("mean error over laboratories, three collections and the GB200 grid", mean_figures(mature)[1], 0.165)
+    yield at_most(
+        "mean error over laboratories, three collections and the GB200 grid",
+        mean_figures(mature)[1],
+        0.165,
+    )
     yield at_most("... data centre", error, 0.16)
-    figure, good = f"{percent(width)} at {percent(covered)}", width <= 0.48 and 0.75 <= covered <= 0.88
-    yield Bar("... median width there, at a coverage of 75 to 88 %", "<= 48.0 %", figure, bool(good))
+    figure, good = (
+        f"{percent(width)} at {percent(covered)}",
+        width <= 0.48 and 0.75 <= covered <= 0.88,
+    )
+    yield Bar(
+        "... median width there, at a coverage of 75 to 88 %", "<= 48.0 %", figure, bool(good)
+    )
     within, n = straight_laboratories(mature)
     what = "laboratories with three batches and more within 5 % a doubling"
     yield Bar(what, "nine of ten", f"{within} of {n}", within >= 0.9 * n)
@@ -62,11 +78,17 @@ def _losses(mature: pd.DataFrame) -> Iterator[Bar]:
     below, said = mature["measured"] < 1.0, mature["predicted"] < 1.0
     foreseen, false = float(said[below].mean()), float(said[~below].mean())
     good = (foreseen >= 0.25 and false <= 0.02) or (foreseen >= 0.45 and false <= 0.05)
-    figure = f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of {int((~below).sum())} false"
+    figure = (
+        f"{percent(foreseen, 0)} of {int(below.sum())}, {percent(false)} of "
+        f"{int((~below).sum())} false"
+    )
     yield Bar("slowdowns foreseen", ">= 25 % at <= 2 % false, or >= 45 % at <= 5 %", figure, good)
     grid = mature[mature["source"] == GRID]
     lost = grid[grid["measured"] < 1.0]
-    seen, error = int((lost["predicted"] < 1.0).sum()), float((grid["predicted"] / grid["measured"] - 1.0).abs().mean())
+    seen, error = (
+        int((lost["predicted"] < 1.0).sum()),
+        float((grid["predicted"] / grid["measured"] - 1.0).abs().mean()),
+    )
     figure = f"{percent(error)}, {seen} of {len(lost)} slowdowns"
     what = f"GB200 grid, {len(grid)} cells: mean error, and every slowdown beyond captured graphs"
     yield Bar(what, "<= 8.5 %, all", figure, error <= 0.085 and seen == len(lost))
@@ -79,33 +101,51 @@ def _steps(mature: pd.DataFrame) -> Iterator[Bar]:
 
 
 def _decode(decode: Decode) -> Iterator[Bar]:
-    """Plain decode with the constants of small launches fitted without the point's model, or its family."""
+    """Plain decode with the constants of small launches fitted without the point's model, or its
+    family."""
     apart = figures_s(believed(held_out_rows(decode.shipped)))[1]
     yield at_most("plain decode, model left out: median error", apart, 0.075)
     sglang = decode.shipped[decode.shipped["engine"] == "sglang"]
-    yield at_most("... SGLang, family left out", figures_s(believed(held_out_rows(sglang, families=True)))[1], 0.15)
+    yield at_most(
+        "... SGLang, family left out",
+        figures_s(believed(held_out_rows(sglang, families=True)))[1],
+        0.15,
+    )
 
 
 def _long_prompts(decode: Decode | None) -> Iterator[Bar]:
-    """End to end with long prompts on several ranks: published rates, and the points of the kernel package."""
+    """End to end with long prompts on several ranks: published rates, and the points of the kernel
+    package."""
     rates = end_to_end_rates(read_numbers(RATES), LONG_PROMPT)
     yield _within("published rates", rates["predicted_s"] / rates["measured_s"] - 1.0)
     if decode is not None:
         points = believed(held_out_rows(decode.shipped))
         long = points[(points["input_tokens"] >= LONG_PROMPT) & (points["gpus"] > 1)]
-        yield _within("points of the kernel package", long["predicted_end_to_end_s"] / long["end_to_end_s"] - 1.0)
+        yield _within(
+            "points of the kernel package",
+            long["predicted_end_to_end_s"] / long["end_to_end_s"] - 1.0,
+        )
 
 
 def _within(what: str, errors: pd.Series) -> Bar:
     median, n = float(errors.abs().median()), int((errors.abs() <= NEAR).sum())
     figure = f"{percent(median)}; {n} of {len(errors)} within"
-    return Bar(f"end to end, long prompts on ranks, {what}: median", f"<= {NEAR:.0%}", figure, median <= NEAR)
+    return Bar(
+        f"end to end, long prompts on ranks, {what}: median",
+        f"<= {NEAR:.0%}",
+        figure,
+        median <= NEAR,
+    )
 
 
 def _best_k(regrets: pd.DataFrame) -> Iterator[Bar]:
     mean, name = largest_mean(regrets)
     if mean is not None:
-        yield at_most(f"best K, mean regret of the worst set of {MIN_ROWS} grids and more ({name})", mean, 0.012)
+        yield at_most(
+            f"best K, mean regret of the worst set of {MIN_ROWS} grids and more ({name})",
+            mean,
+            0.012,
+        )
     yield at_most("best K, regret on the worst grid", float(regrets[OURS].max()), 0.10)
 
 
@@ -114,7 +154,10 @@ def _sweet_spot() -> Iterator[Bar]:
     moe, dense = (curve.speedup[:, 0] for curve in cohere())
     batches = np.array(BATCHES)
     peak = int(moe.argmax())
-    falls, good = bool((np.diff(dense) < 0.0).all()), 1.70 <= moe[0] <= 2.15 and 2 <= batches[peak] <= 64
+    falls, good = (
+        bool((np.diff(dense) < 0.0).all()),
+        1.70 <= moe[0] <= 2.15 and 2 <= batches[peak] <= 64,
+    )
     figure = f"{moe[0]:.2f}, {moe[peak]:.2f} at {batches[peak]}, {'falls' if falls else 'rises'}"
     what = "Command A+ on 4 x H200, K = 3: batch 1, peak between 2 and 64, dense sibling"
     yield Bar(what, "1.70 to 2.15, above it, falls", figure, bool(good and falls))

@@ -1,4 +1,5 @@
-"""Sections of docs/validation.md on kernels: shapes left out, one common protocol, and measured shapes carried on."""
+"""Sections of docs/validation.md on kernels: shapes left out, one common protocol, and measured
+shapes carried on."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ LOAD, MAX_TOKENS = "power_law_1.2", 128
 
 @dataclass(frozen=True)
 class KernelBar:
-    """Mean absolute error that the newest vLLM table of one accelerator and format should reach. [-]"""
+    """Mean absolute error that the newest vLLM table of one accelerator and format should reach.
+    [-]"""
 
     hardware_id: str
     dtype: str
@@ -54,7 +56,8 @@ def gates_section() -> str:
             )
         )
     return (
-        "## Kernels: MoE layer, one shape left out\n\nEP = 1, at most 2048 tokens, tables of H100, H200, B200 and "
+        "## Kernels: MoE layer, one shape left out\n\nEP = 1, at most 2048 tokens, tables of "
+        "H100, H200, B200 and "
         "B300 with at least eight shapes.\n\n"
         + markdown_table(("gate", "limit", "tables that meet it", "status"), body)
         + f"\n\nMedian over tables (bars: latency 6 %, ratio 4 % on H100 and H200): {_medians()}."
@@ -75,7 +78,10 @@ def _medians() -> str:
         own = [table for table in tables if table.hardware_id in members]
         latency = [table.loso_median for table in own if table.loso_median is not None]
         ratio = [table.ratio_median for table in own if table.ratio_median is not None]
-        texts.append(f"{name} latency {percent(float(np.median(latency)))}, ratio {percent(float(np.median(ratio)))}")
+        texts.append(
+            f"{name} latency {percent(float(np.median(latency)))}, ratio "
+            f"{percent(float(np.median(ratio)))}"
+        )
     return "; ".join(texts)
 
 
@@ -100,10 +106,14 @@ def bars_section(opened: Store | None) -> str:
             )
         )
     return (
-        f"{title}One GPU, {LOAD}, at most {MAX_TOKENS} tokens, newest vLLM version with at least eight shapes, fitted "
-        "on that range, one shape left out, mean absolute percentage error over rows. Nearest: the table's nearest "
+        f"{title}One GPU, {LOAD}, at most {MAX_TOKENS} tokens, newest vLLM version with at least "
+        "eight shapes, fitted "
+        "on that range, one shape left out, mean absolute percentage error over rows. Nearest: "
+        "the table's nearest "
         "other shape (in log h, I, k, N), its time scaled by the weights read.\n\n"
-        + markdown_table(("table", "rows / shapes", "t0 + W/BW", "nearest shape", "ours", "bar", "status"), body)
+        + markdown_table(
+            ("table", "rows / shapes", "t0 + W/BW", "nearest shape", "ours", "bar", "status"), body
+        )
     )
 
 
@@ -118,11 +128,15 @@ class _BarErrors:
 
 
 def _bar_errors(opened: Store, bar: KernelBar) -> _BarErrors:
-    version, frame = one_gpu_moe_table(opened, bar.hardware_id, "vllm", bar.dtype, LOAD, MAX_TOKENS, min_shapes=8)
+    version, frame = one_gpu_moe_table(
+        opened, bar.hardware_id, "vllm", bar.dtype, LOAD, MAX_TOKENS, min_shapes=8
+    )
     frame = add_touched(frame)
     shape = frame[SHAPE].astype(str).agg("x".join, axis=1).to_numpy()
     measured = frame["latency_s"].to_numpy()
-    rows = np.asarray(laws.rows_per_expert(frame["routed_rows"].to_numpy(), 1.0, frame["touched"].to_numpy()))
+    rows = np.asarray(
+        laws.rows_per_expert(frame["routed_rows"].to_numpy(), 1.0, frame["touched"].to_numpy())
+    )
 
     def error(predicted: np.ndarray) -> float:
         return float(np.nanmean(np.abs(predicted / measured - 1.0)))
@@ -135,8 +149,11 @@ def _bar_errors(opened: Store, bar: KernelBar) -> _BarErrors:
             error(leave_one_shape_out(columns, measured, rows, shape)),
         )
 
-    # As in the records: ungated models' experts count with the matrices that the kernel seems to have run.
-    two_parameters, nearest, ours = min((errors(two) for two in (False, True)), key=lambda found: found[2])
+    # As in the records: ungated models' experts count with the matrices that the kernel seems to
+    # have run.
+    two_parameters, nearest, ours = min(
+        (errors(two) for two in (False, True)), key=lambda found: found[2]
+    )
     return _BarErrors(version, len(frame), len(np.unique(shape)), two_parameters, nearest, ours)
 
 
@@ -168,15 +185,29 @@ def measured_section() -> str:
                 form[tables[0].fit_id].hardware_id,
                 len(tables),
                 sum(len(table.shapes) for table in tables),
-                *(_median_of(tables, name) for name in ("carry_median", "carry_p90", "between_median")),
+                *(
+                    _median_of(tables, name)
+                    for name in ("carry_median", "carry_p90", "between_median")
+                ),
                 percent(float(np.median(held_out)) if held_out else None),
             )
         )
-    header = ("accelerator", "tables", "shapes", "other load", "... 90 %", "other load, tokens between", "form alone")
+    header = (
+        "accelerator",
+        "tables",
+        "shapes",
+        "other load",
+        "... 90 %",
+        "other load, tokens between",
+        "form alone",
+    )
     return (
-        "### Measured shapes\n\nWhere a model's very expert shape (h, I/tp, k, N, ranks) is in the table that serves, "
-        "its rows scale the form. Median over tables of the median error on rows that were not used: of another load "
-        "(so another number of touched experts) at the same tokens, and at tokens between. Last column: the form on "
+        "### Measured shapes\n\nWhere a model's very expert shape (h, I/tp, k, N, ranks) is in "
+        "the table that serves, "
+        "its rows scale the form. Median over tables of the median error on rows that were not "
+        "used: of another load "
+        "(so another number of touched experts) at the same tokens, and at tokens between. Last "
+        "column: the form on "
         "shapes left out.\n\n" + markdown_table(header, body) + "\n\n" + _all_reduce_text()
     )
 
@@ -186,10 +217,15 @@ def _median_of(tables: list[MeasuredTable], name: str) -> str:
 
 
 def _all_reduce_text() -> str:
-    records = [record for record in _all_records() if record.op == "all_reduce" and record.loso_median is not None]
+    records = [
+        record
+        for record in _all_records()
+        if record.op == "all_reduce" and record.loso_median is not None
+    ]
     errors = np.array([record.loso_median for record in records], float)
     median, p90 = error_quantiles(1.0 + errors, np.ones_like(errors))
     return (
-        f"All-reduce, one message size left out and interpolated between the others: median error {percent(median)}, "
+        "All-reduce, one message size left out and interpolated between the others: median error "
+        f"{percent(median)}, "
         f"90 % of the {len(records)} tables within {percent(p90)}."
     )

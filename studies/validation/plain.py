@@ -1,7 +1,8 @@
-"""Plain decode of the kernel package's silicon points and of published rates, ours and AIConfigurator's, in seconds.
+"""Plain decode of the kernel package's silicon points and of published rates, ours and
+AIConfigurator's, in seconds.
 
-`python -m studies.validation.plain` prints how right it is by the shipped constants; `studies.validation.step_times`
-judges with those chosen on these points left out by model.
+`python -m studies.validation.plain` prints how right it is by the shipped constants;
+`studies.validation.step_times` judges with those chosen on these points left out by model.
 """
 
 from __future__ import annotations
@@ -48,26 +49,44 @@ from studies.validation.tables import markdown_table, percent
 
 LAUNCHES = ("n_layers", "normed_layers", "launch_per_layer_s", "query_key_norm_s")
 """What the prediction charges for small launches."""
-PREDICTED = ("gpus", "served_batch", "predicted_s", "step_s", "predicted_end_to_end_s", "tier", *LAUNCHES)
+PREDICTED = (
+    "gpus",
+    "served_batch",
+    "predicted_s",
+    "step_s",
+    "predicted_end_to_end_s",
+    "tier",
+    *LAUNCHES,
+)
 
 
-def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static", as_named: bool = False) -> pd.DataFrame:
+def plain_decode(
+    frame: pd.DataFrame, scales: ActivationScales = "static", as_named: bool = False
+) -> pd.DataFrame:
     """Measured and predicted time per output token, for the points that a scenario can express.
 
-    Predicted: the plain step at the mean context plus the prefill that shares the GPU, at the batch that fits there
-    where more was asked for. End to end, (TTFT + (OSL - 1) TPOT) / OSL: by Little's law the step and the whole prefill
-    of the sequences in flight, whatever the engine does first; those that wait for memory count as in flight. Where
-    lengths were drawn, at the shares of slots and prompts that a request met (`silicon.drawn_shares`).
+    Predicted: the plain step at the mean context plus the prefill that shares the GPU, at the batch
+    that fits there where more was asked for. End to end, (TTFT + (OSL - 1) TPOT) / OSL: by Little's
+    law the step and the whole prefill of the sequences in flight, whatever the engine does first;
+    those that wait for memory count as in flight. Where lengths were drawn, at the shares of slots
+    and prompts that a request met (`silicon.drawn_shares`).
 
-    Columns: POINTS, end_to_end_s, PREDICTED, near_duplicate, and `rule`, by which a point stands in the quarantine
-    (else empty). `frame` is `store.plain_decode_points`; `scales` are those of quantised products; `as_named` leaves
-    lengths, runs and caches as the points name them, as another tool is asked.
+    Columns: POINTS, end_to_end_s, PREDICTED, near_duplicate, and `rule`, by which a point stands in
+    the quarantine (else empty). `frame` is `store.plain_decode_points`; `scales` are those of
+    quantised products; `as_named` leaves lengths, runs and caches as the points name them, as
+    another tool is asked.
     """
     points = expressible(frame, as_named)
     keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS, "drawn") if name != "batch_size"]
-    judged = [rows for _, group in points.groupby(keys, sort=False) if (rows := _predicted(group, scales)) is not None]
+    judged = [
+        rows
+        for _, group in points.groupby(keys, sort=False)
+        if (rows := _predicted(group, scales)) is not None
+    ]
     rows = (
-        pd.concat(judged).sort_index().reset_index(drop=True) if judged else points.assign(**dict.fromkeys(PREDICTED))
+        pd.concat(judged).sort_index().reset_index(drop=True)
+        if judged
+        else points.assign(**dict.fromkeys(PREDICTED))
     )
     rule = rows["point_id"].map(read_quarantine().set_index("point_id")["rule"]).fillna("")
     tokens = rows["output_tokens"]
@@ -78,7 +97,8 @@ def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static", as_na
 
 
 def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | None:
-    """Points that differ in batch alone, with their prediction. None where no scenario or no sequence fits."""
+    """Points that differ in batch alone, with their prediction. None where no scenario or no
+    sequence fits."""
     try:
         setup = plain_setup(group.iloc[0].to_dict())
         setup = setup if scales == "static" else with_own_costs(setup, scales=scales)
@@ -92,9 +112,17 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
     flying = (in_flight * group["batch_size"]).clip(lower=1.0, upper=fits)
     batches, where = np.unique(flying.to_numpy(float), return_inverse=True)
     curve, norm = curve_for(setup, batches, [0]), norm_symbols(setup.architecture, setup.costs)
-    launch = launched_layers(setup.architecture, setup.costs), norm["L_q"], setup.costs.launch_per_layer_s, norm["c_q"]
+    launch = (
+        launched_layers(setup.architecture, setup.costs),
+        norm["L_q"],
+        setup.costs.launch_per_layer_s,
+        norm["c_q"],
+    )
     prompts_s, own_s = prefill_shares_s(setup, batches)
-    whole_s, judged_s = curve.plain_step_s + prompts_s, curve.plain_step_s + others * (prompts_s - own_s)
+    whole_s, judged_s = (
+        curve.plain_step_s + prompts_s,
+        curve.plain_step_s + others * (prompts_s - own_s),
+    )
     return group.assign(
         gpus=setup.placement.gpus,
         served_batch=served,
@@ -107,7 +135,8 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
 
 
 def plain_setup(point: Mapping[str, Any]) -> Setup:
-    """Setup of a point of `expressible`, at its mean context. Raises AdvisorError where no scenario expresses it."""
+    """Setup of a point of `expressible`, at its mean context. Raises AdvisorError where no scenario
+    expresses it."""
     placement = placement_of(point)
     lengths = {name: int(point[name]) for name in ("input_tokens", "output_tokens")}
     return load_setup(
@@ -139,12 +168,16 @@ def main() -> None:
 
 
 LIGHT = 0.9
-"""Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [-]"""
+"""Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy.
+[-]"""
 NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
-"""A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause. [-]"""
+"""A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause.
+[-]"""
 
 
-def errors_s(rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s") -> np.ndarray:
+def errors_s(
+    rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s"
+) -> np.ndarray:
     """Relative error |predicted / measured - 1| of each row. [-]"""
     return np.abs(rows[predicted].to_numpy(float) / rows[measured].to_numpy(float) - 1.0)
 
@@ -157,12 +190,19 @@ def figures_s(
         return 0, np.nan, np.nan, np.nan
     error = errors_s(rows, predicted, measured)
     ratio = rows[predicted].to_numpy(float) / rows[measured].to_numpy(float)
-    return len(rows), float(np.median(error)), float(np.quantile(error, 0.9)), float(np.median(ratio) - 1.0)
+    return (
+        len(rows),
+        float(np.median(error)),
+        float(np.quantile(error, 0.9)),
+        float(np.median(ratio) - 1.0),
+    )
 
 
 def is_moe(rows: pd.DataFrame) -> pd.Series:
     """Whether each row's model has routed experts."""
-    known = {model_id: load_model(model_id).moe is not None for model_id in rows["model_id"].unique()}
+    known = {
+        model_id: load_model(model_id).moe is not None for model_id in rows["model_id"].unique()
+    }
     return rows["model_id"].map(known).astype(bool)
 
 
@@ -189,7 +229,10 @@ def groups(rows: pd.DataFrame) -> pd.DataFrame:
     found: list[dict[str, Any]] = []
     for key, group in rows.groupby(list(GROUP)):
         n, median, p90, bias = figures_s(group)
-        found.append(dict(zip(GROUP, key, strict=True)) | {"n": n, "median": median, "p90": p90, "bias": bias})
+        found.append(
+            dict(zip(GROUP, key, strict=True))
+            | {"n": n, "median": median, "p90": p90, "bias": bias}
+        )
     table = pd.DataFrame(found, columns=[*GROUP, "n", "median", "p90", "bias"])
     return table.sort_values("median", ascending=False, ignore_index=True)
 
@@ -200,32 +243,47 @@ def believed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(rows: pd.DataFrame) -> str:
-    """The figures of plain decode on one screen: kinds of points, groups, ratios between choices."""
+    """The figures of plain decode on one screen: kinds of points, groups, ratios between
+    choices."""
     judged = believed(rows)
-    return "\n\n".join((kinds_table(rows), groups_line(judged), groups_table(judged), ratios_table(judged)))
+    return "\n\n".join(
+        (kinds_table(rows), groups_line(judged), groups_table(judged), ratios_table(judged))
+    )
 
 
 def kinds_table(rows: pd.DataFrame) -> str:
-    """Errors of all points, of those after the quarantine, and of these, each measurement once, by kind."""
+    """Errors of all points, of those after the quarantine, and of these, each measurement once, by
+    kind."""
     judged = believed(rows)
     lines = [("all points", *_cells(rows)), ("after quarantine", *_cells(rows[rows["rule"] == ""]))]
     lines += [("each measurement once", *_cells(judged))]
     lines += [(f"- {name}", *_cells(kind)) for name, kind in kinds(judged)][1:]
-    whole = judged.assign(predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"])
+    whole = judged.assign(
+        predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"]
+    )
     heavy = is_heavy(judged)
-    lines += [("end to end, (TTFT + decode) / OSL", *_cells(whole)), ("- heavy, end to end", *_cells(whole[heavy]))]
+    lines += [
+        ("end to end, (TTFT + decode) / OSL", *_cells(whole)),
+        ("- heavy, end to end", *_cells(whole[heavy])),
+    ]
     return markdown_table(("points", "n", "median", "p90", "bias"), lines)
 
 
 def groups_line(judged: pd.DataFrame) -> str:
-    """Mean of the group medians, the share of groups that are near, and how many large ones are far."""
+    """Mean of the group medians, the share of groups that are near, and how many large ones are
+    far."""
     table = groups(judged)
-    whole = groups(judged.assign(predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"]))
+    whole = groups(
+        judged.assign(
+            predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"]
+        )
+    )
     far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
     return (
         f"{len(table)} groups (model, engine, accelerator, weights): mean of their medians "
         f"{percent(float(table['median'].mean()))}, within {NEAR:.0%}: "
-        f"{percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more beyond {FAR:.0%}: "
+        f"{percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more "
+        f"beyond {FAR:.0%}: "
         f"{len(far)}. End to end: {percent(float(whole['median'].mean()))}, within {NEAR:.0%}: "
         f"{percent(float((whole['median'] <= NEAR).mean()))}."
     )
@@ -234,9 +292,12 @@ def groups_line(judged: pd.DataFrame) -> str:
 def groups_table(judged: pd.DataFrame) -> str:
     """The groups, worst first."""
     lines = [
-        (*row[:5], *(percent(share) for share in row[5:])) for row in groups(judged).itertuples(index=False, name=None)
+        (*row[:5], *(percent(share) for share in row[5:]))
+        for row in groups(judged).itertuples(index=False, name=None)
     ]
-    return markdown_table(("model", "engine", "accelerator", "weights", "n", "median", "p90", "bias"), lines)
+    return markdown_table(
+        ("model", "engine", "accelerator", "weights", "n", "median", "p90", "bias"), lines
+    )
 
 
 def _cells(rows: pd.DataFrame) -> tuple[object, ...]:
@@ -247,13 +308,16 @@ def _cells(rows: pd.DataFrame) -> tuple[object, ...]:
 def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame) -> str:
     """The section of docs/validation.md.
 
-    `rows`: judged, small launches fitted without the point's model; `shipped`: with those that are shipped; `bare`:
-    with none that was chosen on these points.
+    `rows`: judged, small launches fitted without the point's model; `shipped`: with those that are
+    shipped; `bare`: with none that was chosen on these points.
     """
     in_flight, others = drawn_shares()
     apart = rows[rows["rule"] != ""]
     runs = apart["model_id"] + " " + apart["version"]
-    by_rule = [(rule, len(group), ", ".join(sorted(set(runs[group.index])))) for rule, group in apart.groupby("rule")]
+    by_rule = [
+        (rule, len(group), ", ".join(sorted(set(runs[group.index]))))
+        for rule, group in apart.groupby("rule")
+    ]
     variants = {
         "fitted without the point's model": rows,
         "as shipped": shipped,
@@ -261,23 +325,35 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
     }
     by_variant = [(name, *_cells(believed(each))) for name, each in variants.items()]
     return (
-        "## Plain decode: time per output token\n\nPoints of the measured-kernel package (silicon_sample.csv): "
-        "aggregated serving, placements a scenario can express, a point and its alias once. Predicted: plain step at "
-        "the mean context plus the prefill that shares the GPU, at the batch that memory holds. 8-bit checkpoints but "
-        "Llama's are scaled by blocks, whatever the table calls them. InferenceX's lengths are drawn from 0.8 of those "
-        f"named up to those, {REQUESTS} requests a slot, and judged so: {(1.0 + SHORTEST) / 2.0:g} of each length in "
-        f"the mean, {in_flight:.3f} of the slots and {others:.3f} of the other slots' prompts met while decoding, the "
-        "cache in the format of its script of the day (profiles/validation/plain_decode_caches.csv).\n\n"
-        "Small launches that no kernel table holds are the only constants fitted on these points, so each point is "
+        "## Plain decode: time per output token\n\nPoints of the measured-kernel package "
+        "(silicon_sample.csv): "
+        "aggregated serving, placements a scenario can express, a point and its alias once. "
+        "Predicted: plain step at "
+        "the mean context plus the prefill that shares the GPU, at the batch that memory holds. "
+        "8-bit checkpoints but "
+        "Llama's are scaled by blocks, whatever the table calls them. InferenceX's lengths are "
+        "drawn from 0.8 of those "
+        f"named up to those, {REQUESTS} requests a slot, and judged so: "
+        f"{(1.0 + SHORTEST) / 2.0:g} of each length in "
+        f"the mean, {in_flight:.3f} of the slots and {others:.3f} of the other slots' prompts met "
+        "while decoding, the "
+        "cache in the format of its script of the day "
+        "(profiles/validation/plain_decode_caches.csv).\n\n"
+        "Small launches that no kernel table holds are the only constants fitted on these points, "
+        "so each point is "
         "judged with those fitted without its model:\n\n"
         + markdown_table(("small launches", "n", "median", "p90", "bias"), by_variant)
         + "\n\n"
         + kinds_table(rows)
-        + "\n\nEnd to end is judged by Little's law, which does not ask whether an engine mixes prompts into steps or "
+        + "\n\nEnd to end is judged by Little's law, which does not ask whether an engine mixes "
+        "prompts into steps or "
         "runs them first.\n\n"
-        f"Quarantine: {len(apart)} of {len(rows)} points, found by rules on measured fields and physics, listed with a "
-        "reason each in profiles/validation/plain_decode_quarantine.csv; no rule sees a prediction. Its thresholds "
-        "were set so that the list keeps to 5 % of the points. Points within 0.5 % of another of the same setting and "
+        f"Quarantine: {len(apart)} of {len(rows)} points, found by rules on measured fields and "
+        "physics, listed with a "
+        "reason each in profiles/validation/plain_decode_quarantine.csv; no rule sees a "
+        "prediction. Its thresholds "
+        "were set so that the list keeps to 5 % of the points. Points within 0.5 % of another of "
+        "the same setting and "
         "version count once.\n\n"
         + markdown_table(("rule", "points", "runs"), by_rule)
         + f"\n\n{groups_line(believed(rows))}\n\n{groups_table(believed(rows))}"
@@ -286,16 +362,19 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
 
 RATES = MEASUREMENTS / "decode_no_sd"
 COOKBOOK = "sgl-cookbook benchmark page"
-"""Rows that are judged and never fitted: their speculative counterparts are kept for outside validation."""
+"""Rows that are judged and never fitted: their speculative counterparts are kept for outside
+validation."""
 LONG_ANSWER = 256
 """Output tokens below which a closed loop prefills more than it decodes. [-]"""
 QUEUED = 1.25
-"""End-to-end time per token over time per output token from which a request mostly waits or prefills. [-]"""
+"""End-to-end time per token over time per output token from which a request mostly waits or
+prefills. [-]"""
 GROUPS_IN_NOTES = "data-parallel attention"
 
 
 def not_steady(row: Mapping[str, Any]) -> str:
-    """Reason why a row is no steady state of its batch. Empty where it may be one. Sees measured fields alone."""
+    """Reason why a row is no steady state of its batch. Empty where it may be one. Sees measured
+    fields alone."""
     if np.isnan(_time_s(row)):
         return "no time per token"
     if row["concurrency"] > 1 and pd.isna(row["output_tokens"]):
@@ -309,7 +388,8 @@ def not_steady(row: Mapping[str, Any]) -> str:
 
 
 def _time_s(row: Mapping[str, Any]) -> float:
-    """Time per output token of a request: the mean where it is printed, else the median, else the rate's. [s]"""
+    """Time per output token of a request: the mean where it is printed, else the median, else the
+    rate's. [s]"""
     for name in ("mean_tpot_ms", "median_tpot_ms"):
         if not pd.isna(row[name]):
             return float(row[name]) / 1e3
@@ -319,8 +399,8 @@ def _time_s(row: Mapping[str, Any]) -> float:
 def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows that a scenario can express, with measured and predicted seconds.
 
-    row_id, source, model_id, hardware_id, engine, batch_size, measured_s, predicted_s, not_steady (the rule, else
-    empty), cookbook (whether it is one of COOKBOOK).
+    row_id, source, model_id, hardware_id, engine, batch_size, measured_s, predicted_s, not_steady
+    (the rule, else empty), cookbook (whether it is one of COOKBOOK).
     """
     found = []
     for row in frame.to_dict("records"):
@@ -345,10 +425,11 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
-    """Published rows with prompts of `least_prompt` tokens and more on several GPUs: seconds of a token end to end.
+    """Published rows with prompts of `least_prompt` tokens and more on several GPUs: seconds of a
+    token end to end.
 
-    Columns row_id, source, measured_s and predicted_s, both by Little's law: the requests over the output rate, those
-    that wait for memory among them.
+    Columns row_id, source, measured_s and predicted_s, both by Little's law: the requests over the
+    output rate, those that wait for memory among them.
     """
     stated = frame[["output_tok_per_s", "output_tokens"]].notna().all(axis=1)
     long = frame[stated & (frame["input_tokens"] >= least_prompt) & (frame["gpu_count"] > 1)]
@@ -358,14 +439,17 @@ def end_to_end_rates(frame: pd.DataFrame, least_prompt: int) -> pd.DataFrame:
         for row in long.to_dict("records")
         if (predicted := _of_rate(row)) is not None
     ]
-    found = pd.DataFrame(rows, columns=["row_id", "source", "requests", "rate", "predicted_s", "served"])
+    found = pd.DataFrame(
+        rows, columns=["row_id", "source", "requests", "rate", "predicted_s", "served"]
+    )
     found["predicted_s"] *= found["requests"] / found.pop("served")
     found["measured_s"] = found.pop("requests") / found.pop("rate")
     return found
 
 
 def _of_rate(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Time per output token of the row's scenario, and the requests that fit: [s], [-]. None where it has none."""
+    """Time per output token of the row's scenario, and the requests that fit: [s], [-]. None where
+    it has none."""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):
         return None
     gpus, engine = int(row["gpu_count"]), engine_called(str(row["engine"]), forks=True)
@@ -414,21 +498,35 @@ def _format(text: str, model_id: str) -> dict[str, str]:
 def decode_rates_section(rows: pd.DataFrame) -> str:
     """The section of docs/validation.md."""
     steady = rows[rows["not_steady"] == ""]
-    kinds = [("all", rows), ("steady", steady), ("... of the SGLang cookbook", steady[steady["cookbook"]])]
+    kinds = [
+        ("all", rows),
+        ("steady", steady),
+        ("... of the SGLang cookbook", steady[steady["cookbook"]]),
+    ]
     kinds += [("... of the others", steady[~steady["cookbook"]])]
-    kinds += [(f"not steady: {why}", group) for why, group in rows[rows["not_steady"] != ""].groupby("not_steady")]
+    kinds += [
+        (f"not steady: {why}", group)
+        for why, group in rows[rows["not_steady"] != ""].groupby("not_steady")
+    ]
     by_kind = [(name, *_decode_cells(group)) for name, group in kinds]
     by_source = [
-        (*key, *_decode_cells(group)) for key, group in steady.groupby(["source", "model_id", "hardware_id", "engine"])
+        (*key, *_decode_cells(group))
+        for key, group in steady.groupby(["source", "model_id", "hardware_id", "engine"])
     ]
     return (
-        "## Published decode rates without speculation\n\nNever fitted. A row is set apart by rule on what it states: "
-        f"answers under {LONG_ANSWER} tokens, lengths not stated, or an end-to-end time per token more than {QUEUED} "
-        "times its time per output token. Rows of the SGLang cookbook are judged and never fitted. Lengths are caps of "
+        "## Published decode rates without speculation\n\nNever fitted. A row is set apart by "
+        "rule on what it states: "
+        f"answers under {LONG_ANSWER} tokens, lengths not stated, or an end-to-end time per token "
+        f"more than {QUEUED} "
+        "times its time per output token. Rows of the SGLang cookbook are judged and never "
+        "fitted. Lengths are caps of "
         "random draws in most sources, so contexts are at most those.\n\n"
         + markdown_table(("rows", "n", "median error", "p90", "bias"), by_kind)
         + "\n\nSteady ones by source:\n\n"
-        + markdown_table(("source", "model", "accelerator", "engine", "n", "median error", "p90", "bias"), by_source)
+        + markdown_table(
+            ("source", "model", "accelerator", "engine", "n", "median error", "p90", "bias"),
+            by_source,
+        )
     )
 
 
@@ -438,9 +536,11 @@ def _decode_cells(rows: pd.DataFrame) -> tuple[object, ...]:
 
 
 PEER = PROFILES.parent / "docs" / "peer" / "aiconfigurator.csv"
-"""Its answers, one line a point; the first line says which version answered when, and how fast both tools are."""
+"""Its answers, one line a point; the first line says which version answered when, and how fast both
+tools are."""
 WAYS = {"checkpoint": "by checkpoint", "format": "by format"}
-"""How the tool was asked first: by its configuration of the release, or by the formats that the points name."""
+"""How the tool was asked first: by its configuration of the release, or by the formats that the
+points name."""
 COLUMNS = ("point_id", *(f"{name}_{way}" for way in WAYS for name in ("tpot_s", "ttft_s")))
 
 
@@ -485,11 +585,14 @@ def side_by_side(judged: pd.DataFrame, answers: pd.DataFrame, way: str) -> pd.Da
     named = {f"tpot_s_{way}": "peer_s", f"ttft_s_{way}": "peer_ttft_s"}
     both = judged.merge(answers[["point_id", *named]].rename(columns=named), on="point_id")
     tokens = both["output_tokens"]
-    return both.assign(peer_end_to_end_s=(both["peer_ttft_s"] + (tokens - 1) * both["peer_s"]) / tokens)
+    return both.assign(
+        peer_end_to_end_s=(both["peer_ttft_s"] + (tokens - 1) * both["peer_s"]) / tokens
+    )
 
 
 def compared(both: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str, str, str]]:
-    """(kind, rows, measured, ours, theirs: columns) of each kind of point. Heavy ones also end to end."""
+    """(kind, rows, measured, ours, theirs: columns) of each kind of point. Heavy ones also end to
+    end."""
     for name, rows in kinds(both):
         yield name, rows, "measured_s", "predicted_s", "peer_s"
     whole = ("end_to_end_s", "predicted_end_to_end_s", "peer_end_to_end_s")
@@ -507,30 +610,46 @@ def groups_closer(both: pd.DataFrame) -> tuple[int, int]:
 
 
 def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
-    """The section of docs/validation.md. `judged`: plain decode as named (`plain_decode`), `believed`."""
+    """The section of docs/validation.md. `judged`: plain decode as named (`plain_decode`),
+    `believed`."""
     if not path.is_file():
         return "## Beside AIConfigurator\n\nNot run here; `make bench-peer` does."
     run, answers = read_peer(path)
     by_way = [side_by_side(judged, answers, way) for way in WAYS]
     body = []
-    for (name, rows, measured, ours, theirs), (_, other, *_) in zip(*map(compared, by_way), strict=True):
-        figures = figures_s(rows, ours, measured), *(figures_s(each, theirs, measured) for each in (rows, other))
-        body.append((name, len(rows), *(percent(share) for _, *shares in figures for share in shares)))
+    for (name, rows, measured, ours, theirs), (_, other, *_) in zip(
+        *map(compared, by_way), strict=True
+    ):
+        figures = (
+            figures_s(rows, ours, measured),
+            *(figures_s(each, theirs, measured) for each in (rows, other)),
+        )
+        body.append(
+            (name, len(rows), *(percent(share) for _, *shares in figures for share in shares))
+        )
     header: tuple[str, ...] = ("points", "n", "ours: median", "p90", "bias")
-    header += tuple(text for way in WAYS.values() for text in (f"AIConfigurator {way}: median", "p90", "bias"))
+    header += tuple(
+        text for way in WAYS.values() for text in (f"AIConfigurator {way}: median", "p90", "bias")
+    )
     closer = " and ".join(
         f"{won} of {count} ({way})"
         for way, both in zip(WAYS.values(), by_way, strict=True)
         for won, count in [groups_closer(both)]
     )
     return (
-        f"## Beside AIConfigurator\n\nAIConfigurator {run.version} asked for the same points on {run.date} "
-        f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after the quarantine. Closer "
+        f"## Beside AIConfigurator\n\nAIConfigurator {run.version} asked for the same points on "
+        f"{run.date} "
+        f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after "
+        "the quarantine. Closer "
         f"in groups (model, engine, accelerator, weights): {closer}. A point takes it "
-        f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us {1e3 * run.own_seconds_per_point:.1f} ms, "
-        "setups included. Both are asked for the lengths that the points name and a steady batch, ours with none of "
-        "the caches that InferenceX launched; the figures above have lengths drawn, runs and caches. The points are "
-        "shipped with its own tables and were known to its makers.\n\n" + markdown_table(header, body)
+        f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us "
+        f"{1e3 * run.own_seconds_per_point:.1f} ms, "
+        "setups included. Both are asked for the lengths that the points name and a steady batch, "
+        "ours with none of "
+        "the caches that InferenceX launched; the figures above have lengths drawn, runs and "
+        "caches. The points are "
+        "shipped with its own tables and were known to its makers.\n\n"
+        + markdown_table(header, body)
     )
 
 

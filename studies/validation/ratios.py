@@ -1,4 +1,5 @@
-"""Ratios between choices: how right a comparison is, on pairs of silicon points that differ in one choice alone."""
+"""Ratios between choices: how right a comparison is, on pairs of silicon points that differ in one
+choice alone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from studies.validation.tables import markdown_table, percent
 FORMATS = ("bf16", "fp8", "int4", "fp4")
 """Weight formats from wide to narrow: a change goes this way."""
 BEYOND = (0.05, 0.10)
-"""Measured differences from which on a direction is judged; below lies the noise between runs. [-]"""
+"""Measured differences from which on a direction is judged; below lies the noise between runs.
+[-]"""
 GROUPED_BY = ("model_id", "hardware_id", "weight_dtype", "engine")
 """Pairs of one group share a server and its errors, so groups are counted beside pairs."""
 BAND = (0.1, 0.9)
@@ -25,18 +27,22 @@ _HEADER = (
     *("change", "pairs", "groups", "measured", "predicted", "median error", "p90"),
     *(f"direction beyond {beyond:.0%}" for beyond in BEYOND),
 )
-SOURCE = "silicon_sample.csv of aiconfigurator-core, after the quarantine; pairs that differ in this choice alone"
+SOURCE = (
+    "silicon_sample.csv of aiconfigurator-core, after the quarantine; pairs that differ in this "
+    "choice alone"
+)
 
 
 @dataclass(frozen=True)
 class RatioChoice:
-    """A column in which the two points of a pair differ, everything else but its companions equal."""
+    """A column in which the two points of a pair differ, everything else but its companions
+    equal."""
 
     column: str
     same_version: bool = True
     doublings: tuple[int, ...] = ()
-    """How often the value doubles from before to after: first as the choice is judged, then further distances, each
-    judged apart; empty: any other value, in the order of `order`."""
+    """How often the value doubles from before to after: first as the choice is judged, then further
+    distances, each judged apart; empty: any other value, in the order of `order`."""
     order: tuple[str, ...] = ()
     """Values from before to after; empty: alphabetical."""
 
@@ -53,12 +59,13 @@ CHOICES: Mapping[ChoiceKind, RatioChoice] = {
 
 
 def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) -> pd.DataFrame:
-    """Pairs of points that differ in one choice of CHOICES alone, points of one setting at their median.
+    """Pairs of points that differ in one choice of CHOICES alone, points of one setting at their
+    median.
 
     `doublings`: how often a number doubles in a pair; None: as the choice is judged.
 
-    Columns: the settings kept, before, after (the choice's values), measured and predicted (time after over time
-    before), and the same end to end.
+    Columns: the settings kept, before, after (the choice's values), measured and predicted (time
+    after over time before), and the same end to end.
     """
     choice = CHOICES[kind]
     rows = _with_spread(rows, kind)
@@ -82,13 +89,16 @@ def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) ->
     both, before, after = both[wanted], before[wanted], after[wanted]
     ratios = {
         name: both[f"{column}_after"] / both[f"{column}_before"]
-        for name, column in zip(("measured", "predicted", "whole", "predicted_whole"), columns, strict=True)
+        for name, column in zip(
+            ("measured", "predicted", "whole", "predicted_whole"), columns, strict=True
+        )
     }
     return both[keys].assign(before=before, after=after, **ratios).reset_index(drop=True)
 
 
 def _with_spread(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Rows with the choice of spreading experts: over no ranks, or over all that tensor parallelism has."""
+    """Rows with the choice of spreading experts: over no ranks, or over all that tensor parallelism
+    has."""
     if kind != "expert parallel":
         return rows
     tp, ep = rows["tensor_parallel"], rows["expert_parallel"]
@@ -108,7 +118,8 @@ class Judged:
     median: float
     p90: float
     directions: tuple[tuple[int, float, int, int], ...]
-    """For each of BEYOND: pairs further apart, share of them on the right side, groups apart, those on the right."""
+    """For each of BEYOND: pairs further apart, share of them on the right side, groups apart, those
+    on the right."""
     low: float
     """Measured over predicted ratio: the ends of its 80 % range."""
     high: float
@@ -117,7 +128,9 @@ class Judged:
 def judged(found: pd.DataFrame, predicted: str = "predicted", measured: str = "measured") -> Judged:
     """The figures of pairs."""
     if found.empty:
-        return Judged(0, 0, *(np.nan,) * 4, tuple((0, np.nan, 0, 0) for _ in BEYOND), np.nan, np.nan)
+        return Judged(
+            0, 0, *(np.nan,) * 4, tuple((0, np.nan, 0, 0) for _ in BEYOND), np.nan, np.nan
+        )
     error = np.abs(found[predicted] / found[measured] - 1.0)
     off = np.log(found[measured] / found[predicted])
     low, high = np.exp(np.quantile(off, BAND))
@@ -135,21 +148,35 @@ def judged(found: pd.DataFrame, predicted: str = "predicted", measured: str = "m
 
 
 def _group_medians(found: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Median log ratios of each group of pairs: one model, accelerator, weights, engine and change."""
+    """Median log ratios of each group of pairs: one model, accelerator, weights, engine and
+    change."""
     keys = [name for name in GROUPED_BY if name in found]
     values = np.log(found[list(columns)]).assign(**{name: found[name] for name in keys})
-    if found["before"].dtype == object or found["before"].dtype == "str":  # names; factors are one change each
+    if (
+        found["before"].dtype == object or found["before"].dtype == "str"
+    ):  # names; factors are one change each
         values["changed"] = found["before"].astype(str) + " -> " + found["after"].astype(str)
         keys.append("changed")
     return values.groupby(keys)[list(columns)].median()
 
 
-def _directions(found: pd.DataFrame, predicted: str, measured: str, beyond: float) -> tuple[int, float, int, int]:
+def _directions(
+    found: pd.DataFrame, predicted: str, measured: str, beyond: float
+) -> tuple[int, float, int, int]:
     apart = found[np.abs(np.log(found[measured])) > np.log1p(beyond)]
     groups = _group_medians(found, measured, predicted)
     groups = groups[np.abs(groups[measured]) > np.log1p(beyond)]
-    right = float(((apart[measured] > 1.0) == (apart[predicted] > 1.0)).mean()) if len(apart) else np.nan
-    return len(apart), right, len(groups), int(((groups[measured] > 0.0) == (groups[predicted] > 0.0)).sum())
+    right = (
+        float(((apart[measured] > 1.0) == (apart[predicted] > 1.0)).mean())
+        if len(apart)
+        else np.nan
+    )
+    return (
+        len(apart),
+        right,
+        len(groups),
+        int(((groups[measured] > 0.0) == (groups[predicted] > 0.0)).sum()),
+    )
 
 
 @dataclass(frozen=True)
@@ -175,7 +202,9 @@ def judged_choices(rows: pd.DataFrame) -> dict[str, RatioLine]:
     touches = (with_sglang["before"] == "sglang") | (with_sglang["after"] == "sglang")
     others = judged(with_sglang[~touches], "predicted_whole", "whole")
     among = _values(with_sglang)
-    found["engine, pairs with SGLang"] = RatioLine("engine", "sglang", "", judged(with_sglang[touches]), among=among)
+    found["engine, pairs with SGLang"] = RatioLine(
+        "engine", "sglang", "", judged(with_sglang[touches]), among=among
+    )
     found["engine, TensorRT-LLM and vLLM, end to end"] = RatioLine("", "", "", others)
     return found
 
@@ -191,7 +220,9 @@ def _lines_at(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None) -> di
     if kind in ("batch", "expert parallel", "accelerator"):
         return found
     for (before, after), group in every.groupby(["before", "after"]):
-        found[f"{kind} {before} -> {after}"] = RatioLine(kind, str(before), str(after), judged(group), far)
+        found[f"{kind} {before} -> {after}"] = RatioLine(
+            kind, str(before), str(after), judged(group), far
+        )
     return found
 
 
@@ -206,7 +237,8 @@ def _device(value: str) -> str:
 
 
 def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
-    """Records that "try next" and comparisons read, the spread and direction of each kind of change."""
+    """Records that "try next" and comparisons read, the spread and direction of each kind of
+    change."""
     found = []
     for line in judged_choices(rows).values():
         figures = line.figures
@@ -232,19 +264,26 @@ def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
 def ratios_section(rows: pd.DataFrame, by_scales: Mapping[str, pd.DataFrame]) -> str:
     """The section of docs/validation.md.
 
-    `rows`: judged plain decode, each measurement once; `by_scales`: the same by how much of TensorRT-LLM's nvfp4 excess
-    is taken off.
+    `rows`: judged plain decode, each measurement once; `by_scales`: the same by how much of
+    TensorRT-LLM's nvfp4 excess is taken off.
     """
     return (
-        "## Ratios between choices\n\nWhat a comparison says: time after a change over time before it, on pairs of "
-        "plain-decode points that differ in this choice alone (same engine version on both sides, but between "
-        "engines). Measured and predicted: medians. Direction: of pairs measured further apart, how many are predicted "
-        "on that side; in brackets by groups (model, accelerator, weights, engine). Over several doublings errors "
-        "neither add up nor add as independent ones, so each distance is judged by pairs of its own, and comparisons "
+        "## Ratios between choices\n\nWhat a comparison says: time after a change over time "
+        "before it, on pairs of "
+        "plain-decode points that differ in this choice alone (same engine version on both sides, "
+        "but between "
+        "engines). Measured and predicted: medians. Direction: of pairs measured further apart, "
+        "how many are predicted "
+        "on that side; in brackets by groups (model, accelerator, weights, engine). Over several "
+        "doublings errors "
+        "neither add up nor add as independent ones, so each distance is judged by pairs of its "
+        "own, and comparisons "
         "take the range at theirs.\n\n"
         + ratios_table(rows)
-        + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, for a reason that no table "
-        "tells; half is assumed away, and the direction between the two hangs on it. By the share taken off:\n\n"
+        + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, for a "
+        "reason that no table "
+        "tells; half is assumed away, and the direction between the two hangs on it. By the share "
+        "taken off:\n\n"
         + markdown_table(_HEADER, [_line(name, each) for name, each in _scale_lines(by_scales)])
     )
 
@@ -279,5 +318,15 @@ def _line(name: str, figures: Judged) -> tuple[Any, ...]:
         f"{percent(share, 0)} of {n} ({right} of {groups})" if n else "-"
         for n, share, groups, right in figures.directions
     )
-    ratios = (f"{value:.2f}" if figures.n else "-" for value in (figures.measured, figures.predicted))
-    return (name, figures.n, figures.n_groups, *ratios, percent(figures.median), percent(figures.p90), *directions)
+    ratios = (
+        f"{value:.2f}" if figures.n else "-" for value in (figures.measured, figures.predicted)
+    )
+    return (
+        name,
+        figures.n,
+        figures.n_groups,
+        *ratios,
+        percent(figures.median),
+        percent(figures.p90),
+        *directions,
+    )

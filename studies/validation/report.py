@@ -1,4 +1,5 @@
-"""`python -m studies.validation.report`: writes docs/validation.md with its tables and judged rows."""
+"""`python -m studies.validation.report`: writes docs/validation.md with its tables and judged
+rows."""
 
 from __future__ import annotations
 
@@ -51,7 +52,12 @@ from studies.validation.own_runs import (
     write_own_runs,
 )
 from studies.validation.plain import believed
-from studies.validation.step_times import Decode, judged_decode, step_time_sections, write_judged_ratios
+from studies.validation.step_times import (
+    Decode,
+    judged_decode,
+    step_time_sections,
+    write_judged_ratios,
+)
 from studies.validation.tables import (
     GateLine,
     categories,
@@ -64,24 +70,37 @@ from studies.validation.tables import (
     summary,
     worst,
 )
-from studies.validation.unseen import bands_section, chances_section, held_out_section, rivals_section, steps_to_repair
+from studies.validation.unseen import (
+    bands_section,
+    chances_section,
+    held_out_section,
+    rivals_section,
+    steps_to_repair,
+)
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells"
 REASONS = {
     "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
-    "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length of other text",
-    "ROCm/ATOM recipe for DeepSeek-R1": "no measured kernels on this accelerator; accepted length borrowed, "
+    "ROCm/ATOM recipe for DeepSeek-V4": (
+        "no measured kernels on this accelerator; accepted length of other text"
+    ),
+    "ROCm/ATOM recipe for DeepSeek-R1": "no measured kernels on this accelerator; accepted length "
+    "borrowed, "
     "prompts random",
-    "vLLM pull request 16937": "accepted length of the same drafter on other models, not of this one",
-    "vLLM blog: P-EAGLE, figures 4-6": "bar heights read from pixels (up to 8 %), accepted length from a "
+    "vLLM pull request 16937": (
+        "accepted length of the same drafter on other models, not of this one"
+    ),
+    "vLLM blog: P-EAGLE, figures 4-6": "bar heights read from pixels (up to 8 %), accepted length "
+    "from a "
     "separate table",
 }
 """A checkable cause for sources among the worst; the others say unknown."""
 
 
 def report(decode: Decode | None) -> str:
-    """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where there is none."""
+    """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where
+    there is none."""
     frame = published_rows()
     points, refused = judged_points()
     rows = held_out(points)
@@ -126,15 +145,19 @@ def report(decode: Decode | None) -> str:
 
 
 def judged_points() -> tuple[list[PublishedPoint], dict[str, int]]:
-    """Published speedups of all collections that can be predicted, but for laboratories set apart. The others come
-    with the reason why they cannot."""
+    """Published speedups of all collections that can be predicted, but for laboratories set apart.
+    The others come with the reason why they cannot."""
     return points_of(judged_rows(), other_models=True)
 
 
 def data_hash() -> str:
     """SHA-256, 16 digits, over the measured rows and the fit records that the document rests on."""
     digest = hashlib.sha256()
-    for path in [*COLLECTION_FILES, MOESD / "data.csv", *sorted((PROFILES / "calibration").rglob("*.json"))]:
+    for path in [
+        *COLLECTION_FILES,
+        MOESD / "data.csv",
+        *sorted((PROFILES / "calibration").rglob("*.json")),
+    ]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -155,22 +178,44 @@ Run-time control of K is held against its paper in [runtime-k-validation.md](run
 
 Disclosure: measurements/verify_cost_curve holds figure 2 of the vLLM post of 2026-08-14 (DeepSeek-V4-Flash). Another
 grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside validation; the publication is the same,
-model and quantity are not. Nothing is fitted on that figure."""
+model and quantity are not. Nothing is fitted on that figure."""  # noqa: E501
 
 
-def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | None) -> str:
+def _gates(
+    rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode | None
+) -> str:
     lines = speedup_gates(rows)
     rest, n_rest = bundle_errors(external)["possible"]
     for name, group in external.groupby("source"):
         bar = BUNDLE_BAR if name == BUNDLE else 0.09
-        lines.append(GateLine(f"round cost, {name}", errors_of(group).mape, bar, len(group), 1, needs_sources=False))
+        lines.append(
+            GateLine(
+                f"round cost, {name}",
+                errors_of(group).mape,
+                bar,
+                len(group),
+                1,
+                needs_sources=False,
+            )
+        )
     without = f"round cost, {BUNDLE} without impossible rounds"
     lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
     lines += best_k_gates(regrets)
     if decode is not None:
         once = believed(held_out_rows(decode.shipped))
-        errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
-        lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
+        errors = errors_of(
+            once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"})
+        )
+        lines.append(
+            GateLine(
+                "plain decode, median error",
+                errors.median_ape,
+                0.20,
+                errors.n,
+                1,
+                needs_sources=False,
+            )
+        )
     body = [
         (
             line.what,
@@ -182,7 +227,9 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, de
         )
         for line in lines
     ]
-    return "## Gates\n\n" + markdown_table(("what", "figure", "gate", "n", "sources", "status"), body)
+    return "## Gates\n\n" + markdown_table(
+        ("what", "figure", "gate", "n", "sources", "status"), body
+    )
 
 
 def _overheads() -> str:
@@ -191,21 +238,27 @@ def _overheads() -> str:
     for record in fit.records:
         sds = np.sqrt(np.diag(record.log_covariance))
         values = [
-            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(BAND_SIGMAS * sd):.1f}" if record.value(n) else "-"
+            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(BAND_SIGMAS * sd):.1f}"
+            if record.value(n)
+            else "-"
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
     residuals = ", ".join(
-        f"{r.tier}{' on workstation parts' if r.workstation else ''} {r.log_sd:.2f} ({r.n_rows} rows of "
+        f"{r.tier}{' on workstation parts' if r.workstation else ''} {r.log_sd:.2f} ({r.n_rows} "
+        "rows of "
         f"{counted(r.n_sources, 'laboratory', 'laboratories')})"
         for r in fit.residuals
     )
     tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
-        "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading thousandths of the "
-        "attention, for verified tokens thousandths for each token, with the factor of their 80 % range. "
+        "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading "
+        "thousandths of the "
+        "attention, for verified tokens thousandths for each token, with the factor of their 80 % "
+        "range. "
         "`-synchronous`: sources from "
-        "before the engine overlapped the host's work on a round with the device's, and SGLang's draft trees.\n\n"
+        "before the engine overlapped the host's work on a round with the device's, and SGLang's "
+        "draft trees.\n\n"
         + markdown_table(
             (
                 "class",
@@ -220,8 +273,10 @@ def _overheads() -> str:
             ),
             body,
         )
-        + f"\n\nBeyond the components' spread, bands hold what laboratories differ by (log standard deviation): "
-        f"{residuals}; and a drift over batch (docs/model.md). Forms tried, mean over laboratories left out: {tried}."
+        + "\n\nBeyond the components' spread, bands hold what laboratories differ by (log "
+        "standard deviation): "
+        f"{residuals}; and a drift over batch (docs/model.md). Forms tried, mean over "
+        f"laboratories left out: {tried}."
     )
 
 
@@ -230,7 +285,9 @@ def _left_out(rows: pd.DataFrame) -> str:
     for name, group in categories(rows).items():
         named.loc[group.index, "category"] = name
     marked = rows.assign(
-        reading=np.where(rows["reading"] == "A", "A (table or label)", rows["reading"] + " (pixels, text)")
+        reading=np.where(
+            rows["reading"] == "A", "A (table or label)", rows["reading"] + " (pixels, text)"
+        )
     )
     parts = [
         ("by what is known", summary(named, "category")),
@@ -239,13 +296,14 @@ def _left_out(rows: pd.DataFrame) -> str:
         ("by grade of the reading", summary(marked, "reading")),
     ]
     text = "## Speedups, laboratory left out\n\nAll rows: " + ", ".join(
-        f"{name} {value if name in ('n', 'sources') else percent(value)}" for name, value in figures(rows).items()
+        f"{name} {value if name in ('n', 'sources') else percent(value)}"
+        for name, value in figures(rows).items()
     )
     for title, table in parts:
         text += f"\n\n{title}:\n\n{frame_table(table)}"
-    return (
-        text
-        + "\n\n`other model`: the row states no accepted length, so the median of its drafter on other models serves."
+    return text + (
+        "\n\n`other model`: the row states no accepted length, so the median of its drafter on "
+        "other models serves."
     )
 
 
@@ -271,18 +329,27 @@ def _from_store() -> tuple[pd.DataFrame | None, str]:
     """(the table of R19, the section on kernel bars). Without a store, None."""
     try:
         with open_store(default_store_path()) as opened:
-            table = kernel_table(opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
+            table = kernel_table(
+                opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1
+            )
             bars = bars_section(opened)
     except AdvisorError:
         return None, bars_section(None)
-    wanted = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1}
+    wanted = {
+        "hidden_size": 2048,
+        "inter_size": 768,
+        "topk": 8,
+        "num_experts": 128,
+        "moe_tp_size": 1,
+    }
     for name, value in wanted.items():
         table = table[table[name] == value]
     return table, bars
 
 
 def main(path: Path = REPORT) -> None:
-    """Write the document, and the data that pages, reports and comparisons read. Judged rows, own runs, ratios."""
+    """Write the document, and the data that pages, reports and comparisons read. Judged rows, own
+    runs, ratios."""
     decode = judged_decode()
     path.write_text(report(decode), encoding="utf-8")
     write_judged(judge(judged_rows()), data_hash())

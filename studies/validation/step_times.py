@@ -1,7 +1,8 @@
-"""Sections of docs/validation.md on step times: bars, plain decode, ratios, the peer, verified tokens, rates.
+"""Sections of docs/validation.md on step times: bars, plain decode, ratios, the peer, verified
+tokens, rates.
 
-`python -m studies.validation.step_times` prints them in half a minute, and writes the ratios that comparisons
-read, as `make validation` does.
+`python -m studies.validation.step_times` prints them in half a minute, and writes the ratios that
+comparisons read, as `make validation` does.
 """
 
 from __future__ import annotations
@@ -51,9 +52,17 @@ from studies.validation.plain import (
 from studies.validation.ratios import SOURCE, Judged, judged, pairs, ratio_records, ratios_section
 from studies.validation.tables import markdown_table, percent
 
-NVFP4_SCALES: dict[ActivationScales, str] = {"static": "half (shipped)", "dynamic": "none", "fused": "all"}
-"""How much of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product is taken off; no table settles it."""
-NO_STORE = "## Plain decode: time per output token\n\nNo store here, so not judged; run `make store` first."
+NVFP4_SCALES: dict[ActivationScales, str] = {
+    "static": "half (shipped)",
+    "dynamic": "none",
+    "fused": "all",
+}
+"""How much of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product is taken off; no table
+settles it."""
+NO_STORE = (
+    "## Plain decode: time per output token\n\nNo store here, so not judged; run `make store` "
+    "first."
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,8 @@ def judged_decode() -> Decode | None:
     except AdvisorError:
         return None
     return Decode(
-        {scales: plain_decode(points, scales) for scales in NVFP4_SCALES}, plain_decode(points, as_named=True)
+        {scales: plain_decode(points, scales) for scales in NVFP4_SCALES},
+        plain_decode(points, as_named=True),
     )
 
 
@@ -90,7 +100,10 @@ def step_time_sections(decode: Decode | None) -> list[str]:
     if decode is None:
         return [NO_STORE, *measured]
     rows = held_out_rows(decode.shipped)
-    by_scales = {NVFP4_SCALES[scales]: believed(held_out_rows(each)) for scales, each in decode.by_scales.items()}
+    by_scales = {
+        NVFP4_SCALES[scales]: believed(held_out_rows(each))
+        for scales, each in decode.by_scales.items()
+    }
     return [
         bars_of_step_times(step_time_bars(decode, costs)),
         decode_section(rows, decode.shipped, without(decode.shipped)),
@@ -101,7 +114,8 @@ def step_time_sections(decode: Decode | None) -> list[str]:
 
 
 def write_judged_ratios(decode: Decode) -> Path:
-    """Write what comparisons read, from points judged with constants fitted without their models."""
+    """Write what comparisons read, from points judged with constants fitted without their
+    models."""
     return write_ratios(ratio_records(believed(held_out_rows(decode.shipped))), SOURCE)
 
 
@@ -114,8 +128,14 @@ def main() -> None:
 
 
 CAUSES: dict[tuple[str, str, str, str], str] = {
-    ("qwen3-32b", "sglang", "h100-sxm", "bf16"): "requests of equal length in waves: SGLang takes all prompts "
-    "before it decodes, and first tokens are 1.05 of what that says; so judged 4 % off, end to end within 4 % anyhow",
+    (
+        "qwen3-32b",
+        "sglang",
+        "h100-sxm",
+        "bf16",
+    ): "requests of equal length in waves: SGLang takes all prompts "
+    "before it decodes, and first tokens are 1.05 of what that says; so judged 4 % off, end to "
+    "end within 4 % anyhow",
 }
 """Why a group of FAR_POINTS points or more is beyond FAR, each a cause that can be checked."""
 SCANS, FALL = 90, 0.03
@@ -148,14 +168,21 @@ def at_least(what: str, value: float, limit: float) -> Bar:
 
 
 def decode_bars(rows: pd.DataFrame) -> Iterator[Bar]:
-    """Bars on time per output token. `rows`: `plain_decode`, its small launches those that are shipped."""
+    """Bars on time per output token. `rows`: `plain_decode`, its small launches those that are
+    shipped."""
     bare, apart = without(rows), held_out_rows(rows)
-    yield at_most("plain decode, no constant chosen on these points: median", figures_s(believed(bare))[1], 0.105)
+    yield at_most(
+        "plain decode, no constant chosen on these points: median",
+        figures_s(believed(bare))[1],
+        0.105,
+    )
     median, p90 = figures_s(believed(apart))[1:3]
     yield at_most("plain decode, constants fitted without the point's model: median", median, 0.095)
     yield at_most("... 90 % within", p90, 0.28)
     family = believed(held_out_rows(rows[rows["engine"] == "sglang"], families=True))
-    yield at_most("... SGLang's, fitted without the model's family: median", figures_s(family)[1], 0.15)
+    yield at_most(
+        "... SGLang's, fitted without the model's family: median", figures_s(family)[1], 0.15
+    )
     yield at_most("... 90 % of all points, quarantine included, within", figures_s(apart)[2], 0.33)
     table = groups(believed(apart))
     yield at_most("... mean of group medians", float(table["median"].mean()), 0.115)
@@ -180,13 +207,16 @@ def quarantine_bars(rows: pd.DataFrame) -> Iterator[Bar]:
 
 
 def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
-    """Bars beside AIConfigurator, from its last run. `rows`: `plain_decode` as named, which is what it was asked."""
+    """Bars beside AIConfigurator, from its last run. `rows`: `plain_decode` as named, which is what
+    it was asked."""
     if not PEER.is_file():
         yield Bar("better than AIConfigurator", "median and p90", "not run here", None)
         return
     once, answers = believed(held_out_rows(rows)), read_peer()[1]
     by_way = [side_by_side(once, answers, way) for way in WAYS]
-    for (name, kind, measured, ours, theirs), (_, other, *_) in zip(*map(compared, by_way), strict=True):
+    for (name, kind, measured, ours, theirs), (_, other, *_) in zip(
+        *map(compared, by_way), strict=True
+    ):
         if name not in ("MoE", "dense", "heavy (prefill >= 1/10)", "heavy, end to end"):
             continue
         own, *peers = (
@@ -200,7 +230,9 @@ def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
             all(own[0] < peer[0] and own[1] < peer[1] for peer in peers),
         )
     closer, count = min(groups_closer(both) for both in by_way)
-    yield at_least(f"beside AIConfigurator, closer in groups ({closer} of {count})", closer / count, 0.75)
+    yield at_least(
+        f"beside AIConfigurator, closer in groups ({closer} of {count})", closer / count, 0.75
+    )
 
 
 def _pair(median: float, p90: float) -> str:
@@ -213,10 +245,14 @@ def ratio_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     engines = pairs(once, "engine")
     trt_vllm = judged(engines[(engines["before"] == "trtllm") & (engines["after"] == "vllm")])
     every = judged(engines)
-    yield _direction("engine direction, TensorRT-LLM against vLLM, pairs beyond 5 %", trt_vllm, 0.85)
+    yield _direction(
+        "engine direction, TensorRT-LLM against vLLM, pairs beyond 5 %", trt_vllm, 0.85
+    )
     yield _direction("engine direction, all engines, pairs beyond 5 %", every, 0.77)
     _, _, count, right = every.directions[0]
-    yield Bar("engine direction by groups", ">= 7 of 9", f"{right} of {count}", right >= 7 / 9 * count)
+    yield Bar(
+        "engine direction by groups", ">= 7 of 9", f"{right} of {count}", right >= 7 / 9 * count
+    )
     yield at_most("engine ratio, TensorRT-LLM against vLLM: median error", trt_vllm.median, 0.10)
     weights = pairs(once, "weights")
     gain = judged(weights[(weights["before"] == "fp8") & (weights["after"] == "fp4")])
@@ -224,7 +260,9 @@ def ratio_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     tensor = pairs(once, "tensor parallel")
     for before, limit in ((1, 0.05), (2, 0.05), (4, 0.07)):
         found = judged(tensor[tensor["before"] == before])
-        yield at_most(f"TP {before} -> {2 * before}: median error (n {found.n})", found.median, limit)
+        yield at_most(
+            f"TP {before} -> {2 * before}: median error (n {found.n})", found.median, limit
+        )
     found = judged(pairs(once, "batch"))
     yield at_most(f"T(4B)/T(B): median error (n {found.n})", found.median, 0.07)
 
@@ -235,19 +273,30 @@ def _direction(what: str, found: Judged, limit: float) -> Bar:
 
 
 def verify_bars(costs: pd.DataFrame) -> Iterator[Bar]:
-    """Bars on the cost of verified tokens, as they were before attention's arithmetic and modules."""
+    """Bars on the cost of verified tokens, as they were before attention's arithmetic and
+    modules."""
     for queries, limit in ((1, 0.22), (8, 0.11)):
         error = ratio_error(costs, queries)
-        yield at_most(f"T(t)/T(1) of DeepSeek-V4-Flash, {queries} tokens a sequence: median error", error, limit)
+        yield at_most(
+            f"T(t)/T(1) of DeepSeek-V4-Flash, {queries} tokens a sequence: median error",
+            error,
+            limit,
+        )
 
 
 def scan_bars() -> Iterator[Bar]:
-    """Bars on shape: steps and rounds rise with batch and K, for as many models and engines as load."""
+    """Bars on shape: steps and rounds rise with batch and K, for as many models and engines as
+    load."""
     falls = [(fall, name) for name, setup in _scanned() for fall in [largest_fall(setup)]]
     worst, name = max(falls)
-    figure = f"{percent(worst)} ({name}); {sum(fall > FALL for fall, _ in falls)} of {len(falls)} beyond"
+    figure = (
+        f"{percent(worst)} ({name}); {sum(fall > FALL for fall, _ in falls)} of {len(falls)} beyond"
+    )
     yield Bar(
-        f"steps and rounds rise with batch and K, {len(falls)} scans", f"falls <= {FALL:.0%}", figure, worst <= FALL
+        f"steps and rounds rise with batch and K, {len(falls)} scans",
+        f"falls <= {FALL:.0%}",
+        figure,
+        worst <= FALL,
     )
 
 
@@ -314,7 +363,11 @@ def latent_attention_bar() -> Iterator[Bar]:
     )
     ratio = float(curve_for(setup, [64], [3]).verify_ratio[0, 0])
     yield Bar(
-        "DeepSeek-V3, data-parallel attention, 8 x H200, 32k, batch 64: verification ratio at K = 3",
+        (
+            "DeepSeek-V3, data-parallel attention, 8 x H200, 32k, batch 64: verification ratio at "
+            "K = "
+            "3"
+        ),
         "about 1.65 (1.5-1.8), from the measured rate of attention",
         f"{ratio:.2f}",
         1.5 <= ratio <= 1.8,
@@ -325,10 +378,22 @@ def speed_bars() -> Iterator[Bar]:
     """Bars on speed, by this machine's clock, and on the size of what is shipped."""
     setup = load_setup(build_scenario(acceptance="2.4@3", model_id="qwen3-30b-a3b", k_max=8))
     seconds = _best_s(lambda: curve_for(setup, DEFAULT_BATCHES, np.arange(9)))
-    yield Bar("curve of 20 batches x K 0-8 with band", "<= 60 ms", f"{1e3 * seconds:.0f} ms", seconds <= 0.06)
+    yield Bar(
+        "curve of 20 batches x K 0-8 with band",
+        "<= 60 ms",
+        f"{1e3 * seconds:.0f} ms",
+        seconds <= 0.06,
+    )
     yield Bar("a million designs in one call", "<= 0.3 s", "printed by `make bench`", None)
-    size = sum(path.stat().st_size for path in (PROFILES / "calibration").rglob("*") if path.is_file())
-    yield Bar("shipped fits, measured shapes and modules", "<= 20 MB", f"{size / 1e6:.1f} MB", size <= 20e6)
+    size = sum(
+        path.stat().st_size for path in (PROFILES / "calibration").rglob("*") if path.is_file()
+    )
+    yield Bar(
+        "shipped fits, measured shapes and modules",
+        "<= 20 MB",
+        f"{size / 1e6:.1f} MB",
+        size <= 20e6,
+    )
 
 
 def _best_s(call: Callable[[], object], repeats: int = 7) -> float:
@@ -359,7 +424,8 @@ def step_time_bars(decode: Decode, costs: pd.DataFrame) -> list[Bar]:
 
 
 def bars_section(title: str, said: str, bars: Sequence[Bar]) -> str:
-    """A section of docs/validation.md: how many bars are met, what to know of them, and each with its figure."""
+    """A section of docs/validation.md: how many bars are met, what to know of them, and each with
+    its figure."""
     met = sum(bar.met is True for bar in bars)
     lines = [(bar.what, bar.bar, bar.figure, bar.status) for bar in bars]
     table = markdown_table(("what", "bar", "figure", "status"), lines)
@@ -369,8 +435,10 @@ def bars_section(title: str, said: str, bars: Sequence[Bar]) -> str:
 def bars_of_step_times(bars: Sequence[Bar]) -> str:
     """The section on step times."""
     said = (
-        "Plain decode is judged with the constants of small launches fitted without the point's own model. Chosen on "
-        "these points and kept when a model is left out: the forms, vLLM's 0.18 border, SGLang's constant for every "
+        "Plain decode is judged with the constants of small launches fitted without the point's "
+        "own model. Chosen on "
+        "these points and kept when a model is left out: the forms, vLLM's 0.18 border, SGLang's "
+        "constant for every "
         "layer instead of one for norms, TensorRT-LLM's fp8 cache. So this is a development score."
     )
     return bars_section("Bars of step times", said, bars)
@@ -384,8 +452,9 @@ QUERIES = (1, 2, 4, 8)
 def verify_costs(frame: pd.DataFrame) -> pd.DataFrame:
     """Measured and predicted steps of the target curve, for each sharing of its tokens in QUERIES.
 
-    Columns: tokens, queries, measured_s, predicted_s, measured and predicted (ratios to the step of one token). Only
-    inside captured graphs: the jump beyond is the engine's. `frame` is measurements/verify_cost_curve.
+    Columns: tokens, queries, measured_s, predicted_s, measured and predicted (ratios to the step of
+    one token). Only inside captured graphs: the jump beyond is the engine's. `frame` is
+    measurements/verify_cost_curve.
     """
     rows = frame[(frame["curve"] == "target_verify_step") & (frame["in_graph_range"] == 1)]
     point = rows.iloc[0]
@@ -433,7 +502,9 @@ def verify_cost_section(costs: pd.DataFrame) -> str:
     """The section of docs/validation.md."""
     body = []
     for queries, rows in costs.groupby("queries"):
-        step, ratio = (rows[f"predicted{unit}"] / rows[f"measured{unit}"] - 1.0 for unit in ("_s", ""))
+        step, ratio = (
+            rows[f"predicted{unit}"] / rows[f"measured{unit}"] - 1.0 for unit in ("_s", "")
+        )
         body.append(
             (
                 queries,
@@ -445,12 +516,24 @@ def verify_cost_section(costs: pd.DataFrame) -> str:
                 percent(float(ratio.median())),
             )
         )
-    header = ("tokens per sequence", "n", "step: median error", "bias", "T(t)/T(1): median error", "p90", "bias")
+    header = (
+        "tokens per sequence",
+        "n",
+        "step: median error",
+        "bias",
+        "T(t)/T(1): median error",
+        "p90",
+        "bias",
+    )
     return (
-        "## Step time against verified tokens\n\nThe only direct measurement (vLLM post of 2026-08-14, figure 2): "
-        "DeepSeek-V4-Flash on four B300, steps of 1 to 1,024 tokens inside captured graphs, 8,192 tokens of context. "
-        "Nothing is fitted on it. The figure does not say how many sequences share the tokens, and its context is "
-        "synthetic, so that equal tokens may touch fewer experts than served ones.\n\n" + markdown_table(header, body)
+        "## Step time against verified tokens\n\nThe only direct measurement (vLLM post of "
+        "2026-08-14, figure 2): "
+        "DeepSeek-V4-Flash on four B300, steps of 1 to 1,024 tokens inside captured graphs, 8,192 "
+        "tokens of context. "
+        "Nothing is fitted on it. The figure does not say how many sequences share the tokens, "
+        "and its context is "
+        "synthetic, so that equal tokens may touch fewer experts than served ones.\n\n"
+        + markdown_table(header, body)
     )
 
 

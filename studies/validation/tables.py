@@ -1,4 +1,5 @@
-"""The figures of docs/validation.md: error tables, gates, coverage, worst cases. Frames in, frames out."""
+"""The figures of docs/validation.md: error tables, gates, coverage, worst cases. Frames in, frames
+out."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ COVERAGE_GATE = (0.75, 0.88)
 
 @dataclass(frozen=True)
 class GateLine:
-    """One line of the gate table. `figure` and `limit` are shares; `at_most` says which side is good."""
+    """One line of the gate table. `figure` and `limit` are shares; `at_most` says which side is
+    good."""
 
     what: str
     figure: float | None
@@ -83,7 +85,8 @@ def shape_error(rows: pd.DataFrame, column: str = "predicted") -> tuple[float | 
 
 
 def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    """Error classes of the gates, three of them. Known class with own or borrowed length, and everything less known."""
+    """Error classes of the gates, three of them. Known class with own or borrowed length, and
+    everything less known."""
     fitted = rows["tier"] != "roofline"
     known = rows["known_class"] & fitted
     return {
@@ -97,11 +100,21 @@ def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
 def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     """Gates on speedups whose source was left out."""
     groups = {name: errors_of(group) for name, group in categories(rows).items()}
-    same, borrowed, unknown, every = groups["same run"], groups["borrowed"], groups["unknown"], errors_of(rows)
+    same, borrowed, unknown, every = (
+        groups["same run"],
+        groups["borrowed"],
+        groups["unknown"],
+        errors_of(rows),
+    )
     slower = errors_of(rows[rows["measured"] < 1.0])
     shape, n_shape, sources_shape = shape_error(rows)
     lines = [
-        _gate("speedup, known engine class, same-run AL, fitted kernels: mean error", same.mape, 0.12, same),
+        _gate(
+            "speedup, known engine class, same-run AL, fitted kernels: mean error",
+            same.mape,
+            0.12,
+            same,
+        ),
         _gate("the same, 90 % of rows within", same.p90_ape, 0.25, same),
         _gate("speedup, borrowed AL: mean error", borrowed.mape, 0.16, borrowed),
         _gate("speedup, unknown engine or roofline: mean error", unknown.mape, 0.22, unknown),
@@ -114,7 +127,9 @@ def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     return lines
 
 
-def _gate(what: str, figure: float | None, limit: float, errors: Errors, *, at_most: bool = True) -> GateLine:
+def _gate(
+    what: str, figure: float | None, limit: float, errors: Errors, *, at_most: bool = True
+) -> GateLine:
     return GateLine(what, figure, limit, errors.n, errors.n_sources or 0, at_most=at_most)
 
 

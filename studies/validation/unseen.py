@@ -1,8 +1,9 @@
 """Speedups by laboratory, each left out of the fit, beside simpler models judged on the same rows.
 
-Laboratories set apart take no part. One laboratory brought most of the rows, so means are over laboratories. Rivals:
-(i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL / (a + c K + b log2 B); (iv) every
-operation, the KV cache included, charged as a batch of B (K + 1) sequences.
+Laboratories set apart take no part. One laboratory brought most of the rows, so means are over
+laboratories. Rivals: (i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL /
+(a + c K + b log2 B); (iv) every operation, the KV cache included, charged as a batch of B (K + 1)
+sequences.
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ LEAST_BATCHES = 3
 STRAIGHT = 0.05
 """Log error a doubling of batch within which a laboratory's curve counts as straight. [-]"""
 ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
-"""What was asked of laboratories left out: mean error and median width on data-centre parts and over all, slopes over
-batch, and coverage. [-]"""
+"""What was asked of laboratories left out: mean error and median width on data-centre parts and
+over all, slopes over batch, and coverage. [-]"""
 
 
 def in_data_centre(rows: pd.DataFrame) -> pd.Series:
     """Whether each row ran on a data-centre part."""
     own = {name: of_data_centre(load_hardware(name)) for name in rows["hardware_id"].unique()}
-    return rows["hardware_id"].map(own).astype(bool) & ~rows["engine_class"].str.endswith(WORKSTATION)
+    return rows["hardware_id"].map(own).astype(bool) & ~rows["engine_class"].str.endswith(
+        WORKSTATION
+    )
 
 
 def held_out_section(rows: pd.DataFrame) -> str:
@@ -71,31 +74,52 @@ def held_out_section(rows: pd.DataFrame) -> str:
     ]
     body += [_cells(name, *mean_figures(chosen)) for name, chosen in means]
     return (
-        "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the laboratory; width is "
-        "the median of its rows, plain step the mean error of the plain times that they print. The form of a round was "
+        "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the "
+        "laboratory; width is "
+        "the median of its rows, plain step the mean error of the plain times that they print. "
+        "The form of a round was "
         "chosen on these same rows (docs/decisions/"
-        "0019-rounds-by-tokens.md), so they are development scores: laboratories added later are the test.\n\n"
-        f"{markdown_table(header, body)}\n\n{_asked(rows[mature], centre[mature])}\n\n{_losses(rows[mature])}"
+        "0019-rounds-by-tokens.md), so they are development scores: laboratories added later are "
+        "the test.\n\n"
+        f"{markdown_table(header, body)}\n\n{_asked(rows[mature], centre[mature])}\n\n{_losses(rows[mature])}"  # noqa: E501
     )
 
 
 def steps_to_repair(rows: pd.DataFrame) -> str:
-    """The section on rows whose plain step is not the one predicted. `rows` as `held_out` gives them."""
+    """The section on rows whose plain step is not the one predicted. `rows` as `held_out` gives
+    them."""
     stated = rows[rows["plain_over_measured"].notna()]
     off = stated["plain_over_measured"].map(np.log).abs()
     wrong = stated[off > np.log(MAX_PLAIN_FACTOR)].assign(ratio=stated["plain_over_measured"])
     keys = ["source", "model_id", "hardware_id", "engine_class"]
     table = wrong.groupby(keys)["ratio"].agg(["size", "median", "min", "max"]).reset_index()
     body = [
-        (*(line[key] for key in keys), line["size"], *(f"{line[name]:.2f}" for name in ("median", "min", "max")))
+        (
+            *(line[key] for key in keys),
+            line["size"],
+            *(f"{line[name]:.2f}" for name in ("median", "min", "max")),
+        )
         for line in table.to_dict("records")
     ]
-    header = ("laboratory", "model", "accelerator", "engine", "rows", "predicted / measured", "least", "most")
+    header = (
+        "laboratory",
+        "model",
+        "accelerator",
+        "engine",
+        "rows",
+        "predicted / measured",
+        "least",
+        "most",
+    )
     return (
-        f"## Plain steps to repair\n\n{len(stated)} rows print their plain rate. Ours (with the prefill that the "
-        f"metric holds) is off by more than {MAX_PLAIN_FACTOR:g} times in {len(wrong)} of them, 2 times in "
-        f"{int((off > np.log(2.0)).sum())}, 5 times in {int((off > np.log(5.0)).sum())}. The ratio of such a row is "
-        "one of two wrong steps: it is judged, and informs no constant of rounds.\n\n" + markdown_table(header, body)
+        f"## Plain steps to repair\n\n{len(stated)} rows print their plain rate. Ours (with the "
+        "prefill that the "
+        f"metric holds) is off by more than {MAX_PLAIN_FACTOR:g} times in {len(wrong)} of them, 2 "
+        "times in "
+        f"{int((off > np.log(2.0)).sum())}, 5 times in {int((off > np.log(5.0)).sum())}. The "
+        "ratio of such a row is "
+        "one of two wrong steps: it is judged, and informs no constant of rounds.\n\n"
+        + markdown_table(header, body)
     )
 
 
@@ -103,7 +127,12 @@ def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
     """The bars, line by line, met or missed."""
     _, error, _, slope, inside, width, _ = mean_figures(rows)
     _, error_dc, _, slope_dc, inside_dc, width_dc, _ = mean_figures(rows[centre])
-    (low, high), (bar_dc, bar), (wide_dc, wide), bend = COVERAGE_BAR, ERROR_BARS, WIDTH_BARS, SLOPE_BAR
+    (low, high), (bar_dc, bar), (wide_dc, wide), bend = (
+        COVERAGE_BAR,
+        ERROR_BARS,
+        WIDTH_BARS,
+        SLOPE_BAR,
+    )
     classes = {name: float(_inside(group).mean()) for name, group in rows.groupby("engine_class")}
     worst = min(classes, key=lambda name: classes[name])
     asked = [
@@ -114,25 +143,45 @@ def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
         ("median width, data centre", width_dc, wide_dc, width_dc <= wide_dc),
         ("median width, all", width, wide, width <= wide),
     ]
-    body = [(what, percent(figure), f"<= {percent(limit, 0)}", _met(good)) for what, figure, limit, good in asked]
+    body = [
+        (what, percent(figure), f"<= {percent(limit, 0)}", _met(good))
+        for what, figure, limit, good in asked
+    ]
     body += [
-        (what, percent(figure), f"{percent(low, 0)} to {percent(high, 0)}", _met(low <= figure <= high))
+        (
+            what,
+            percent(figure),
+            f"{percent(low, 0)} to {percent(high, 0)}",
+            _met(low <= figure <= high),
+        )
         for what, figure in (("coverage, data centre", inside_dc), ("coverage, all", inside))
     ]
-    what = f"laboratories within {percent(STRAIGHT, 0)} a doubling, of those with {LEAST_BATCHES} batches and more"
+    what = (
+        f"laboratories within {percent(STRAIGHT, 0)} a doubling, of those with {LEAST_BATCHES} "
+        "batches and more"
+    )
     straight, n = straight_laboratories(rows)
     body.append((what, f"{straight} of {n}", ">= 9 of 10", _met(straight >= 0.9 * n)))
     off = np.log(rows["plain_over_measured"]).abs() > np.log(MAX_PLAIN_FACTOR)
     straight, n = straight_laboratories(rows[~off])
     what = f"... without rows whose plain step is off by {MAX_PLAIN_FACTOR:g} times and more"
     body.append((what, f"{straight} of {n}", "", "for comparison"))
-    body.append((f"coverage, worst class ({worst})", percent(classes[worst]), ">= 60 %", _met(classes[worst] >= 0.6)))
+    body.append(
+        (
+            f"coverage, worst class ({worst})",
+            percent(classes[worst]),
+            ">= 60 %",
+            _met(classes[worst] >= 0.6),
+        )
+    )
     return markdown_table(("asked, immature engines apart", "figure", "bar", "status"), body)
 
 
 def straight_laboratories(rows: pd.DataFrame) -> tuple[int, int]:
     """Laboratories within STRAIGHT a doubling of batch, and those that have a slope. [-]"""
-    slopes = [slope for _, group in rows.groupby("source") if not np.isnan(slope := _figures(group)[3])]
+    slopes = [
+        slope for _, group in rows.groupby("source") if not np.isnan(slope := _figures(group)[3])
+    ]
     return sum(abs(slope) <= STRAIGHT for slope in slopes), len(slopes)
 
 
@@ -142,36 +191,66 @@ def _losses(rows: pd.DataFrame) -> str:
     certain = rows[(rows["low"] > 1.0) | (rows["high"] < 1.0)]
     right = float(((certain["low"] > 1.0) == (certain["measured"] > 1.0)).mean())
     foreseen, warned, false = (
-        float(share.mean()) for share in (below["predicted"] < 1.0, below["low"] < 1.0, gains["low"] < 1.0)
+        float(share.mean())
+        for share in (below["predicted"] < 1.0, below["low"] < 1.0, gains["low"] < 1.0)
     )
     return (
-        f"Where the band excludes 1 ({len(certain)} rows), the sign is right in {percent(right)} (bar 95 %: "
-        f"{_met(right >= 0.95)}). Of {len(below)} measured slowdowns {percent(foreseen, 0)} are predicted below 1, and "
-        f"{percent(warned, 0)} carry a band that reaches below 1 (bar 80 %: {_met(warned >= 0.8)}); of {len(gains)} "
-        f"gains of 1.2x or more {percent(false, 0)} carry such a band (bar 15 %: {_met(false <= 0.15)})."
+        f"Where the band excludes 1 ({len(certain)} rows), the sign is right in {percent(right)} "
+        "(bar 95 %: "
+        f"{_met(right >= 0.95)}). Of {len(below)} measured slowdowns {percent(foreseen, 0)} are "
+        "predicted below 1, and "
+        f"{percent(warned, 0)} carry a band that reaches below 1 (bar 80 %: "
+        f"{_met(warned >= 0.8)}); of {len(gains)} "
+        f"gains of 1.2x or more {percent(false, 0)} carry such a band (bar 15 %: "
+        f"{_met(false <= 0.15)})."
     )
 
 
 def bands_section(rows: pd.DataFrame) -> str:
     """The section on bands by class. `rows` as `held_out` gives them.
 
-    A class is a kind of accelerator and where the accepted length is from. Shares are means over laboratories, with the
-    standard error that these leave: a class is told from the asked 80 % from two of them on.
+    A class is a kind of accelerator and where the accepted length is from. Shares are means over
+    laboratories, with the standard error that these leave: a class is told from the asked 80 % from
+    two of them on.
     """
     mature = rows[~rows["immature"]]
     place = np.where(in_data_centre(mature), "data centre", "workstation")
     body = []
     for (where, acceptance), group in mature.groupby([place, mature["acceptance"].to_numpy()]):
-        own = group.assign(inside=_inside(group), width=(group["high"] - group["low"]) / group["predicted"])
+        own = group.assign(
+            inside=_inside(group), width=(group["high"] - group["low"]) / group["predicted"]
+        )
         by_source = own.groupby("source")
         inside = by_source["inside"].mean()
-        spread = percent(float(inside.std(ddof=1) / np.sqrt(len(inside)))) if len(inside) > 1 else ""
+        spread = (
+            percent(float(inside.std(ddof=1) / np.sqrt(len(inside)))) if len(inside) > 1 else ""
+        )
         width = percent(float(by_source["width"].median().median()))
-        body.append((where, acceptance, len(group), len(inside), percent(float(inside.mean())), spread, width))
-    header = ("accelerator", "accepted length", "rows", "laboratories", "in the 80 % band", "standard error", "width")
+        body.append(
+            (
+                where,
+                acceptance,
+                len(group),
+                len(inside),
+                percent(float(inside.mean())),
+                spread,
+                width,
+            )
+        )
+    header = (
+        "accelerator",
+        "accepted length",
+        "rows",
+        "laboratories",
+        "in the 80 % band",
+        "standard error",
+        "width",
+    )
     return (
-        "## Bands by class\n\nEngines that call themselves immature apart; widths are medians over laboratories. Why "
-        "no class has a width of its own: docs/decisions/0021-judging.md.\n\n" + markdown_table(header, body)
+        "## Bands by class\n\nEngines that call themselves immature apart; widths are medians "
+        "over laboratories. Why "
+        "no class has a width of its own: docs/decisions/0021-judging.md.\n\n"
+        + markdown_table(header, body)
     )
 
 
@@ -180,12 +259,18 @@ def chances_section(rows: pd.DataFrame) -> str:
     chances = [float(np.mean(np.asarray(draws) > 1.0)) for draws in rows["draws"]]
     judged = rows.assign(predicted_chance=chances, source_title=rows["title"])
     body = [
-        (f"{line['least']:.0%} to {line['most']:.0%}", line["n"], line["laboratories"], *map(percent, kept))
+        (
+            f"{line['least']:.0%} to {line['most']:.0%}",
+            line["n"],
+            line["laboratories"],
+            *map(percent, kept),
+        )
         for line in chances_kept(judged).to_dict("records")
         for kept in [(line["stated"], line["happened"])]
     ]
     return (
-        "## The chance of a gain\n\nStated for a row by a fit without its laboratory, and the share of such rows that "
+        "## The chance of a gain\n\nStated for a row by a fit without its laboratory, and the "
+        "share of such rows that "
         "were gains, rows counting alike.\n\n"
         + markdown_table(("stated", "rows", "laboratories", "mean stated", "gained"), body)
     )
@@ -203,11 +288,15 @@ _Figures = tuple[int, float, float, float, float, float, float]
 
 
 def _figures(group: pd.DataFrame) -> _Figures:
-    """n, mean error, median bias, log error per doubling of batch (NaN on few batches), share in band, median width,
-    and mean error of the plain times that rows print (NaN without)."""
+    """n, mean error, median bias, log error per doubling of batch (NaN on few batches), share in
+    band, median width, and mean error of the plain times that rows print (NaN without)."""
     log_ratio = np.log(group["predicted"] / group["measured"])
     doublings = np.log2(group["batch_size"].to_numpy(float))
-    slope = np.polyfit(doublings, log_ratio, 1)[0] if group["batch_size"].nunique() >= LEAST_BATCHES else np.nan
+    slope = (
+        np.polyfit(doublings, log_ratio, 1)[0]
+        if group["batch_size"].nunique() >= LEAST_BATCHES
+        else np.nan
+    )
     return (
         len(group),
         float(relative_error(group).mean()),
@@ -220,7 +309,8 @@ def _figures(group: pd.DataFrame) -> _Figures:
 
 
 def mean_figures(rows: pd.DataFrame) -> _Figures:
-    """Rows, then the means over laboratories of what `_figures` says of each; of widths the median."""
+    """Rows, then the means over laboratories of what `_figures` says of each; of widths the
+    median."""
     table = np.array([_figures(group) for _, group in rows.groupby("source")], float)
     error, bias, slope, inside, plain = (float(np.nanmean(table[:, i])) for i in (1, 2, 3, 4, 6))
     return int(table[:, 0].sum()), error, bias, slope, inside, float(np.median(table[:, 5])), plain
@@ -236,7 +326,8 @@ _LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row 
 
 
 def rival_predictions(points: Sequence[PublishedPoint], rival: str) -> Array:
-    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [-]"""
+    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine
+    class. [-]"""
     if rival == "uniform experts":
         return held_out_predictions([with_uniform_experts(point) for point in points])
     if rival == "batch x (K+1)":
@@ -246,24 +337,32 @@ def rival_predictions(points: Sequence[PublishedPoint], rival: str) -> Array:
 
 def with_uniform_experts(point: PublishedPoint) -> PublishedPoint:
     """The point with experts drawn independently and uniformly."""
-    return seen_by(point, replace(point.setup, routing=None, routing_because="independent uniform routing"))
+    return seen_by(
+        point, replace(point.setup, routing=None, routing_because="independent uniform routing")
+    )
 
 
 def with_batch_times_tokens(point: PublishedPoint) -> PublishedPoint:
-    """The point with verification costed as a plain step over B q sequences, the cache read q times.
+    """The point with verification costed as a plain step over B q sequences, the cache read q
+    times.
 
-    What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step already.
+    What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step
+    already.
     """
     question, setup, observed = point.question, point.setup, point.observations
     tokens = question.verify_tokens or question.n_draft + 1
     wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
     lower = observed.lower.copy()
-    lower[:, -1] += float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0]) + lower[:, _REREAD]
+    lower[:, -1] += (
+        float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0]) + lower[:, _REREAD]
+    )
     lower[:, [_REREAD, _VERIFIED]] = 0.0
     return replace(point, observations=replace(observed, lower=lower))
 
 
-_REREAD, _VERIFIED = map(tuple(FACTORS).index, ("reread", "verified"))  # the second is no part of that step
+_REREAD, _VERIFIED = map(
+    tuple(FACTORS).index, ("reread", "verified")
+)  # the second is no part of that step
 
 
 def round_cost(point: PublishedPoint, rival: str, coefficients: Array) -> float:
@@ -275,7 +374,8 @@ def round_cost(point: PublishedPoint, rival: str, coefficients: Array) -> float:
 
 
 def fit_linear(points: Sequence[PublishedPoint], rival: str) -> Callable[[str], Array]:
-    """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those of all rows."""
+    """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those
+    of all rows."""
     everything = _fit_one(points, rival)
     classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
     own = {name: _fit_one([p for p in points if p.engine_class == name], rival) for name in classes}
@@ -288,7 +388,9 @@ def _held_out(points: Sequence[PublishedPoint], rival: str) -> Array:
         held = set(own)
         coefficients = fit_linear([point for i, point in enumerate(points) if i not in held], rival)
         for i in own:
-            out[i] = points[i].accepted_length / round_cost(points[i], rival, coefficients(points[i].engine_class))
+            out[i] = points[i].accepted_length / round_cost(
+                points[i], rival, coefficients(points[i].engine_class)
+            )
     return out
 
 
@@ -296,9 +398,13 @@ def _fit_one(points: Sequence[PublishedPoint], rival: str) -> Array:
     start = np.array(_LINEAR_START[rival])
     laboratory = [point.laboratory for point in points]
     rows = np.array([laboratory.count(name) for name in laboratory], float)
-    spread = np.array([point.log_sd for point in points]) * np.sqrt(rows)  # every laboratory counts alike
+    spread = np.array([point.log_sd for point in points]) * np.sqrt(
+        rows
+    )  # every laboratory counts alike
     target = np.log([p.accepted_length / p.measured for p in points])
-    design = np.array([[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points])
+    design = np.array(
+        [[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points]
+    )
 
     def error(x: Array) -> Array:
         full = np.array([1.0, x[0], 0.0]) if rival == "AL/(1+cK)" else x
@@ -307,11 +413,16 @@ def _fit_one(points: Sequence[PublishedPoint], rival: str) -> Array:
     return solve(error, [start], prior=Prior(start, np.eye(len(start)) / _LINEAR_SPREAD)).x
 
 
-def rival_round_costs(fitted: Sequence[PublishedPoint], judged: Sequence[PublishedPoint], rival: str) -> Array:
-    """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [-]"""
+def rival_round_costs(
+    fitted: Sequence[PublishedPoint], judged: Sequence[PublishedPoint], rival: str
+) -> Array:
+    """Round cost in plain steps of points from sources that took no part in the fit, by one of
+    RIVALS. [-]"""
     if rival in _LINEAR_START:
         coefficients = fit_linear(fitted, rival)
-        return np.array([round_cost(point, rival, coefficients(point.engine_class)) for point in judged])
+        return np.array(
+            [round_cost(point, rival, coefficients(point.engine_class)) for point in judged]
+        )
     change = with_uniform_experts if rival == "uniform experts" else with_batch_times_tokens
     model = fit_overheads([change(point) for point in fitted], COMMON_SHARE)
     changed = [change(point) for point in judged]
@@ -322,9 +433,13 @@ OURS = "ours"
 
 
 def rivals_section(
-    points: list[PublishedPoint], rows: pd.DataFrame, outside: list[PublishedPoint], external: pd.DataFrame
+    points: list[PublishedPoint],
+    rows: pd.DataFrame,
+    outside: list[PublishedPoint],
+    external: pd.DataFrame,
 ) -> str:
-    """Section of docs/validation.md on simpler models, each fitted on the rows that ours is fitted on."""
+    """Section of docs/validation.md on simpler models, each fitted on the rows that ours is fitted
+    on."""
     frame = rows.copy()
     body = []
     ext = external.copy()
@@ -338,18 +453,23 @@ def rivals_section(
     possible = ext[~ext["model_id"].isin(impossible_models(ext))]
     judged = {
         f"speedup (n {len(frame)})": lambda name: errors_of(frame, name).mape,
-        f"... mature engines (n {int(mature.sum())})": lambda name: errors_of(frame[mature], name).mape,
+        f"... mature engines (n {int(mature.sum())})": lambda name: (
+            errors_of(frame[mature], name).mape
+        ),
         f"B <= 8 (n {int(small.sum())})": lambda name: errors_of(frame[small], name).mape,
         f"shape (n {shape_error(frame)[1]})": lambda name: shape_error(frame, name)[0],
         f"round cost, external (n {len(ext)})": lambda name: errors_of(ext, name).mape,
         f"... chains (n {len(chains)})": lambda name: errors_of(chains, name).mape,
         f"... possible rounds (n {len(possible)})": lambda name: errors_of(possible, name).mape,
     }
-    figures = pd.DataFrame({what: {name: figure(name) for name in columns} for what, figure in judged.items()})
+    figures = pd.DataFrame(
+        {what: {name: figure(name) for name in columns} for what, figure in judged.items()}
+    )
     body = [(name, *map(percent, figures.loc[name])) for name in columns]
     header = ("model", *judged)
     return (
-        "## The same rows judged by simpler models\n\nEach fitted per engine class under the same protocol: the "
+        "## The same rows judged by simpler models\n\nEach fitted per engine class under the same "
+        "protocol: the "
         "laboratory of the row left out; the external rows by a fit on all published rows.\n\n"
         + markdown_table(header, body)
         + f"\n\n{simpler_wins(figures)}\n\n{_must_beat(frame, ext)}"
@@ -363,7 +483,10 @@ def simpler_wins(figures: pd.DataFrame) -> str:
         ours, rivals = figures.loc[OURS, what], figures.drop(OURS)[what]
         better = rivals[rivals < ours].sort_values()
         if len(better):
-            named = ", ".join(f"{name} ({percent(error)} against {percent(ours)})" for name, error in better.items())
+            named = ", ".join(
+                f"{name} ({percent(error)} against {percent(ours)})"
+                for name, error in better.items()
+            )
             lines.append(f"- {what}: a simpler model errs less: {named}.")
     return "\n".join(lines) or "No simpler model errs less on any of these."
 
@@ -381,15 +504,19 @@ def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
         cost, shape = ratio(name)
         met = "met" if min(cost, shape) >= 1.5 else "missed"
         lines.append(
-            f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on shape (gate "
+            f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on "
+            "shape (gate "
             f"1.5 each: {met})."
         )
         if shape < 1.5:
             lines.append(_why_shape(frame, name))
-    uniform, ours = (float(relative_error(small, name).mean()) for name in ("uniform experts", "ours"))
+    uniform, ours = (
+        float(relative_error(small, name).mean()) for name in ("uniform experts", "ours")
+    )
     met = "met" if ours < uniform else "missed"
     lines.append(
-        f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our {percent(ours)} ({met})."
+        f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our "
+        f"{percent(ours)} ({met})."
     )
     return "\n".join(lines)
 
@@ -400,8 +527,11 @@ def _why_shape(frame: pd.DataFrame, name: str) -> str:
     read = float((frame["reading"] != "A").mean())
     per_source = int(frame.groupby("source").size().median())
     return (
-        f"- Why that shape gate is missed: it asks for {percent(asked)} after one scale per source, near the reading "
-        f"itself: {percent(read, 0)} of these rows come from pixels or text (taken as 6 %), half of the sources have "
-        f"{per_source} rows or fewer to set their scale, and over a source's few batches a formula fitted to its class "
+        f"- Why that shape gate is missed: it asks for {percent(asked)} after one scale per "
+        "source, near the reading "
+        f"itself: {percent(read, 0)} of these rows come from pixels or text (taken as 6 %), half "
+        "of the sources have "
+        f"{per_source} rows or fewer to set their scale, and over a source's few batches a "
+        "formula fitted to its class "
         "is not far off."
     )

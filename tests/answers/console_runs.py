@@ -1,4 +1,5 @@
-"""Texts as somebody pastes them: launch lines of vLLM and the console blocks of `vllm bench serve`."""
+"""Texts as somebody pastes them: launch lines of vLLM and the console blocks of
+`vllm bench serve`."""
 
 from __future__ import annotations
 
@@ -8,12 +9,18 @@ from advisor.answers.diagnosis.runs import UserFile
 PLACE = {"hardware_id": "h200-sxm"}
 DRAFTED, PLAIN = "drafted.txt", "plain.txt"
 _SERVES = "vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1"
-_CLIENT = "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', max_concurrency=%d, num_prompts=%d)"
+_CLIENT = (
+    "Namespace(backend='vllm', model='Qwen/Qwen3-30B-A3B', dataset_name='%s', "
+    "max_concurrency=%d, num_prompts=%d)"
+)
 
 
 def launch(k: int = 0, flags: str = "") -> str:
     """A launch line, with an EAGLE-3 head where K is not 0."""
-    head = '{"method": "eagle3", "model": "RedHatAI/Qwen3-30B-A3B-speculator.eagle3", "num_speculative_tokens": %d}'
+    head = (
+        '{"method": "eagle3", "model": "RedHatAI/Qwen3-30B-A3B-speculator.eagle3", '
+        '"num_speculative_tokens": %d}'
+    )
     return f"{_SERVES} {flags}" + (f" --speculative-config '{head % k}'" if k else "") + "\n"
 
 
@@ -25,18 +32,22 @@ def block(
     dataset: str = "sharegpt",
     output: int = 512,
 ) -> str:
-    """What a benchmark prints of a run at a time per token, with an accepted length where it drafts."""
+    """What a benchmark prints of a run at a time per token, with an accepted length where it
+    drafts."""
     n = 4 * batch
     latency_s = (first_ms + (output - 1) * token_ms) / 1e3
     rate = batch * output / latency_s
     counted = f"Acceptance length:                       {length}\n" if length is not None else ""
     return (
         f"{_CLIENT % (dataset, batch, n)}\n============ Serving Benchmark Result ============\n"
-        f"Successful requests:                     {n}\nMaximum request concurrency:             {batch}\n"
+        f"Successful requests:                     {n}\nMaximum request concurrency:             "
+        f"{batch}\n"
         f"Benchmark duration (s):                  {n * output / rate:.2f}\n"
-        f"Total input tokens:                      {224 * n}\nTotal generated tokens:                  {output * n}\n"
+        f"Total input tokens:                      {224 * n}\nTotal generated tokens:             "
+        f"     {output * n}\n"
         f"Output token throughput (tok/s):         {rate:.2f}\n"
-        f"Mean TTFT (ms):                          {first_ms}\nMean TPOT (ms):                          {token_ms}\n"
+        f"Mean TTFT (ms):                          {first_ms}\nMean TPOT (ms):                    "
+        f"      {token_ms}\n"
         f"Mean ITL (ms):                           {token_ms * (length or 1.0):.2f}\n{counted}"
         "==================================================\n"
     )
@@ -54,4 +65,9 @@ def drafts_by_place(found: Diagnosis) -> dict[str, int]:
 
 def found_in(found: Diagnosis, rule: str) -> list[str]:
     """Files in which a rule is found."""
-    return [line.partition(",")[0] for one in found.findings if one.rule.id == rule for line in one.lines]
+    return [
+        line.partition(",")[0]
+        for one in found.findings
+        if one.rule.id == rule
+        for line in one.lines
+    ]

@@ -1,4 +1,5 @@
-"""Runs of our own making: a server with and without speculation as its files tell of it, honest unless changed."""
+"""Runs of our own making: a server with and without speculation as its files tell of it, honest
+unless changed."""
 
 from __future__ import annotations
 
@@ -13,40 +14,89 @@ from advisor.answers.diagnosis.runs import UserFile
 
 BATCH, PROMPT, OUTPUT, K, LENGTH = 16, 1024, 512, 3, 2.4
 SHARES = [0.7, 0.45, 0.25]
-RUN = {"hardware_id": "h200-sxm", "gpu_count": 1, "tensor_parallel": 1, "engine": "vllm", "engine_version": "0.33.0"}
+RUN = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": 1,
+    "tensor_parallel": 1,
+    "engine": "vllm",
+    "engine_version": "0.33.0",
+}
 RUN |= {"model_id": "qwen3-30b-a3b", "drafter": "eagle3", "draft_tokens_k": K, "batch_size": BATCH}
-RUN |= {"batch_kind": "max_concurrency", "input_tokens": PROMPT, "output_tokens": OUTPUT, "context_tokens": 1280}
+RUN |= {
+    "batch_kind": "max_concurrency",
+    "input_tokens": PROMPT,
+    "output_tokens": OUTPUT,
+    "context_tokens": 1280,
+}
 RUN |= {"accepted_length": LENGTH, "accepted_length_same_run": 1}
 VLLM = "vllm serve Qwen/Qwen3-30B-A3B --max-num-seqs 256 --max-num-batched-tokens 8192"
-SPECULATIVE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3}'"""
+SPECULATIVE = (
+    """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3}'"""
+)
 SGLANG = "python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --cuda-graph-max-bs 128"
 SGLANG_SPECULATIVE = (
     " --speculative-algorithm EAGLE3 --speculative-num-steps 3 --speculative-eagle-topk 1"
-    " --speculative-num-draft-tokens 4 --speculative-draft-model-path head --max-running-requests 128"
+    " --speculative-num-draft-tokens 4 --speculative-draft-model-path head --max-running-requests "
+    "128"
 )
 
 
 @lru_cache(maxsize=8)
-def predicted(engine: str = "vllm", version: str = "0.33.0", batch: int = BATCH) -> Mapping[str, float]:
+def predicted(
+    engine: str = "vllm", version: str = "0.33.0", batch: int = BATCH
+) -> Mapping[str, float]:
     """Time per token with and without drafts, and to the first token, as the model has them. [s]"""
     found = compare({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}, {})
     plain, whole = found.row("plain"), found.row("round")
     assert found.first_token_s is not None
-    return {"plain": plain.predicted, "drafting": whole.predicted / LENGTH, "first": found.first_token_s}
+    return {
+        "plain": plain.predicted,
+        "drafting": whole.predicted / LENGTH,
+        "first": found.first_token_s,
+    }
 
 
 def result(token_s: float, first_s: float, drafts: bool, **changes: Any) -> dict[str, Any]:
     """What `vllm bench serve` writes of an honest run with these times."""
-    batch, output, n = changes.pop("batch", BATCH), changes.pop("output", OUTPUT), changes.pop("requests", 10 * BATCH)
+    batch, output, n = (
+        changes.pop("batch", BATCH),
+        changes.pop("output", OUTPUT),
+        changes.pop("requests", 10 * BATCH),
+    )
     prompt = changes.pop("prompt", PROMPT)
     latency = first_s + (output - 1) * token_s
     rate = batch * output / latency
-    record: dict[str, Any] = {"backend": "vllm", "model_id": "Qwen/Qwen3-30B-A3B", "gpu": "H200", "tp": "1"}
-    record |= {"num_gpus": 1, "request_rate": "inf", "max_concurrency": batch, "num_prompts": n, "completed": n}
-    record |= {"duration": n * output / rate, "total_input_tokens": n * prompt, "total_output_tokens": n * output}
-    record |= {"output_throughput": rate, "total_token_throughput": rate * (prompt + output) / output}
-    record |= {"max_output_tokens_per_s": rate * 1.3, "mean_ttft_ms": first_s * 1e3, "mean_tpot_ms": token_s * 1e3}
-    record |= {"mean_e2el_ms": latency * 1e3, "mean_itl_ms": token_s * 1e3 * (LENGTH if drafts else 1.0)}
+    record: dict[str, Any] = {
+        "backend": "vllm",
+        "model_id": "Qwen/Qwen3-30B-A3B",
+        "gpu": "H200",
+        "tp": "1",
+    }
+    record |= {
+        "num_gpus": 1,
+        "request_rate": "inf",
+        "max_concurrency": batch,
+        "num_prompts": n,
+        "completed": n,
+    }
+    record |= {
+        "duration": n * output / rate,
+        "total_input_tokens": n * prompt,
+        "total_output_tokens": n * output,
+    }
+    record |= {
+        "output_throughput": rate,
+        "total_token_throughput": rate * (prompt + output) / output,
+    }
+    record |= {
+        "max_output_tokens_per_s": rate * 1.3,
+        "mean_ttft_ms": first_s * 1e3,
+        "mean_tpot_ms": token_s * 1e3,
+    }
+    record |= {
+        "mean_e2el_ms": latency * 1e3,
+        "mean_itl_ms": token_s * 1e3 * (LENGTH if drafts else 1.0),
+    }
     record |= {"dataset": "sharegpt", "engine_version": "0.33.0", "spec_k": K if drafts else 0}
     if drafts:
         record |= {
@@ -78,9 +128,14 @@ class Pair:
         times = predicted(self.engine, batch=self.batch)
         asked = {} if self.batch == BATCH else {"batch": self.batch, "requests": 10 * self.batch}
         first = 1.2 * times["first"]
-        own = {"backend": self.engine, "engine_version": {"vllm": "0.33.0", "sglang": "0.5.23"}[self.engine]}
+        own = {
+            "backend": self.engine,
+            "engine_version": {"vllm": "0.33.0", "sglang": "0.5.23"}[self.engine],
+        }
         plain = result(times["plain"], first, False, **own | asked | self.plain)
-        repeated = [{**plain, "mean_tpot_ms": plain["mean_tpot_ms"] * share} for share in self.repeats]
+        repeated = [
+            {**plain, "mean_tpot_ms": plain["mean_tpot_ms"] * share} for share in self.repeats
+        ]
         drafting = result(times["drafting"], first, True, **own | asked | self.drafting)
         lines = "\n".join(json.dumps(one) for one in [*(repeated or [plain]), drafting])
         base = VLLM if self.engine == "vllm" else SGLANG

@@ -50,8 +50,18 @@ def row(model: str, hardware: str, batch: int, n_draft: int, **changes: Any) -> 
 
 def impossible(model: str, hardware: str, batch: int, reason: str) -> dict[str, Any]:
     """A row of a combination that cannot be."""
-    empty = dict.fromkeys(COLUMNS) | {"model_id": model, "hardware_id": hardware, "batch_size": batch}
-    return empty | {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": reason}
+    empty = dict.fromkeys(COLUMNS) | {
+        "model_id": model,
+        "hardware_id": hardware,
+        "batch_size": batch,
+    }
+    return empty | {
+        "n_draft": -1,
+        "recommended": False,
+        "tier": "",
+        "fits": False,
+        "reason": reason,
+    }
 
 
 def frame_of(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -59,9 +69,16 @@ def frame_of(*rows: dict[str, Any]) -> pd.DataFrame:
 
 
 def grid() -> pd.DataFrame:
-    """Two models, two accelerators, batches 1 and 8, K from 0 to 2; `big` fits on one of them alone."""
+    """Two models, two accelerators, batches 1 and 8, K from 0 to 2; `big` fits on one of them
+    alone."""
     rows = [
-        row(model, hardware, batch, n_draft, **({"fits": False} if (model, hardware) == ("big", "h100-sxm") else {}))
+        row(
+            model,
+            hardware,
+            batch,
+            n_draft,
+            **({"fits": False} if (model, hardware) == ("big", "h100-sxm") else {}),
+        )
         for model in ("small", "big")
         for hardware in ("h100-sxm", "b200-sxm")
         for batch in (1, 8)

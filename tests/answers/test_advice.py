@@ -32,7 +32,9 @@ def test_an_answer_says_and_counts_what_it_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 16, 24, 32, 40, 64, 300])
-def test_no_batch_moves_the_schedule_and_it_loses_little_against_the_k_recommended_there(batch: int) -> None:
+def test_no_batch_moves_the_schedule_and_it_loses_little_against_the_k_recommended_there(
+    batch: int,
+) -> None:
     advice = advise(QWEN.model_copy(update={"batch_size": batch}))
     assert advice.k_by_batch == advise(QWEN).k_by_batch
     scheduled = next(row for row in advice.drafts if row.n_draft == k_at(advice.k_by_batch, batch))
@@ -58,7 +60,9 @@ def answer() -> Advice:
     return advise(QWEN)
 
 
-def row(k: int, speedup: float, low: float, high: float, loss: float, *, own: bool = False, **more: Any) -> DraftRow:
+def row(
+    k: int, speedup: float, low: float, high: float, loss: float, *, own: bool = False, **more: Any
+) -> DraftRow:
     usual = {"p_best": 0.5, "p_gain": 0.9, "as_good": own, "meets_limit": True, "recommended": own}
     return DraftRow(k, speedup, low, high, 0.008, 100.0, expected_loss=loss, **(usual | more))
 
@@ -66,18 +70,25 @@ def row(k: int, speedup: float, low: float, high: float, loss: float, *, own: bo
 def said(setup: Setup, *rows: DraftRow) -> str:
     own = next(item for item in rows if item.recommended)
     band = {"value": own.speedup, "low": own.speedup_low, "high": own.speedup_high}
-    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"), (1.0, ""))
+    return module._draft_text(
+        setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"), (1.0, "")
+    )
 
 
 def test_a_gain_is_said_plainly_where_the_band_lies_above_one(setup: Setup) -> None:
     plain = row(0, 1.0, 1.0, 1.0, 0.4)
-    assert said(setup, plain, row(3, 1.64, 1.0, 2.0, 0.01, own=True)) == "draft K = 3: 1.64x (1.00-2.00), fitted."
+    assert (
+        said(setup, plain, row(3, 1.64, 1.0, 2.0, 0.01, own=True))
+        == "draft K = 3: 1.64x (1.00-2.00), fitted."
+    )
     risky = row(3, 1.64, 0.99, 2.0, 0.01, own=True, p_gain=0.97)
     assert said(setup, plain, risky) == (
         "draft K = 3: 1.64x (0.99-2.00), fitted. It may lose; the chance of a gain is 97%."
     )
     slight = row(3, 1.09, 0.99, 2.0, 0.01, own=True, p_gain=0.7)
-    assert said(setup, plain, slight).endswith("Hardly worth it: it may lose; the chance of a gain is 70%.")
+    assert said(setup, plain, slight).endswith(
+        "Hardly worth it: it may lose; the chance of a gain is 70%."
+    )
     assert said(setup, plain, replace(slight, speedup=1.1)).endswith(
         "fitted. It may lose; the chance of a gain is 70%."
     )
@@ -88,11 +99,13 @@ def test_plain_decoding_is_advised_with_what_the_best_draft_would_give(setup: Se
     assert said(setup, own) == "plain decoding: 8.00 ms per output token."
     slow = (row(1, 0.8, 0.7, 0.99, 0.2), row(2, 0.7, 0.6, 0.9, 0.3))
     assert said(setup, own, *slow) == (
-        "do not speculate (K = 0): it does not help. K = 1, the best draft length, gives 0.80x (0.70-0.99), a slowdown."
+        "do not speculate (K = 0): it does not help. K = 1, the best draft length, gives 0.80x "
+        "(0.70-0.99), a slowdown."
     )
     open_ = row(2, 0.97, 0.8, 1.0, 0.05, p_gain=0.4)
     text = (
-        "do not speculate (K = 0): K = 2, the best draft length, gives 0.97x (0.80-1.00), a gain in 40% of 256 "
+        "do not speculate (K = 0): K = 2, the best draft length, gives 0.97x (0.80-1.00), a gain "
+        "in 40% of 256 "
         "simulated cases, and is expected to lose 5.0% against 2.0% without"
     )
     assert said(setup, own, slow[0], open_) == f"{text}."
@@ -102,14 +115,22 @@ def test_plain_decoding_is_advised_with_what_the_best_draft_would_give(setup: Se
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.0, "0%"), (0.5, "50%"), (0.994, "99%"), (0.9949, "99%"), (0.995, "over 99%"), (1.0, "over 99%")],
+    [
+        (0.0, "0%"),
+        (0.5, "50%"),
+        (0.994, "99%"),
+        (0.9949, "99%"),
+        (0.995, "over 99%"),
+        (1.0, "over 99%"),
+    ],
 )
 def test_a_chance_is_never_said_to_be_certain(share: float, text: str) -> None:
     assert chance_text(share) == text
 
 
 def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:
-    """A curve whose plain step at its one batch takes `parts`; others of the usual components take nothing."""
+    """A curve whose plain step at its one batch takes `parts`; others of the usual components take
+    nothing."""
     whole = {"host": 0.0, "launch": 0.0} | parts
     return SimpleNamespace(
         components_at=lambda row, column: (whole, {}) if (row, column) == (0, 0) else None,
@@ -124,7 +145,9 @@ def test_what_most_of_a_plain_step_waits_for(setup: Setup) -> None:
         "launch",
         "Host and kernel launches take 50% of a plain step.",
     )
-    assert bound_of(setup, step({"host": 2.0, "launch": 0.9, "routed": 3.0}, 16), 0)[0] == "bandwidth"
+    assert (
+        bound_of(setup, step({"host": 2.0, "launch": 0.9, "routed": 3.0}, 16), 0)[0] == "bandwidth"
+    )
     assert bound_of(setup, step({"communication": 6.0, "routed": 4.0}, 16), 0) == (
         "communication",
         "Communication between GPUs takes 60% of a plain step.",
@@ -135,14 +158,17 @@ def test_what_most_of_a_plain_step_waits_for(setup: Setup) -> None:
     )
 
 
-def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_never_in_the_cache(setup: Setup) -> None:
+def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_never_in_the_cache(
+    setup: Setup,
+) -> None:
     cost = setup.costs.dense
     ridge = cost.flops_per_s / cost.bandwidth_bytes_per_s
     assert 50 < ridge < 1000
     many, few = ridge * 1.01, ridge * 0.99
     assert bound_of(setup, step({"dense": 1.0}, many), 0)[0] == "compute"
     assert (
-        bound_of(setup, step({"dense": 1.0}, many), 0)[1] == "Arithmetic on dense weights takes 100% of a plain step."
+        bound_of(setup, step({"dense": 1.0}, many), 0)[1]
+        == "Arithmetic on dense weights takes 100% of a plain step."
     )
     assert bound_of(setup, step({"dense": 1.0}, few), 0)[0] == "bandwidth"
     assert bound_of(setup, step({"attention": 1.0}, many), 0)[0] == "bandwidth"
@@ -151,14 +177,20 @@ def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_ne
     assert bound_of(setup, step({"routed": 1.0}, few, touched=7.8), 0)[0] == "compute"
     assert bound_of(setup, step({"routed": 1.0}, few / 8.0, touched=0.0), 0)[0] == "bandwidth"
     assert bound_of(setup, step({"routed": 1.0}, 1.5 * ridge / 8.0, touched=1.0), 0)[0] == "compute"
-    assert bound_of(setup, step({"dense": 1.0}, ridge), 0)[0] == "bandwidth", "at the ridge reading still hides it"
+    assert bound_of(setup, step({"dense": 1.0}, ridge), 0)[0] == "bandwidth", (
+        "at the ridge reading still hides it"
+    )
     dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
     assert bound_of(dense, step({"routed": 1.0}, many, touched=128.0), 0)[0] == "compute"
 
 
-def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_is_drafted() -> None:
+def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_is_drafted() -> (
+    None
+):
     plain = row(0, 1.0, 1.0, 1.0, 0.0)
-    assert module._best_drafting((plain, row(1, 1.0, 1.0, 1.0, 0.3), row(2, 1.0, 1.0, 1.0, 0.2))) == 2
+    assert (
+        module._best_drafting((plain, row(1, 1.0, 1.0, 1.0, 0.3), row(2, 1.0, 1.0, 1.0, 0.2))) == 2
+    )
     assert module._best_drafting((plain,)) == 0
 
 
@@ -166,12 +198,28 @@ def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_
     ("fits", "start"),
     [
         (16, "At batch 16 on NVIDIA H200 SXM 141GB, draft K"),
-        (15, "It does not fit in memory (batch 15 is the largest that does). If it did: at batch 16 on NVIDIA"),
-        (1, "It does not fit in memory (batch 1 is the largest that does). If it did: at batch 16 on NVIDIA"),
+        (
+            15,
+            (
+                "It does not fit in memory (batch 15 is the largest that does). If it did: at "
+                "batch "
+                "16 on NVIDIA"
+            ),
+        ),
+        (
+            1,
+            (
+                "It does not fit in memory (batch 1 is the largest that does). If it did: at "
+                "batch 16 "
+                "on NVIDIA"
+            ),
+        ),
         (0, "It does not fit in memory (not even batch 1 does). If it did: at batch 16 on NVIDIA"),
     ],
 )
-def test_a_verdict_says_first_that_it_does_not_fit(setup: Setup, answer: Advice, fits: int, start: str) -> None:
+def test_a_verdict_says_first_that_it_does_not_fit(
+    setup: Setup, answer: Advice, fits: int, start: str
+) -> None:
     small = replace(setup, memory=replace(setup.memory, largest_batch=fits))
     verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup, (1.0, ""))
     assert verdict.startswith(start)
@@ -189,7 +237,10 @@ def test_a_missed_limit_is_said_with_what_it_takes(setup: Setup) -> None:
 
 def test_a_tier_says_where_its_kernel_times_come_from(setup: Setup) -> None:
     own = replace(
-        setup, costs=replace(setup.costs, kernels_of=None, routed=replace(setup.costs.routed, because="read"))
+        setup,
+        costs=replace(
+            setup.costs, kernels_of=None, routed=replace(setup.costs.routed, because="read")
+        ),
     )
     assert module._tier_because(own, Tier.FITTED) == (
         "kernel times fitted on measurements of this accelerator; experts: read"
@@ -198,7 +249,9 @@ def test_a_tier_says_where_its_kernel_times_come_from(setup: Setup) -> None:
     assert module._tier_because(lent, Tier.INTERPOLATED) == (
         "kernel times read off measurements of H100, the same chip; experts: read"
     )
-    assert module._tier_because(own, Tier.ROOFLINE).startswith("datasheet peaks and assumed fractions")
+    assert module._tier_because(own, Tier.ROOFLINE).startswith(
+        "datasheet peaks and assumed fractions"
+    )
     dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
     assert "experts" not in module._tier_because(dense, Tier.FITTED)
     refitted = replace(own, adjustment=SimpleNamespace(label="refitted on 5 rows"))  # type: ignore[arg-type]
@@ -216,15 +269,24 @@ def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> li
 
 
 def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
-    plain, one, three = row(0, 1.0, 1.0, 1.0, 0.4), row(1, 1.2, 1.0, 1.4, 0.1), row(3, 1.5, 1.2, 1.8, 0.0)
+    plain, one, three = (
+        row(0, 1.0, 1.0, 1.0, 0.4),
+        row(1, 1.2, 1.0, 1.4, 0.1),
+        row(3, 1.5, 1.2, 1.8, 0.0),
+    )
     own = {"recommended": True, "as_good": True}
     assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
     carried = "The accepted length at this K is extrapolated from those it is known at."
     assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
-    beyond = "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is widened."
+    beyond = (
+        "Outside the data: kernels are calibrated to 2048 tokens a step; the likely range is "
+        "widened."
+    )
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
     assert told == beyond
-    assert unnamed.startswith("K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures")
+    assert unnamed.startswith(
+        "K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures"
+    )
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
     assert told == carried
     assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
@@ -233,16 +295,28 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
     assert warned(last, 16, [0, 1, 3], replace(plain, **own), one, three) == []
     limited = replace(setup, scenario=QWEN.model_copy(update={"max_tpot_ms": 5.0}))
-    slow = (replace(plain, tpot_s=0.02), replace(one, tpot_s=0.0123), replace(three, meets_limit=False, **own))
+    slow = (
+        replace(plain, tpot_s=0.02),
+        replace(one, tpot_s=0.0123),
+        replace(three, meets_limit=False, **own),
+    )
     assert warned(limited, 16, [0, 1, 3], slow[0], slow[1], replace(slow[2], tpot_s=0.015)) == [
         "No K keeps 5 ms per output token; the fastest takes 12.30 ms. Lower the batch or add GPUs."
     ]
 
 
-def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(setup: Setup, monkeypatch) -> None:
-    monkeypatch.setattr(module, "kernel_cliffs", lambda _, column: [SimpleNamespace(text=f"cliff {column}")])
+def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(
+    setup: Setup, monkeypatch
+) -> None:
+    monkeypatch.setattr(
+        module, "kernel_cliffs", lambda _, column: [SimpleNamespace(text=f"cliff {column}")]
+    )
     curve = curve_for(setup, [16], [0, 1, 3], central_only=True)
-    rows = row(0, 1.0, 1.0, 1.0, 0.0, own=True), row(1, 1.0, 1.0, 1.0, 0.3), row(3, 1.0, 1.0, 1.0, 0.2)
+    rows = (
+        row(0, 1.0, 1.0, 1.0, 0.0, own=True),
+        row(1, 1.0, 1.0, 1.0, 0.3),
+        row(3, 1.0, 1.0, 1.0, 0.2),
+    )
     assert module._warnings(setup, curve, 0, rows)[-1] == "cliff 2"
     drafting = replace(rows[0], recommended=False), replace(rows[1], recommended=True), rows[2]
     assert module._warnings(setup, curve, 0, drafting)[-1] == "cliff 1"
@@ -263,14 +337,18 @@ def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     assert own.n_draft in found.equal_drafts
     assert 0 not in found.equal_drafts
     assert (answer.curve_k, answer.curve_column, answer.band_level) == (own.n_draft, column, 0.8)
-    assert (found.bound, found.bound_because) == bound_of(answer.setup, answer.curve, answer.batch_index)
+    assert (found.bound, found.bound_because) == bound_of(
+        answer.setup, answer.curve, answer.batch_index
+    )
     peak = answer.curve.batches[answer.curve.speedup[:, column].argmax()]
     assert answer.sweet_spot_batch == peak
     assert found.ttft_s is None
     assert found.per_user == "per user"
 
 
-def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommended_one(setup: Setup) -> None:
+def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommended_one(
+    setup: Setup,
+) -> None:
     curve = curve_for(setup, [16], [0, 1, 2, 3], central_only=True)
     rows = (
         row(0, 1.0, 1.0, 1.0, 0.0, as_good=True),
@@ -306,12 +384,16 @@ def test_break_even_is_named_up_to_the_largest_batch_that_fits(monkeypatch) -> N
     assert advise(weak).break_even_batch == end
 
 
-def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(answer: Advice) -> None:
+def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(
+    answer: Advice,
+) -> None:
     assert advice_on(answer, "no-such-engine") is answer
 
 
 def test_another_engine_is_asked_without_the_release_that_is_stated_of_this_one() -> None:
-    stated = advise(QWEN.model_copy(update={"engine_version": "0.24.0", "graph_sizes": "64", "batch_size": 8}))
+    stated = advise(
+        QWEN.model_copy(update={"engine_version": "0.24.0", "graph_sizes": "64", "batch_size": 8})
+    )
     other = advice_on(stated, "sglang").scenario
     assert (other.engine, other.engine_version, other.graph_sizes) == ("sglang", None, None)
     assert advice_on(stated, "vllm") is stated
@@ -329,8 +411,12 @@ def test_published_losses_of_the_same_setup_lower_the_chance_of_a_gain() -> None
         return module.factor_of_runs(runs, advice.curve)
 
     assert factor() == 1.0
-    assert factor(*lost) == pytest.approx(0.5, abs=0.02), "expected to gain, and one publication lost"
-    assert factor(*lost, *(run._replace(source="two") for run in lost)) == pytest.approx(1 / 3, abs=0.02)
+    assert factor(*lost) == pytest.approx(0.5, abs=0.02), (
+        "expected to gain, and one publication lost"
+    )
+    assert factor(*lost, *(run._replace(source="two") for run in lost)) == pytest.approx(
+        1 / 3, abs=0.02
+    )
     foreseen = [run._replace(accepted_length=1.05) for run in lost]
     assert factor(*foreseen) == pytest.approx(1.0, abs=0.05), "such a length was expected to lose"
 
@@ -345,8 +431,9 @@ def test_every_way_out_states_the_same_chance_of_a_gain() -> None:
     assert answer.chance_of_gain == pytest.approx(answer.p_gain * advice.gain_factor)
     assert advice.gain_factor < 0.9
     said = f"{answer.chance_of_gain:.0%}"
-    assert f"The chance of a gain is {said}, {advice.counting}; over 99% by the model alone." in likely_text(
-        advice, answer.n_draft
+    assert (
+        f"The chance of a gain is {said}, {advice.counting}; over 99% by the model alone."
+        in likely_text(advice, answer.n_draft)
     )
     assert advice.counting == "counting 2 published runs, 2 slower"
     assert live_answer(advice)["counting"] == advice.counting.removeprefix("counting ")
@@ -356,6 +443,9 @@ def test_every_way_out_states_the_same_chance_of_a_gain() -> None:
 
 def test_published_runs_are_said_from_a_change_of_a_twentieth_on() -> None:
     assert module.gain_chance(0.9, 1.5) == 1.0
-    assert module.gain_text(0.9, 0.5, 1.08, "counting 2 runs") == "It may lose; the chance of a gain is 54%."
+    assert (
+        module.gain_text(0.9, 0.5, 1.08, "counting 2 runs")
+        == "It may lose; the chance of a gain is 54%."
+    )
     said = "The chance of a gain is 60%, counting 2 runs; 50% by the model alone."
     assert module.gain_text(1.0, 0.5, 1.2, "counting 2 runs") == said

@@ -1,7 +1,9 @@
-"""The recommended K: the least expected loss, how sure it is, what is as good, and whether it keeps the limit.
+"""The recommended K: the least expected loss, how sure it is, what is as good, and whether it keeps
+the limit.
 
-When speculation pays: least accepted length, sweet spot, batches where a K stops paying, and batches to avoid: a jump
-of the verify step beyond its batch, with a speedup that falls and rises again.
+When speculation pays: least accepted length, sweet spot, batches where a K stops paying, and
+batches to avoid: a jump of the verify step beyond its batch, with a speedup that falls and rises
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.physics.bands import N_DRAWS, make_draws
-from advisor.predict.curve import Curve, curve_for, draft_odds, excess_loss, recommended, speedup_curve
+from advisor.predict.curve import (
+    Curve,
+    curve_for,
+    draft_odds,
+    excess_loss,
+    recommended,
+    speedup_curve,
+)
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.prediction import AdvisorError, Tier
@@ -41,7 +50,14 @@ def test_chance_loss_and_noise_follow_from_the_draws() -> None:
     odds = draft_odds(draws)
     assert odds.p_best.tolist() == [0.25, 0.5, 0.25]
     assert odds.p_gain.tolist() == [0.0, 0.75, 0.75]
-    lost = np.array([[1 - 1 / 1.5, 0, 0.2], [1 - 1 / 1.6, 0.25, 0], [1 - 1 / 1.5, 0, 1 - 1.4 / 1.5], [0, 0.1, 0.2]])
+    lost = np.array(
+        [
+            [1 - 1 / 1.5, 0, 0.2],
+            [1 - 1 / 1.6, 0.25, 0],
+            [1 - 1 / 1.5, 0, 1 - 1.4 / 1.5],
+            [0, 0.1, 0.2],
+        ]
+    )
     assert odds.loss == pytest.approx(lost.mean(axis=0))
     assert odds.noise[1] == 0.0
     assert odds.noise[2] == pytest.approx((lost[:, 2] - lost[:, 1]).std() / 2)
@@ -49,7 +65,9 @@ def test_chance_loss_and_noise_follow_from_the_draws() -> None:
 
 def test_each_batch_has_the_odds_of_its_own_draws() -> None:
     draws = np.exp(0.1 * np.random.default_rng(2).standard_normal((5, 4, 3)))
-    allowed = np.array([[True, True, True], [False, True, True], [True, False, False], [False, False, False]])
+    allowed = np.array(
+        [[True, True, True], [False, True, True], [True, False, False], [False, False, False]]
+    )
     whole = draft_odds(draws, allowed)
     for batch in range(4):
         alone = draft_odds(draws[:, batch], allowed[batch])
@@ -70,7 +88,8 @@ def test_the_smaller_k_is_recommended_where_the_noise_does_not_tell_them_apart()
 
 @pytest.mark.parametrize("example", example_ids())
 def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str) -> None:
-    """At every batch: neither on the draws it was chosen by, nor on four times as many that it has not seen."""
+    """At every batch: neither on the draws it was chosen by, nor on four times as many that it has
+    not seen."""
     setup = load_setup(load_example(example).scenario)
     curve = curve_for(setup, BATCHES)
     fresh = curve_for(setup, BATCHES, draws=make_draws(setup.costs, 4 * N_DRAWS, seed=7))
@@ -90,15 +109,24 @@ def test_a_limit_that_no_k_keeps_leaves_every_k_to_choose_from_and_says_so() -> 
     curve = curve_for(setup, [16])
     free = recommended_draft(setup, curve, 0)
     tpot_ms = np.sort(curve.tpot_s[0] * 1e3)
-    tight = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 1.000001}))
-    assert curve.drafts[recommended_draft(tight, curve, 0)] == curve.drafts[curve.tpot_s[0].argmin()]
+    tight = replace(
+        setup,
+        scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 1.000001}),
+    )
+    assert (
+        curve.drafts[recommended_draft(tight, curve, 0)] == curve.drafts[curve.tpot_s[0].argmin()]
+    )
     assert meets_limit(tight, curve, 0)
-    missed = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 0.5}))
+    missed = replace(
+        setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 0.5})
+    )
     assert recommended_draft(missed, curve, 0) == free
     assert not meets_limit(missed, curve, 0)
 
 
-def row(k: int, loss: float, speedup: float = 1.5, *, as_good: bool = False, own: bool = False) -> DraftRow:
+def row(
+    k: int, loss: float, speedup: float = 1.5, *, as_good: bool = False, own: bool = False
+) -> DraftRow:
     return DraftRow(k, speedup, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
 
 
@@ -122,17 +150,28 @@ def test_plain_decoding_is_not_named_among_the_others() -> None:
     rows = [row(0, 0.02, as_good=True), row(1, 0.03), row(2, 0.01, own=True)]
     assert others_text(rows) == "Expected loss 1.0% at K = 2, 3.0% at K = 1."
     assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
-    assert others_text([row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]).startswith(
-        "Expected loss 1.0% at K = 1, 2.0% at K = 3."
-    )
+    assert others_text(
+        [row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]
+    ).startswith("Expected loss 1.0% at K = 1, 2.0% at K = 3.")
 
 
 @pytest.mark.parametrize(
-    ("speedup", "lead"), [(1.5015, "0.1%"), (1.5008, "0.1%"), (1.5007, "under 0.1%"), (1.51, "0.7%")]
+    ("speedup", "lead"),
+    [(1.5015, "0.1%"), (1.5008, "0.1%"), (1.5007, "under 0.1%"), (1.51, "0.7%")],
 )
-def test_a_lead_below_half_a_tenth_of_a_per_cent_is_called_under_it(speedup: float, lead: str) -> None:
-    rows = [row(0, 0.5), row(2, 0.01, own=True), row(3, 0.01, speedup, as_good=True), row(4, 0.01, 1.4, as_good=True)]
-    said = f"K = 3 and 4 do as well (the lead of {lead} is within the noise, so the shortest is taken)."
+def test_a_lead_below_half_a_tenth_of_a_per_cent_is_called_under_it(
+    speedup: float, lead: str
+) -> None:
+    rows = [
+        row(0, 0.5),
+        row(2, 0.01, own=True),
+        row(3, 0.01, speedup, as_good=True),
+        row(4, 0.01, 1.4, as_good=True),
+    ]
+    said = (
+        f"K = 3 and 4 do as well (the lead of {lead} is within the noise, so the shortest is "
+        "taken)."
+    )
     assert others_text(rows) == said
 
 
@@ -140,19 +179,24 @@ def test_a_k_that_takes_just_the_limit_keeps_it_and_only_those_that_do_can_be_as
     setup = load_setup(Scenario(acceptance="2.4@3"))
     curve = curve_for(setup, [16])
     slowest = curve.tpot_s[0, 1] * 1e3
-    limited = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(slowest)}))
+    limited = replace(
+        setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(slowest)})
+    )
     rows = draft_rows(limited, curve, 0)
     assert [item.meets_limit for item in rows] == (curve.tpot_s[0] * 1e3 <= slowest).tolist()
     assert rows[1].meets_limit
     assert not rows[0].meets_limit
     tight = np.sort(curve.tpot_s[0] * 1e3)[0]
     alone = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tight)}))
-    assert [item.as_good for item in draft_rows(alone, curve, 0)] == (curve.tpot_s[0] * 1e3 <= tight).tolist()
+    assert [item.as_good for item in draft_rows(alone, curve, 0)] == (
+        curve.tpot_s[0] * 1e3 <= tight
+    ).tolist()
 
 
-def test_a_limit_leaves_the_best_k_out_of_the_choice_and_of_the_noise_that_the_others_are_told_apart_by() -> None:
-    """K = 1 is twice as fast and misses the limit. K = 3 leads K = 2 by half a per cent in the mean, and by as much as
-    4.5 % either way in single draws: next to K = 3 that is noise, so K = 2 stands; next to K = 1 it would not be."""
+def test_a_limit_leaves_the_best_k_out_of_the_choice() -> None:
+    """K = 1 is twice as fast and misses the limit. K = 3 leads K = 2 by half a per cent in the
+    mean, and by as much as 4.5 % either way in single draws: next to K = 3 that is noise, so K = 2
+    stands; next to K = 1 it would not be."""
     setup = load_setup(Scenario(acceptance="2.4@3"))
     curve = curve_for(setup, [16], [0, 1, 2, 3])
     draws = np.array([[1.0, 2.0, 1.8, 1.9], [1.0, 2.0, 1.8, 1.72]] * 2)[:, None]
@@ -164,7 +208,9 @@ def test_a_limit_leaves_the_best_k_out_of_the_choice_and_of_the_noise_that_the_o
     assert [item.recommended for item in rows] == [False, False, True, False]
     assert [item.as_good for item in rows] == [False, False, True, True]
     assert [item.meets_limit for item in rows] == [True, False, True, True]
-    assert rows[2].expected_loss == pytest.approx(0.1), "losses are against all K, also those that miss the limit"
+    assert rows[2].expected_loss == pytest.approx(0.1), (
+        "losses are against all K, also those that miss the limit"
+    )
 
 
 def test_the_last_batch_is_the_largest_that_fits_or_the_curves_last_where_nothing_does() -> None:
@@ -182,12 +228,19 @@ def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays(
     assert break_even_batch(batches, np.array([1.5, 1.2, 0.8])) == pytest.approx(10 * 10**0.5)
     assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
     assert break_even_batch(batches, np.array([1.0, 0.8, 0.7])) is None
-    assert break_even_batch(np.array([1.0, 2.0, 10.0, 100.0]), np.array([1.5, 1.0, 1.2, 0.8])) > 10.0
+    assert (
+        break_even_batch(np.array([1.0, 2.0, 10.0, 100.0]), np.array([1.5, 1.0, 1.2, 0.8])) > 10.0
+    )
     assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10
 
 
 CAPTURED = Scenario(
-    hardware_id="gb200", acceptance="3.3@5", k_max=5, context_tokens=1200, batch_size=128, engine_version="0.24.0"
+    hardware_id="gb200",
+    acceptance="3.3@5",
+    k_max=5,
+    context_tokens=1200,
+    batch_size=128,
+    engine_version="0.24.0",
 )
 
 
@@ -200,7 +253,8 @@ def texts(scenario: Scenario, batch: int, k: int) -> tuple[str, ...]:
 def test_a_round_that_no_graph_holds_is_told_with_its_tokens_and_the_largest() -> None:
     (said,) = texts(CAPTURED, 128, 5)
     assert said.startswith(
-        "K = 5 at batch 128 is 768 tokens, above the 498 that vLLM 0.24.0 captures: no CUDA graph, 0."
+        "K = 5 at batch 128 is 768 tokens, above the 498 that vLLM 0.24.0 captures: no CUDA "
+        "graph, 0."
     )
     (first,) = texts(CAPTURED, 128, 2)
     assert first.startswith("K = 4 at batch 128 is 640 tokens, above the 500 ")
@@ -212,19 +266,24 @@ def test_a_round_that_no_graph_holds_is_told_with_its_tokens_and_the_largest() -
 
 def test_padding_is_told_from_a_fifth_on() -> None:
     (said,) = texts(CAPTURED, 4, 2)
-    assert said.startswith("K = 2 at batch 4 is 12 tokens and runs as 18, the next size that vLLM 0.24.0 captures")
+    assert said.startswith(
+        "K = 2 at batch 4 is 12 tokens and runs as 18, the next size that vLLM 0.24.0 captures"
+    )
 
 
 def test_an_unnamed_release_is_warned_of_above_what_every_release_captures() -> None:
     unnamed = CAPTURED.model_copy(update={"engine_version": None})
     assert texts(unnamed, 128, 5) == (), "768 of at most 1,024 on this accelerator"
     (said,) = texts(unnamed, 256, 5)
-    assert said.startswith("K = 5 at batch 256 is 1,536 tokens, above the 1,008 that vLLM captures in CUDA graphs")
+    assert said.startswith(
+        "K = 5 at batch 256 is 1,536 tokens, above the 1,008 that vLLM captures in CUDA graphs"
+    )
     assert texts(unnamed.model_copy(update={"engine": "other"}), 256, 5) == ()
 
 
 def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
-    """K = 5 at batch 96 is 576 tokens, above the largest graph: it wins without the release, and loses with it."""
+    """K = 5 at batch 96 is 576 tokens, above the largest graph: it wins without the release, and
+    loses with it."""
     fast = {"acceptance": "5.2@5", "batch_size": 96}
     named = advise(CAPTURED.model_copy(update=fast))
     unnamed = advise(CAPTURED.model_copy(update=fast | {"engine_version": None}))
@@ -237,8 +296,13 @@ def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
 
 def test_a_graph_s_edge_is_no_kernel_that_switches() -> None:
     curve = curve_for(load_setup(CAPTURED), [64, 83, 84, 96, 128, 256, 512])
-    usual = curve_for(load_setup(CAPTURED.model_copy(update={"engine_version": None})), [64, 83, 84, 96, 128, 256, 512])
-    assert [one.first for one in kernel_cliffs(curve, 5)] == [one.first for one in kernel_cliffs(usual, 5)]
+    usual = curve_for(
+        load_setup(CAPTURED.model_copy(update={"engine_version": None})),
+        [64, 83, 84, 96, 128, 256, 512],
+    )
+    assert [one.first for one in kernel_cliffs(curve, 5)] == [
+        one.first for one in kernel_cliffs(usual, 5)
+    ]
 
 
 MAVERICK = Scenario(
@@ -252,7 +316,8 @@ MAVERICK = Scenario(
     k_max=3,
     batch_size=4,
 )
-"""SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K = 3."""
+"""SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K =
+3."""
 CLIFFS_BATCHES = [1.0, 8.0, 16.0, 32.0, 64.0, 128.0]
 PLAIN = speedup_curve(Scenario(acceptance="2.4@3", k_max=3), CLIFFS_BATCHES, [3])
 
@@ -275,7 +340,8 @@ def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
     assert (found.first, found.last) == (17, 64)
     assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
     assert found.text == (
-        "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification jumps from 7.0 to 20.0 "
+        "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification "
+        "jumps from 7.0 to 20.0 "
         "ms, and the speedup falls from 1.70x to 1.10x before it rises again to 1.50x."
     )
 
@@ -289,10 +355,15 @@ def test_a_dip_without_a_jump_a_jump_without_a_return_and_a_data_sheet_are_no_cl
     # A jump that loses nothing, or that a data sheet says, before one that is measured and does.
     twice = [0.005, 0.06, 0.07, 0.2, 0.22, 0.24]
     for speedup, first in (([1.7, 1.7, 1.7, 1.1, 1.15, 1.5], Tier.FITTED), (DIP, Tier.ROOFLINE)):
-        tiers = np.array([Tier.FITTED, first, Tier.FITTED, Tier.FITTED, Tier.ROOFLINE, Tier.ROOFLINE])[:, None]
+        tiers = np.array(
+            [Tier.FITTED, first, Tier.FITTED, Tier.FITTED, Tier.ROOFLINE, Tier.ROOFLINE]
+        )[:, None]
         assert [one.first for one in kernel_cliffs(planted(twice, speedup, tiers), 0)] == [17]
     shallow, deep = ([2.0, 1.8, 1.0, np.exp(-depth), 1.0, 1.0] for depth in (0.055, 0.065))
-    assert (len(kernel_cliffs(planted(JUMP, shallow), 0)), len(kernel_cliffs(planted(JUMP, deep), 0))) == (0, 1)
+    assert (
+        len(kernel_cliffs(planted(JUMP, shallow), 0)),
+        len(kernel_cliffs(planted(JUMP, deep), 0)),
+    ) == (0, 1)
 
 
 def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not() -> None:
@@ -301,7 +372,9 @@ def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not(
     assert (found.first, found.least < 1.0 < found.before) == (33, True)
     assert found.first <= 48 <= found.last
     assert any(text.startswith("Avoid 33-128 sequences at K = 3") for text in advice.warnings)
-    assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)
+    assert not any(
+        text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings
+    )
 
 
 EAGLE = Scenario(acceptance="2.4@3")
@@ -319,7 +392,9 @@ def test_costs_charge_one_drafter_pass_for_staying_ready_at_k_0() -> None:
 
 def test_an_ngram_drafter_costs_no_device_time_to_keep_ready() -> None:
     curve = speedup_curve(NGRAM)
-    np.testing.assert_allclose(costs_of(curve).draft_warm_s, curve.round_components["draft_host"][:, 1])
+    np.testing.assert_allclose(
+        costs_of(curve).draft_warm_s, curve.round_components["draft_host"][:, 1]
+    )
     assert np.all(curve.round_components["draft"] == 0)
 
 

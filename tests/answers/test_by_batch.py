@@ -52,7 +52,10 @@ NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
 
 def test_the_schedule_covers_every_batch_and_follows_the_least_expected_loss() -> None:
     found = schedule_for(NGRAM)
-    assert [r.batch_start for r in found.ranges] == [1, *(r.batch_end + 1 for r in found.ranges[:-1])]
+    assert [r.batch_start for r in found.ranges] == [
+        1,
+        *(r.batch_end + 1 for r in found.ranges[:-1]),
+    ]
     assert found.ranges[-1].batch_end == last_batch(load_setup(NGRAM), found.curve)
     fits = found.curve.batches <= found.ranges[-1].batch_end
     assert fits.sum() > 10
@@ -66,33 +69,51 @@ def test_the_gain_names_the_best_single_k() -> None:
     found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
     assert found.gain.best_static_speedup == max(found.gain.static_speedup)
     assert found.gain.static_speedup[0] == 1.0
-    assert found.texts[0].startswith(("One K is enough", "The schedule gains", "Drafting pays at no batch"))
+    assert found.texts[0].startswith(
+        ("One K is enough", "The schedule gains", "Drafting pays at no batch")
+    )
 
 
 def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
-    """A table that never drafts at batch 16, with its drafter kept: the same time per token in all three."""
+    """A table that never drafts at batch 16, with its drafter kept: the same time per token in all
+    three."""
     curve = speedup_curve(EAGLE)
     row = int(np.searchsorted(curve.batches, 16))
     table = (KRange(1, 16, 0, 1.0), KRange(17, 1024, 2, 1.0))
     costs = costs_of(curve)
     load, trace = closed_loop(1, 16, 16, 50), np.zeros((16, 50), np.int8)
-    plain, kept = (simulate(costs, policy, trace, load, 50) for policy in (StaticK(0), BatchSchedule(table)))
+    plain, kept = (
+        simulate(costs, policy, trace, load, 50) for policy in (StaticK(0), BatchSchedule(table))
+    )
     simulated = float(plain.sequence_time_s.sum() / kept.sequence_time_s.sum())
     assert simulated < 1.0
     assert idle_speedup(curve)[row] == pytest.approx(simulated)
-    assert schedule_gain(table, values_of(curve), (16,), (1.0,)).schedule_speedup == pytest.approx(simulated)
+    assert schedule_gain(table, values_of(curve), (16,), (1.0,)).schedule_speedup == pytest.approx(
+        simulated
+    )
 
 
 B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
 LONGER = B200.model_copy(update={"acceptance": "2.73@3"})
 
 
-@pytest.mark.parametrize("scenario", [B200, LONGER, EAGLE.model_copy(update={"acceptance": "2.7@3"}), NGRAM])
+@pytest.mark.parametrize(
+    "scenario", [B200, LONGER, EAGLE.model_copy(update={"acceptance": "2.7@3"}), NGRAM]
+)
 def test_a_schedule_and_its_table_do_not_depend_on_the_target_batch(scenario: Scenario) -> None:
     asked = [
-        schedule_for(scenario.model_copy(update={"batch_size": batch})) for batch in (1, 5, 24, 64, 128, 300, 1024)
+        schedule_for(scenario.model_copy(update={"batch_size": batch}))
+        for batch in (1, 5, 24, 64, 128, 300, 1024)
     ]
-    assert len({tuple((item.batch_end, item.n_draft, item.k_running) for item in one.ranges) for one in asked}) == 1
+    assert (
+        len(
+            {
+                tuple((item.batch_end, item.n_draft, item.k_running) for item in one.ranges)
+                for one in asked
+            }
+        )
+        == 1
+    )
     for one in asked:
         if (batch := one.setup.scenario.batch_size) <= one.ranges[-1].batch_end:
             assert ("alone K" in " ".join(one.texts)) == (k_at(one.ranges, batch) != one.n_draft)
@@ -103,7 +124,10 @@ def test_a_schedule_does_not_depend_on_the_batches_that_are_shown(scenario: Scen
     setup = load_setup(scenario)
     shown = [(1, 16, 1024), (1, 7, 16, 40, 100, 700, 1024), (*tuple(range(1, 1025, 31)), 16, 1024)]
     ends = {
-        tuple((item.batch_end, item.n_draft) for item in ranges_of(setup, curve_for(setup, np.unique(batches))))
+        tuple(
+            (item.batch_end, item.n_draft)
+            for item in ranges_of(setup, curve_for(setup, np.unique(batches)))
+        )
         for batches in shown
     }
     assert ends == {tuple((item.batch_end, item.n_draft) for item in advise(scenario).k_by_batch)}
@@ -111,14 +135,17 @@ def test_a_schedule_does_not_depend_on_the_batches_that_are_shown(scenario: Scen
 
 
 @pytest.mark.parametrize(
-    ("scenario", "acceptance"), [(B200, "1.5@3"), (B200, "1.6@3"), (EAGLE, "1.15@3"), (NGRAM, "1.1@3")]
+    ("scenario", "acceptance"),
+    [(B200, "1.5@3"), (B200, "1.6@3"), (EAGLE, "1.15@3"), (NGRAM, "1.1@3")],
 )
 def test_no_schedule_drafts_up_to_the_largest_batches_where_no_draft_is_recommended(
     scenario: Scenario, acceptance: str
 ) -> None:
     found = schedule_for(scenario.model_copy(update={"acceptance": acceptance}))
     fits = np.flatnonzero(found.curve.batches <= found.ranges[-1].batch_end)
-    own = np.array([found.curve.drafts[recommended_draft(found.setup, found.curve, int(row))] for row in fits])
+    own = np.array(
+        [found.curve.drafts[recommended_draft(found.setup, found.curve, int(row))] for row in fits]
+    )
     above = fits > np.flatnonzero(own)[-1]
     assert above.any()
     assert not k_at(found.ranges, found.curve.batches[fits])[above].any()
@@ -130,15 +157,26 @@ def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_doe
     table = (KRange(1, 15, 2, 1.0), KRange(16, 1024, 0, 1.0))
     values = values_of(curve)
     here, elsewhere = (schedule_texts(table, values, *target)[-1] for target in ((16, 0), (8, 2)))
-    assert here.startswith("K = 0 is a server without speculation; start one where it mostly runs at batch 16. One ")
-    assert re.search(r"drafts nothing there either, but its drafter would still run once a step, \d+\.\d% slower", here)
+    assert here.startswith(
+        "K = 0 is a server without speculation; start one where it mostly runs at batch 16. One "
+    )
+    assert re.search(
+        (
+            r"drafts nothing there either, but its drafter would still run once a step, \d+\.\d% "
+            r"slower"
+        ),
+        here,
+    )
     assert "at batch 16 to 1,024" in elsewhere
     kept = (table[0], KRange(16, 1024, 0, 1.0, table_k=1))
     assert (
-        "One server for all batches runs K = 1 there: at K = 0 its drafter" in schedule_texts(kept, values, 16, 0)[-1]
+        "One server for all batches runs K = 1 there: at K = 0 its drafter"
+        in schedule_texts(kept, values, 16, 0)[-1]
     )
     assert len(schedule_texts((KRange(1, 1024, 0, 1.0),), values, 16, 0)) == 1
-    assert schedule_texts((KRange(1, 1024, 3, 1.0),), values, 16, 2)[-1].startswith("At batch 16 alone K = 2 is best")
+    assert schedule_texts((KRange(1, 1024, 3, 1.0),), values, 16, 2)[-1].startswith(
+        "At batch 16 alone K = 2 is best"
+    )
 
 
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
@@ -148,14 +186,18 @@ def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
     assert 37 in schedule_for(EAGLE.model_copy(update={"batch_size": 37})).curve.batches
 
 
-def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
+def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> (
+    None
+):
     tight = EAGLE.model_copy(update={"context_tokens": 65536})
     fits = load_setup(tight).memory.largest_batch
     assert 0 < fits < 1024
     found = schedule_for(tight)
     assert found.ranges[-1].batch_end == fits
     assert schedule_for(tight, histogram=BatchHistogram.from_text(f"{fits}:1")).gain is not None
-    with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
+    with pytest.raises(
+        AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"
+    ):
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
 
@@ -174,7 +216,9 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
     assert only.speedup == pytest.approx(at[:, 3].mean()), "over batch sizes, as of every range"
     loss = draft_odds(curve.draws).loss[:, 3]
     assert only.regret == pytest.approx(float(loss[curve.batches <= 128].max()))
-    assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
+    assert only.regret < loss.max(), (
+        "the batches beyond are worse, so that leaving them out can be seen"
+    )
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
         static_ranges(values, 9, 64)
     drafts = np.repeat([3, 0, 2], [4, 60, 64])
@@ -189,18 +233,28 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
 
 def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
     curve = speedup_curve(EAGLE)
-    flat = values_of(replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6]))
+    flat = values_of(
+        replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
+    )
     split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
     assert schedule_texts(split, flat, 8, 1)[0].startswith("One K is enough: 1")
     assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8, 1)] == [(1, 64)]
-    steep = values_of(replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6]))
-    assert ranges_to_serve(split, steep, 8, 1) == split == ranges_to_serve(split, steep, 24, 1), "a tie moves no table"
+    steep = values_of(
+        replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])
+    )
+    assert ranges_to_serve(split, steep, 8, 1) == split == ranges_to_serve(split, steep, 24, 1), (
+        "a tie moves no table"
+    )
 
 
-def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
+def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> (
+    None
+):
     curve = speedup_curve(EAGLE)
     split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0), KRange(65, 128, 1, 1.0))
-    assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, values_of(curve), 32, 0)] == [(0, 128)]
+    assert [
+        (one.n_draft, one.batch_end) for one in ranges_to_serve(split, values_of(curve), 32, 0)
+    ] == [(0, 128)]
 
 
 def test_contexts_are_sorted_and_checked() -> None:
@@ -216,8 +270,12 @@ def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_
     assert [one.n_draft for one in ranges_to_serve(split, values_of(curve), 8, 1)] == [1]
 
 
-LLAMA = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
-GPT_OSS = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+LLAMA = Scenario(
+    n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3"
+)
+GPT_OSS = Scenario(
+    hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3"
+)
 
 
 def test_each_cell_is_the_k_that_is_recommended_for_a_scenario_at_that_context_and_batch() -> None:
@@ -246,9 +304,16 @@ def test_where_context_matters_the_sentence_names_context_batch_and_what_it_woul
     assert found.text.startswith("Context changes the answer: with ")
     row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
     assert found.loss[row, column] > SWITCH_COST
-    assert f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = {found.k[row, column]}" in found.text
+    assert (
+        f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = "
+        f"{found.k[row, column]}"
+    ) in found.text
     assert f"{found.batches[column]:,}" in [cells[0] for cells in k_by_context_table(found).cells]
-    assert k_at(schedule_for(LLAMA).ranges, found.batches[column]) == found.own_k[column] != found.k[row, column]
+    assert (
+        k_at(schedule_for(LLAMA).ranges, found.batches[column])
+        == found.own_k[column]
+        != found.k[row, column]
+    )
 
 
 def test_where_context_hardly_matters_it_is_said_in_one_line() -> None:
@@ -298,12 +363,21 @@ def test_the_sentence_names_the_two_contexts_that_lose_most_and_none_at_the_limi
     k, contexts = np.full((5, 1), 2), (512, 1024, 2048, 4096, 8192)
     made = KByContext(512, contexts, np.array([20]), k, np.array([3]), loss, np.zeros((5, 1), bool))
     said = "with {} tokens at batch 20 K = 2, where this schedule's 3 would cost {}%"
-    assert made.text == f"Context changes the answer: {said.format('4,096', 8.0)}; {said.format('8,192', 7.0)}."
+    assert (
+        made.text
+        == f"Context changes the answer: {said.format('4,096', 8.0)}; {said.format('8,192', 7.0)}."
+    )
     hardly = replace(made, loss=np.minimum(loss, SWITCH_COST))
-    assert (hardly.matters, hardly.shown.size, replace(made, contexts=(512,)).text) == (False, 0, "")
+    assert (hardly.matters, hardly.shown.size, replace(made, contexts=(512,)).text) == (
+        False,
+        0,
+        "",
+    )
 
 
-def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = np.array([0, 2, -1]), np.array([0.25, 0.0, 0.0]), np.array([False, False, False])
     other = np.array([3, 0, 2]), np.array([0.75, 0.5, 0.5]), np.array([True, False, True])
     judged = iter((own, other))
@@ -315,8 +389,12 @@ def test_a_loss_counts_where_both_contexts_fit_a_k_of_none_included(monkeypatch:
     assert found.misses.tolist() == [[False] * 3, [True, False, False]]
 
 
-@pytest.mark.parametrize(("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096]), (7000, [4096, 8192])])
-def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(end: int, last: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("end", "last"), [(100, [96, 112]), (3600, [1024, 2048, 4096]), (7000, [4096, 8192])]
+)
+def test_a_schedule_is_decided_on_fixed_batches_up_to_the_next_beyond_the_curve(
+    end: int, last: list[int]
+) -> None:
     setup = load_setup(EAGLE)
     values = schedule_values(setup, curve_for(setup, np.array([1, 16, end]), [0, 1]))
     assert (values.batches[-len(last) :].tolist(), values.drafts.tolist()) == (last, [0, 1])
@@ -377,5 +455,9 @@ def test_a_k_of_none_is_a_recommendation_and_not_a_batch_that_does_not_fit() -> 
 
 
 def test_contexts_begin_with_the_prompt_itself() -> None:
-    setup = load_setup(EAGLE.model_copy(update={"context_tokens": 4096, "input_tokens": 2048, "output_tokens": 512}))
+    setup = load_setup(
+        EAGLE.model_copy(
+            update={"context_tokens": 4096, "input_tokens": 2048, "output_tokens": 512}
+        )
+    )
     assert list(curves_at(setup, curve_for(setup, np.array([1, 16])))) == [2048, 4096, 8192, 32768]

@@ -23,13 +23,17 @@ from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
 from advisor.predict.scenario import build_scenario
 
-GRID = DesignGrid(n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 16), n_shared=(0, 1, 2))
+GRID = DesignGrid(
+    n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 16), n_shared=(0, 1, 2)
+)
 
 
 @lru_cache(maxsize=8)
 def space(model_id: str = "qwen3-30b-a3b", batch: int = 4, **options: float) -> DesignSpace:
     place = {"n_gpus": 8, "tensor_parallel": 8} if model_id == "deepseek-v3" else {}
-    scenario = build_scenario(model_id=model_id, hardware_id="h200-sxm", batch_size=batch, acceptance="2.4@3", **place)
+    scenario = build_scenario(
+        model_id=model_id, hardware_id="h200-sxm", batch_size=batch, acceptance="2.4@3", **place
+    )
     return design_space(scenario, grid=GRID, **options)
 
 
@@ -41,7 +45,9 @@ def test_a_held_dial_costs_what_a_search_of_the_rest_loses_to_the_best() -> None
                 away = np.abs(np.log2(found.n_active / found.n_experts / position))
                 held = away <= RATIO_WITHIN + 1e-9
             else:
-                held = (found.n_shared if dial.name == "shared" else found.expert_width) == np.float32(position)
+                held = (
+                    found.n_shared if dial.name == "shared" else found.expert_width
+                ) == np.float32(position)
             kept = held & (found.failed == 0)
             if not kept.any():
                 assert np.isnan(loss)
@@ -50,7 +56,9 @@ def test_a_held_dial_costs_what_a_search_of_the_rest_loses_to_the_best() -> None
 
 
 @pytest.mark.parametrize("batch", [1, 32])
-def test_every_dial_costs_nothing_at_the_best_design_s_value_and_never_less_elsewhere(batch: int) -> None:
+def test_every_dial_costs_nothing_at_the_best_design_s_value_and_never_less_elsewhere(
+    batch: int,
+) -> None:
     found = space(batch=batch)
     assert found.best is not None
     best = experts_of(found, found.best)
@@ -65,9 +73,15 @@ def test_a_dial_turned_alone_keeps_the_others_and_its_quality_is_the_search_s_ow
     own = baseline_experts(found)
     for dial in dials(found):
         assert dial.designs[dial.own] == own
-        assert (dial.quality_low[dial.own], dial.quality_high[dial.own]) == pytest.approx((1.0, 1.0))
-        turned = [one for one in dial.designs if dial.name != "ratio" or one.n_experts == own.n_experts]
-        fixed = [field for field in Experts._fields if len({getattr(one, field) for one in turned}) == 1]
+        assert (dial.quality_low[dial.own], dial.quality_high[dial.own]) == pytest.approx(
+            (1.0, 1.0)
+        )
+        turned = [
+            one for one in dial.designs if dial.name != "ratio" or one.n_experts == own.n_experts
+        ]
+        fixed = [
+            field for field in Experts._fields if len({getattr(one, field) for one in turned}) == 1
+        ]
         assert len(turned) > 2
         assert len(fixed) == 3
         for one, low, high in zip(dial.designs, dial.quality_low, dial.quality_high, strict=True):
@@ -78,7 +92,9 @@ def test_a_dial_turned_alone_keeps_the_others_and_its_quality_is_the_search_s_ow
 
 
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b"])
-def test_k_over_n_is_turned_at_the_total_size_and_twice_the_share_is_twice_the_k(model_id: str) -> None:
+def test_k_over_n_is_turned_at_the_total_size_and_twice_the_share_is_twice_the_k(
+    model_id: str,
+) -> None:
     found = space(model_id)
     own, dial = baseline_experts(found), dials(found)[0]
     total = costed(found, own).total_params
@@ -96,7 +112,9 @@ def test_the_width_is_turned_at_the_total_size_that_is_asked_for_and_at_the_shar
     own, dial = baseline_experts(found), dials(found)[2]
     assert len({one.n_experts for one in dial.designs}) > 2
     for one in dial.designs:
-        assert costed(found, one).total_params == pytest.approx(found.baseline.total_params, rel=0.05)
+        assert costed(found, one).total_params == pytest.approx(
+            found.baseline.total_params, rel=0.05
+        )
         assert one.n_active / one.n_experts == pytest.approx(own.n_active / own.n_experts, rel=0.35)
     assert dial.designs[dial.own] == own
 
@@ -119,10 +137,14 @@ def test_a_design_costed_alone_is_the_search_s_own() -> None:
     assert one.tpot_s == pytest.approx(item.tpot_s[0], rel=1e-5)
     assert one.n_draft == item.n_draft
     assert one.quality == pytest.approx(item.quality_range, rel=1e-5)
-    assert (one.total_params, one.active_params) == pytest.approx((item.total_params, item.active_params))
+    assert (one.total_params, one.active_params) == pytest.approx(
+        (item.total_params, item.active_params)
+    )
     assert one.fits
     own, gain = tpot_gain(found, one), item.tpot_gain
-    assert (own.value, own.low, own.high) == pytest.approx((gain.value, gain.low, gain.high), rel=1e-5)
+    assert (own.value, own.low, own.high) == pytest.approx(
+        (gain.value, gain.low, gain.high), rel=1e-5
+    )
     assert costed(found, baseline_experts(found)).quality == pytest.approx((1.0, 1.0))
 
 
@@ -134,8 +156,16 @@ def test_the_rule_at_a_batch_is_a_search_at_that_batch(model_id: str) -> None:
         by_ratio = space(model_id, batch=int(batch), objective="sd_speedup")  # type: ignore[arg-type]
         assert rule.tpot_s[0, column] == pytest.approx(float(alone.tpot_s[0, alone.best]), rel=1e-5)
         assert rule.speedup[1, column] >= float(by_ratio.speedup[0, by_ratio.best]) * (1 - 1e-3)
-        assert rule.near_active[0, column] <= rule.active_share[0, column] <= rule.near_active[1, column]
-        assert rule.near_shared[0, column] <= rule.shared_share[0, column] <= rule.near_shared[1, column]
+        assert (
+            rule.near_active[0, column]
+            <= rule.active_share[0, column]
+            <= rule.near_active[1, column]
+        )
+        assert (
+            rule.near_shared[0, column]
+            <= rule.shared_share[0, column]
+            <= rule.near_shared[1, column]
+        )
 
 
 def test_least_time_and_largest_ratio_are_not_the_same_design_at_every_batch() -> None:

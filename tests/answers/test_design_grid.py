@@ -1,4 +1,5 @@
-"""The design space: agreement with the single-scenario path, equal quality, constraints, monotonicity."""
+"""The design space: agreement with the single-scenario path, equal quality, constraints,
+monotonicity."""
 
 from __future__ import annotations
 
@@ -23,11 +24,24 @@ from advisor.answers.design.grid import (
     weights,
 )
 from advisor.answers.design.search import design_space
-from advisor.answers.design.space import DesignSpace, arms, make_body, over_widths, served, sizes, touched_by
+from advisor.answers.design.space import (
+    DesignSpace,
+    arms,
+    make_body,
+    over_widths,
+    served,
+    sizes,
+    touched_by,
+)
 from advisor.answers.design.start import experts_config, routing_in_serve
 from advisor.catalog.models import load_model
 from advisor.catalog.routing_presets import load_routing_preset
-from advisor.catalog.routing_shift import class_routing, shifted_preset, shifted_routing, write_moved
+from advisor.catalog.routing_shift import (
+    class_routing,
+    shifted_preset,
+    shifted_routing,
+    write_moved,
+)
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.memory import memory_fit
 from advisor.physics.quality import activation_ratio, dense_equivalent, granularity, training_flops
@@ -37,7 +51,9 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError
 
-SMALL = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(1, 2, 4, 8, 16), n_shared=(0, 1, 2), width_step=64)
+SMALL = DesignGrid(
+    n_experts=(32, 64, 128, 256), n_active=(1, 2, 4, 8, 16), n_shared=(0, 1, 2), width_step=64
+)
 PLACES: dict[str, dict[str, Any]] = {
     "qwen3-30b-a3b": {},
     "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
@@ -51,12 +67,18 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 def scenario(model_id: str = "qwen3-30b-a3b", **changes: Any) -> Scenario:
-    given = {"hardware_id": "h200-sxm", "acceptance": "2.4@3", "batch_size": 16} | PLACES[model_id] | changes
+    given = (
+        {"hardware_id": "h200-sxm", "acceptance": "2.4@3", "batch_size": 16}
+        | PLACES[model_id]
+        | changes
+    )
     return build_scenario(model_id=model_id, **given)
 
 
 @lru_cache(maxsize=32)
-def space(model_id: str = "qwen3-30b-a3b", batches: tuple[int, ...] = (16,), **options: Any) -> DesignSpace:
+def space(
+    model_id: str = "qwen3-30b-a3b", batches: tuple[int, ...] = (16,), **options: Any
+) -> DesignSpace:
     return design_space(scenario(model_id), grid=SMALL, batches=batches, **options)
 
 
@@ -67,12 +89,17 @@ def test_arrays_of_designs_weigh_what_the_single_architecture_weighs(model_id: s
     rng = np.random.default_rng(3)
     for _ in range(5):
         n = int(rng.choice([16, 64, 256]))
-        k, s, width = int(rng.integers(1, 9)), float(rng.integers(0, 3)), 64 * int(rng.integers(4, 20))
+        k, s, width = (
+            int(rng.integers(1, 9)),
+            float(rng.integers(0, 3)),
+            64 * int(rng.integers(4, 20)),
+        )
         mix = Mixes(np.array([float(n)]), np.array([float(k)]), np.array([s]))
         single = design_architecture(setup.architecture, n, k, s, width)
         counts = parameter_counts(single)
         found = weights(setup.architecture, moe_shape(setup.architecture, mix, width))
-        # zero experts come in whole numbers in a file and in proportion here: at most half an expert's router column
+        # zero experts come in whole numbers in a file and in proportion here: at most half an
+        # expert's router column
         assert float(found.total[0]) == pytest.approx(counts.total, rel=1e-6)
         assert float(found.active[0]) == pytest.approx(
             counts.active_nonembedding, rel=1e-3 if single.moe.zero_experts else 1e-9
@@ -80,23 +107,39 @@ def test_arrays_of_designs_weigh_what_the_single_architecture_weighs(model_id: s
         assert found.attention == counts.attention
         candidate = dataclasses.replace(setup, architecture=single)
         per_pass = _own_pass(candidate)
-        fit = memory_fit(single, setup.placement, setup.hardware.memory_bytes.value, 2048, 2.0, per_pass)
+        fit = memory_fit(
+            single, setup.placement, setup.hardware.memory_bytes.value, 2048, 2.0, per_pass
+        )
         size = sizes(body, mix, np.array([float(width)]))
-        assert float(size.bytes_each_gpu[0]) == pytest.approx(fit.weights_bytes + fit.drafter_bytes, rel=1e-6)
+        assert float(size.bytes_each_gpu[0]) == pytest.approx(
+            fit.weights_bytes + fit.drafter_bytes, rel=1e-6
+        )
         assert abs(float(size.largest_batch[0]) - fit.largest_batch) <= 1
 
 
 def _own_pass(setup: Setup):  # type: ignore[no-untyped-def]
     per_pass = setup.draft_architecture
     if per_pass is not None and per_pass.moe is not None and setup.drafter.kind == "mtp":
-        return per_pass.model_copy(update={"moe": setup.architecture.moe.model_copy(update={"count": 1})})
+        return per_pass.model_copy(
+            update={"moe": setup.architecture.moe.model_copy(update={"count": 1})}
+        )
     return per_pass
 
 
 @pytest.mark.parametrize(
-    "model_id", ["qwen3-30b-a3b", "deepseek-v3", "command-a-plus", "mixtral-8x7b", "nemotron-3-nano", "longcat-flash"]
+    "model_id",
+    [
+        "qwen3-30b-a3b",
+        "deepseek-v3",
+        "command-a-plus",
+        "mixtral-8x7b",
+        "nemotron-3-nano",
+        "longcat-flash",
+    ],
 )
-def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(model_id: str) -> None:
+def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(
+    model_id: str,
+) -> None:
     found = space(model_id, (4, 64))
     rng = np.random.default_rng(5)
     for index in rng.choice(len(found), 6, replace=False):
@@ -110,7 +153,9 @@ def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(m
 
 def test_designs_on_one_gpu_wait_for_the_host_s_share_of_a_round_there() -> None:
     setup = load_setup(scenario())
-    setup = dataclasses.replace(setup, costs=dataclasses.replace(setup.costs, host_one_gpu_share=0.2))
+    setup = dataclasses.replace(
+        setup, costs=dataclasses.replace(setup.costs, host_one_gpu_share=0.2)
+    )
     found = design_space(setup, grid=SMALL, batches=(4, 64))
     for index in (7, len(found) // 2):
         curve = curve_for(setup_of(found, index), found.question.batches)
@@ -118,7 +163,14 @@ def test_designs_on_one_gpu_wait_for_the_host_s_share_of_a_round_there() -> None
 
 
 def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> None:
-    asked = scenario(n_gpus=4, tensor_parallel=2, expert_parallel=4, batch_size=64, input_tokens=500, output_tokens=250)
+    asked = scenario(
+        n_gpus=4,
+        tensor_parallel=2,
+        expert_parallel=4,
+        batch_size=64,
+        input_tokens=500,
+        output_tokens=250,
+    )
     found = design_space(asked, grid=SMALL)
     assert np.all(found.n_experts % 4 == 0)
     for index in (7, len(found) // 2):
@@ -132,7 +184,9 @@ def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> Non
 def test_the_baseline_of_the_space_is_the_scenario_itself() -> None:
     found = space(batches=(1, 16, 256))
     curve = curve_for(by_form(load_setup(scenario())), [1, 16, 256])
-    assert found.baseline.served.speedup[:, 0] == pytest.approx(curve.speedup.max(axis=1), rel=1e-12)
+    assert found.baseline.served.speedup[:, 0] == pytest.approx(
+        curve.speedup.max(axis=1), rel=1e-12
+    )
     assert found.baseline.dense_equivalent == pytest.approx(13.5e9, rel=0.005)
 
 
@@ -141,8 +195,14 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each(lengths: dict
     setup = load_setup(scenario(**lengths))
     body = make_body(setup, setup.architecture)
     mix = Mixes(np.array([64.0, 128.0]), np.array([4.0, 8.0]), np.array([0.0, 2.0]))
-    width, batches, drafts = np.array([256.0, 800.0, 2048.0]), np.array([1.0, 300.0]), np.arange(1, 9)
-    touched = touched_by(setup, mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts)
+    width, batches, drafts = (
+        np.array([256.0, 800.0, 2048.0]),
+        np.array([1.0, 300.0]),
+        np.arange(1, 9),
+    )
+    touched = touched_by(
+        setup, mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts
+    )
     blocks = list(over_widths(body, mix, width, touched, batches, drafts))
     assert len(blocks) == 1
     for column, one in enumerate(width):
@@ -151,7 +211,9 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each(lengths: dict
 
 
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
-def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_widths_that_do(model_id: str) -> None:
+def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_widths_that_do(
+    model_id: str,
+) -> None:
     found = space(model_id, objective="sd_speedup")
     floor = 0.99 * found.baseline.dense_equivalent
     contenders = found.width_ends(found.failed == 0)
@@ -160,12 +222,16 @@ def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_wi
     assert set(contenders) <= set(found.candidates)
     for index in contenders:
         n, k, s, width = (
-            float(x[index]) for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
+            float(x[index])
+            for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
         )
         single = setup_of(found, int(index)).architecture
         active = parameter_counts(single).active_nonembedding
         quality = dense_equivalent(
-            active, activation_ratio(n, k, s), granularity(single.hidden_size, width), training_flops(active, None)
+            active,
+            activation_ratio(n, k, s),
+            granularity(single.hidden_size, width),
+            training_flops(active, None),
         )
         assert float(quality) >= floor * (1 - 1e-5)
         assert float(quality) / found.baseline.dense_equivalent == pytest.approx(
@@ -183,14 +249,20 @@ def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_wi
 
 @pytest.mark.parametrize("objective", ["tpot", "sd_speedup", "tokens_per_s_per_gpu"])
 @pytest.mark.parametrize("batch", [1, 16, 512])
-def test_no_width_within_the_limits_beats_the_best_and_a_contender_is_the_best(objective: Any, batch: int) -> None:
+def test_no_width_within_the_limits_beats_the_best_and_a_contender_is_the_best(
+    objective: Any, batch: int
+) -> None:
     """Of all designs at equal quality, wide ones too; fewer laws leave at least as good a one."""
     found = space(batches=(batch,), objective=objective, max_total_params=6e10)
     if batch == 512:
-        found = design_space(scenario(n_gpus=4, tensor_parallel=4), grid=SMALL, batches=[512], objective=objective)
+        found = design_space(
+            scenario(n_gpus=4, tensor_parallel=4), grid=SMALL, batches=[512], objective=objective
+        )
     assert found.best is not None
     assert found.score[found.best] == found.score[found.failed == 0].max()
-    assert found.score[found.width_ends(found.failed == 0)].max() == pytest.approx(found.score[found.best], rel=1e-6)
+    assert found.score[found.width_ends(found.failed == 0)].max() == pytest.approx(
+        found.score[found.best], rel=1e-6
+    )
     alone = one_law_best(found)
     assert alone is not None
     assert found.score[alone] >= found.score[found.best]
@@ -199,15 +271,21 @@ def test_no_width_within_the_limits_beats_the_best_and_a_contender_is_the_best(o
 def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
     found = space()
     index = found.candidates
-    activation = activation_ratio(found.n_experts[index], found.n_active[index], found.n_shared[index])
+    activation = activation_ratio(
+        found.n_experts[index], found.n_active[index], found.n_shared[index]
+    )
     assert activation.min() >= 0.008
     assert np.all(found.n_active[index] >= 2)
-    assert np.all(found.n_shared[index] / (found.n_active[index] + found.n_shared[index]) <= 1 / 3 + 1e-6)
+    assert np.all(
+        found.n_shared[index] / (found.n_active[index] + found.n_shared[index]) <= 1 / 3 + 1e-6
+    )
     attention = parameter_counts(load_model("qwen3-30b-a3b")).attention / found.active_params[index]
     assert attention.min() >= 0.2
     assert attention.max() <= 0.5
     best_of_all = found.score[found.quality.min(axis=0) >= 0.99].max()
-    assert best_of_all > found.score[found.best], "without the rails the search would take another design"
+    assert best_of_all > found.score[found.best], (
+        "without the rails the search would take another design"
+    )
 
 
 def test_a_rail_that_costs_the_most_is_named_with_the_design_it_keeps_out() -> None:
@@ -263,12 +341,18 @@ def test_when_nothing_fits_the_binding_constraint_and_the_nearest_design_are_nam
 @pytest.mark.parametrize(
     ("limits", "broken", "advised"),
     [
-        ({"max_tpot_ms": 0.05}, "tpot", "Raise the limit on time per output token, lower the batch"),
+        (
+            {"max_tpot_ms": 0.05},
+            "tpot",
+            "Raise the limit on time per output token, lower the batch",
+        ),
         ({"max_total_params": 1e8}, "total_params", "Raise the limit on total parameters."),
         ({"max_training_cost": 0.1}, "training_cost", "Raise the limit on training compute."),
     ],
 )
-def test_the_remedy_goes_by_the_limit_that_is_broken(limits: dict[str, float], broken: str, advised: str) -> None:
+def test_the_remedy_goes_by_the_limit_that_is_broken(
+    limits: dict[str, float], broken: str, advised: str
+) -> None:
     answer = infeasible(design_space(scenario(), grid=SMALL, **limits))
     assert broken in answer.breaks
     assert "memory" not in answer.breaks
@@ -322,13 +406,19 @@ def test_the_baseline_keeps_its_own_routing_band_included() -> None:
     assert shifted_preset(preset, (128, 8, 0), 128, 8, 0) is preset
     for end, field in (("value", "value"), ("low", "high"), ("high", "low")):
         found = shifted_routing(preset, (128, 8, 0), 128, 8, 0, end)
-        stated = [getattr(getattr(preset, name), field) for name in ("load_cv", "affinity", "stickiness")]
+        stated = [
+            getattr(getattr(preset, name), field) for name in ("load_cv", "affinity", "stickiness")
+        ]
         assert [float(x) for x in vars(found).values()] == pytest.approx(stated)
 
 
 def test_a_design_opened_in_serve_has_the_routing_and_the_time_that_it_was_compared_by() -> None:
     found = design_space(scenario(), grid=SMALL)
-    index = next(int(i) for i in np.flatnonzero(found.body == 0) if found.n_experts[i] == 64 and found.n_shared[i] == 1)
+    index = next(
+        int(i)
+        for i in np.flatnonzero(found.body == 0)
+        if found.n_experts[i] == 64 and found.n_shared[i] == 1
+    )
     experts = experts_of(found, index)
     own = {"model_id": "own", "model_config_json": json.dumps(experts_config(found, experts))}
     text = routing_in_serve(found, experts)
@@ -338,7 +428,13 @@ def test_a_design_opened_in_serve_has_the_routing_and_the_time_that_it_was_compa
     assert opened.routing_because.startswith("Moved from")
     other = load_setup(scenario().model_copy(update={"routing": text}))
     assert other.routing == load_setup(scenario()).routing, "a model of other counts has its own"
-    for wrong in ("128/8", "0/0/0,128/8/0", "nan/8/0,128/8/0", "inf/8/0,128/8/0", "128/8/-1,128/8/0"):
+    for wrong in (
+        "128/8",
+        "0/0/0,128/8/0",
+        "nan/8/0,128/8/0",
+        "inf/8/0,128/8/0",
+        "128/8/-1,128/8/0",
+    ):
         with pytest.raises(AdvisorError, match="no moved routing; expected a preset"):
             load_setup(scenario().model_copy(update={"routing": f"qwen3-30b-a3b,{wrong}"}))
     assert write_moved(text, (1, 1, 1), (32, 2, 0)).split(",") == [*text.split(",")[:2], "32/2/0"]
@@ -368,11 +464,22 @@ def test_the_class_presets_are_met_at_their_own_shapes() -> None:
         ({"batches": {1: 0.0}}, "positive sum"),
         ({"grid": DesignGrid(n_experts=(0,))}, "experts: expected whole numbers"),
         ({"grid": DesignGrid(expert_width=(7,)), "batches": [1]}, None),
-        ({"grid": DesignGrid(n_experts=tuple(range(1, 1000)), n_active=tuple(range(1, 200)))}, "too many"),
-        ({"grid": DesignGrid(width_step=1, depth_factors=(0.8, 1, 1.2)), "batches": range(1, 400)}, "combinations"),
+        (
+            {"grid": DesignGrid(n_experts=tuple(range(1, 1000)), n_active=tuple(range(1, 200)))},
+            "too many",
+        ),
+        (
+            {
+                "grid": DesignGrid(width_step=1, depth_factors=(0.8, 1, 1.2)),
+                "batches": range(1, 400),
+            },
+            "combinations",
+        ),
     ],
 )
-def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], message: str | None) -> None:
+def test_a_wrong_question_is_refused_with_what_to_do(
+    options: dict[str, Any], message: str | None
+) -> None:
     if message is None:  # a width no rank can hold leaves the baseline's own
         assert set(design_space(scenario(), **options).expert_width.tolist()) == {768}
         return
@@ -393,7 +500,9 @@ def test_a_dense_baseline_and_an_unknown_price_are_refused() -> None:
     with pytest.raises(AdvisorError, match="mixture-of-experts"):
         design_space(build_scenario(model_id="qwen3-8b", acceptance="2.4@3"))
     setup = load_setup(scenario())
-    unpriced = dataclasses.replace(setup, hardware=setup.hardware.model_copy(update={"price_usd_per_hour": None}))
+    unpriced = dataclasses.replace(
+        setup, hardware=setup.hardware.model_copy(update={"price_usd_per_hour": None})
+    )
     with pytest.raises(AdvisorError, match="tokens_per_s_per_gpu"):
         design_space(unpriced, objective="cost_per_million_tokens")
 
@@ -404,7 +513,9 @@ def test_training_cost_is_the_active_size_over_the_baselines_and_can_be_limited(
     cost = capped.active_params[capped.candidates] / capped.baseline.active_params
     assert 0.5 < cost.max() <= 1.0
     over = np.flatnonzero((capped.failed > 0) & (free.failed == 0))
-    assert {name for index in over[:50] for name in capped.failed_names(int(index))} == {"training_cost"}
+    assert {name for index in over[:50] for name in capped.failed_names(int(index))} == {
+        "training_cost"
+    }
 
 
 @pytest.mark.parametrize("name", ["target_total_params", "target_active_params"])
@@ -421,7 +532,8 @@ def test_a_target_size_is_kept_from_both_sides(name: str) -> None:
 
 @pytest.mark.parametrize("sizes", ["64", "none"])
 def test_designs_run_in_the_graphs_that_a_curve_runs_in(sizes: str) -> None:
-    """Steps above 64 tokens wait for their launches, others are padded: as on each design's own curve."""
+    """Steps above 64 tokens wait for their launches, others are padded: as on each design's own
+    curve."""
     asked = scenario(engine_version="0.24.0", graph_sizes=sizes)
     found = design_space(asked, grid=SMALL, batches=(3, 16, 64))
     for index in (0, len(found) // 2, len(found) - 1):

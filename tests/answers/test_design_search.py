@@ -1,4 +1,5 @@
-"""Answers drawn from a design space: gains with bands, cuts, sensitivity, hand-off, and the command."""
+"""Answers drawn from a design space: gains with bands, cuts, sensitivity, hand-off, and the
+command."""
 
 from __future__ import annotations
 
@@ -22,12 +23,19 @@ from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
 
 GRID = DesignGrid(
-    n_experts=(16, 32, 64, 96, 128, 192, 256, 384), n_active=(2, 3, 4, 6, 8, 12, 16, 20), n_shared=(0, 1, 2)
+    n_experts=(16, 32, 64, 96, 128, 192, 256, 384),
+    n_active=(2, 3, 4, 6, 8, 12, 16, 20),
+    n_shared=(0, 1, 2),
 )
 PLACES: dict[str, dict[str, Any]] = {
     "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
     "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
-    "command-a-plus": {"n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8", "acceptance": "2.73@3"},
+    "command-a-plus": {
+        "n_gpus": 4,
+        "tensor_parallel": 4,
+        "weight_dtype": "fp8",
+        "acceptance": "2.73@3",
+    },
     "dbrx": {"n_gpus": 4, "tensor_parallel": 4},
     "llama4-scout": {"n_gpus": 4, "tensor_parallel": 4},
     "glm-4.5-air": {"n_gpus": 4, "tensor_parallel": 4},
@@ -64,7 +72,7 @@ def baseline_of(found: DesignSpace) -> int:
     return int(itself[0])
 
 
-def test_a_gain_has_a_band_narrower_than_the_speeds_it_compares_and_the_baseline_gains_nothing() -> None:
+def test_a_gain_has_a_band_narrower_than_the_speeds_it_compares() -> None:
     found = space(objective="tpot")
     own = found.baseline
     best, same = candidates(found, [int(found.best or 0), baseline_of(found)])
@@ -93,14 +101,19 @@ def test_distinct_candidates_start_with_the_best_and_differ_in_kind() -> None:
     chosen = distinct_candidates(found, 6)
     assert chosen[0] == found.best
     assert np.all(np.diff(found.score[chosen]) <= 0)
-    kinds = {(int(found.n_experts[i]), int(found.n_active[i]), float(found.n_shared[i])) for i in chosen}
+    kinds = {
+        (int(found.n_experts[i]), int(found.n_active[i]), float(found.n_shared[i])) for i in chosen
+    }
     assert len(kinds) == 6
 
 
 @pytest.mark.parametrize("model_id", ["command-a-plus", "qwen3-30b-a3b"])
-def test_more_shared_experts_pay_at_low_batch_and_more_routed_ones_at_high_batch(model_id: str) -> None:
-    # Cohere's advice (blog of 2026-04-21), on the speedup objective; high: where a step comes to touch all experts.
-    # Far beyond, from batch 256, the curves flatten and nothing is claimed: docs/decisions/design-search.md
+def test_more_shared_experts_pay_at_low_batch_and_more_routed_ones_at_high_batch(
+    model_id: str,
+) -> None:
+    # Cohere's advice (blog of 2026-04-21), on the speedup objective; high: where a step comes to
+    # touch all experts. Far beyond, from batch 256, the curves flatten and nothing is claimed:
+    # docs/decisions/design-search.md
     found = space(model_id, objective="sd_speedup")
     n, k, s = found.baseline.counts
     shared = np.arange(s % 1.0, k + s - 1.0 + 1e-9)
@@ -156,7 +169,15 @@ def test_an_empty_space_answers_with_the_reason_and_no_candidates() -> None:
 
 @pytest.mark.parametrize(
     "model_id",
-    ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b", "command-a-plus", "dbrx", "glm-4.5-air", "nemotron-3-nano"],
+    [
+        "qwen3-30b-a3b",
+        "deepseek-v3",
+        "mixtral-8x7b",
+        "command-a-plus",
+        "dbrx",
+        "glm-4.5-air",
+        "nemotron-3-nano",
+    ],
 )
 def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
     found = space(model_id)
@@ -167,7 +188,11 @@ def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
         wanted = parameter_counts(setup_of(found, int(index)).architecture)
         read = parameter_counts(architecture_from_config(config, "candidate"))
         assert read.total == pytest.approx(wanted.total, rel=1e-5)
-        assert (read.routed, read.shared, read.router) == (wanted.routed, wanted.shared, wanted.router)
+        assert (read.routed, read.shared, read.router) == (
+            wanted.routed,
+            wanted.shared,
+            wanted.router,
+        )
 
 
 def test_a_dialect_with_one_implicit_shared_expert_refuses_another_number() -> None:
@@ -188,7 +213,9 @@ def test_keys_that_the_baseline_does_not_have_are_named() -> None:
     found = space()
     index = int(np.flatnonzero(found.n_shared == 1)[0])
     assert added_keys(found, design_config(found, index)) == ["n_shared_experts"]
-    assert added_keys(found, design_config(found, int(np.flatnonzero(found.n_shared == 0)[0]))) == []
+    assert (
+        added_keys(found, design_config(found, int(np.flatnonzero(found.n_shared == 0)[0]))) == []
+    )
 
 
 def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
@@ -198,7 +225,9 @@ def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
 
 def test_a_design_s_config_does_not_claim_to_be_its_baseline_s_checkpoint() -> None:
     config = {**dict(model_profile("qwen3-30b-a3b").config), "_name_or_path": "Qwen/Qwen3-30B-A3B"}
-    scenario = build_scenario(model_id="own", model_config_json=json.dumps(config), acceptance="2.4@3")
+    scenario = build_scenario(
+        model_id="own", model_config_json=json.dumps(config), acceptance="2.4@3"
+    )
     found = design_space(scenario, grid=GRID)
     assert found.best is not None
     assert "_name_or_path" not in design_config(found, found.best)

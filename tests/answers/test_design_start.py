@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.grid import Mixes, moe_shape, shared_experts, weights
-from advisor.answers.design.start import SHAPE_EXAMPLE, parse_shape, shape_config, start_from_shape, start_from_size
+from advisor.answers.design.start import (
+    SHAPE_EXAMPLE,
+    parse_shape,
+    shape_config,
+    start_from_shape,
+    start_from_size,
+)
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
 from advisor.cli import main
@@ -33,7 +39,8 @@ def test_a_typed_shape_is_the_architecture_it_says() -> None:
     assert found.dense == ()
     assert start.scenario.model_id == "61L-h7168-N256-k8-s1-w2048"
     assert start.note == (
-        "Start: 61L h7168 N256 k8 s1 w2048. Assumed: 56 attention heads of 128, 8 with keys and values; a vocabulary "
+        "Start: 61L h7168 N256 k8 s1 w2048. Assumed: 56 attention heads of 128, 8 with keys and "
+        "values; a vocabulary "
         "of 151,936."
     )
 
@@ -56,7 +63,9 @@ def test_order_case_commas_and_further_parts_do_not_matter() -> None:
 
 def test_a_shipped_model_typed_by_its_numbers_has_its_size() -> None:
     """Qwen3-30B-A3B: 48 layers, 32 heads of 128 and 4 with keys and values."""
-    typed = architecture_of(start_from_shape(PLAIN, "48L h2048 N128 k8 s0 w768 a32 g4 d128").scenario)
+    typed = architecture_of(
+        start_from_shape(PLAIN, "48L h2048 N128 k8 s0 w768 a32 g4 d128").scenario
+    )
     own, found = parameter_counts(load_model("qwen3-30b-a3b")), parameter_counts(typed)
     assert found.total == pytest.approx(own.total, rel=1e-3)
     assert found.active_nonembedding == pytest.approx(own.active_nonembedding, rel=1e-3)
@@ -71,7 +80,9 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     found = architecture_of(start.scenario)
     counts, layers = parameter_counts(found), sum(mixer.count for mixer in found.mixers)
     for name, size in target.items():
-        assert (counts.total if name == "total_params" else counts.active_nonembedding) == pytest.approx(size, rel=0.05)
+        assert (
+            counts.total if name == "total_params" else counts.active_nonembedding
+        ) == pytest.approx(size, rel=0.05)
     assert re.match(r"Start: layers of [^;]+; equal quality: as good as it\. The ", start.note)
     assert f"{counts.total / 1e9:.1f} B total" in start.note
     assert f"Its {layers} layers are not scaled (hidden size {found.hidden_size:,})" in start.note
@@ -100,13 +111,26 @@ def test_no_size_or_a_wrong_one_is_refused_with_what_to_give(target: dict[str, f
 
 
 def test_a_size_that_no_shipped_model_comes_near_is_refused() -> None:
-    with pytest.raises(AdvisorError, match=r"no shipped model can be widened or thinned to 0\.001 B total"):
+    with pytest.raises(
+        AdvisorError, match=r"no shipped model can be widened or thinned to 0\.001 B total"
+    ):
         start_from_size(PLAIN, total_params=1e6)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
-        main(["design", "--hardware", "h200-sxm", "--accepted-length", "2.4@3", "--batch", "32", *arguments])
+        main(
+            [
+                "design",
+                "--hardware",
+                "h200-sxm",
+                "--accepted-length",
+                "2.4@3",
+                "--batch",
+                "32",
+                *arguments,
+            ]
+        )
     written = capsys.readouterr()
     return int(stop.value.code or 0), written.out, written.err
 
@@ -114,7 +138,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 SMALL = ("--experts", "64,128", "--active", "4,8", "--shared", "0,1", "--drafter", "eagle3")
 
 
-def test_the_command_needs_no_model_where_a_shape_or_a_size_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_needs_no_model_where_a_shape_or_a_size_is_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, out, err = run(capsys, *SMALL, "--shape", "48L h2048 N128 k8 w768")
     assert code == 0, err
     assert out.startswith("Start: 48L h2048 N128 k8 s0 w768. Assumed: 16 attention heads of 128")

@@ -1,6 +1,7 @@
 """The diagnosis of whole files: verdicts, what is compared, what is refused, what is not judged.
 
-A loss that the model predicts is called one, with the K to draft instead; the queue of a burst does not lead.
+A loss that the model predicts is called one, with the K to draft instead; the queue of a burst does
+not lead.
 
 A faulty run for each rule beside its honest twin: the doctor names that fault, and only that.
 """
@@ -55,7 +56,11 @@ def slower(**factors: float) -> Pair:
     for name, factor in factors.items():
         token_s = times["plain" if name == "plain" else "drafting"] * factor
         arm = {"mean_tpot_ms": token_s * 1e3, "mean_itl_ms": None, "mean_e2el_ms": None}
-        arm |= {"output_throughput": None, "total_token_throughput": None, "request_throughput": 1.0}
+        arm |= {
+            "output_throughput": None,
+            "total_token_throughput": None,
+            "request_throughput": 1.0,
+        }
         setattr(pair, name, arm)
     return pair
 
@@ -64,7 +69,10 @@ def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     found = of_file("honest.csv")
     assert found.verdict == "as_predicted"
     assert rules(found) == [LOSES]
-    assert found.findings[0].fix == "python -m sglang.launch_server ... without --speculative-algorithm"
+    assert (
+        found.findings[0].fix
+        == "python -m sglang.launch_server ... without --speculative-algorithm"
+    )
     assert "does not pay" in found.sentence
     assert "draft nothing (1.00x)" in found.sentence
     (_, compared) = found.comparisons[-1]
@@ -89,7 +97,9 @@ def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
     assert found.verdict == "unexplained"
     assert not found.findings
     assert found.sentence.startswith("K = 3 at batch 16 gains less than predicted: measured 1.13x")
-    assert "Likeliest cause: a round takes 2.12 plain steps, 1.41 predicted (round " in found.sentence
+    assert (
+        "Likeliest cause: a round takes 2.12 plain steps, 1.41 predicted (round " in found.sentence
+    )
 
 
 def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
@@ -99,14 +109,16 @@ def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> No
 
 
 def test_rows_that_contradict_themselves_are_the_verdict_where_nothing_else_is() -> None:
-    text = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,tpot_ms\n"
-    found = diagnose([UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")])
+    text = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,tpot_ms\n"  # noqa: E501
+    found = diagnose(
+        [UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")]
+    )
     assert found.verdict == "mismeasured"
     assert "K + 1" in found.refused[0]
 
 
 def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
-    line = """vllm serve m --enforce-eager --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""
+    line = """vllm serve m --enforce-eager --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""  # noqa: E501
     found = diagnose([UserFile("launch.sh", line.encode())])
     assert rules(found) == ["graphs_off"]
     assert not found.comparisons
@@ -114,7 +126,9 @@ def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
 
 
 def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_one() -> None:
-    slow = Pair(launch="vllm serve m --enforce-eager").files()[2]  # no speculation: the plain server's
+    slow = Pair(launch="vllm serve m --enforce-eager").files()[
+        2
+    ]  # no speculation: the plain server's
     found = diagnose([*Pair().files()[:1], slow])
     assert not [one for one in found.findings if one.rule.id == "graphs_off"]
 
@@ -127,7 +141,9 @@ def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_
         ("array.npy", b"\x93NUMPY\x01\x00", "NumPy"),
     ],
 )
-def test_a_file_that_holds_nothing_is_refused_with_its_reason(name: str, data: bytes, message: str) -> None:
+def test_a_file_that_holds_nothing_is_refused_with_its_reason(
+    name: str, data: bytes, message: str
+) -> None:
     with pytest.raises(AdvisorError, match=message):
         diagnose([UserFile(name, data)])
 
@@ -140,7 +156,10 @@ def test_a_file_beside_a_good_one_is_named_as_not_read() -> None:
 
 def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
     first, *rest = Pair().files()
-    renamed = [replace(first, data=first.data.replace(b"Qwen/Qwen3-30B-A3B", b"our-own-moe")), *rest]
+    renamed = [
+        replace(first, data=first.data.replace(b"Qwen/Qwen3-30B-A3B", b"our-own-moe")),
+        *rest,
+    ]
     unknown = diagnose(renamed)
     assert not unknown.comparisons
     assert any("our-own-moe" in text for text in unknown.not_compared)
@@ -149,15 +168,20 @@ def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
 
 
 def test_a_mean_concurrency_that_is_no_whole_number_is_predicted() -> None:
-    text = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,batch_kind,tpot_ms\n"
-    found = diagnose([UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")])
+    text = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,batch_kind,tpot_ms\n"  # noqa: E501
+    found = diagnose(
+        [UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")]
+    )
     assert len(found.comparisons) == 1
 
 
 @pytest.mark.parametrize(
-    ("values", "message"), [({"batch_size": "many"}, "is no number"), ({"batches": "4"}, "is no column")]
+    ("values", "message"),
+    [({"batch_size": "many"}, "is no number"), ({"batches": "4"}, "is no column")],
 )
-def test_a_value_that_is_none_of_its_column_is_refused(values: dict[str, str], message: str) -> None:
+def test_a_value_that_is_none_of_its_column_is_refused(
+    values: dict[str, str], message: str
+) -> None:
     with pytest.raises(AdvisorError, match=message):
         diagnose([UserFile("launch.sh", b"vllm serve m --max-num-seqs 4")], values)
 
@@ -165,14 +189,18 @@ def test_a_value_that_is_none_of_its_column_is_refused(values: dict[str, str], m
 def test_names_in_files_are_printed_without_what_they_could_do_to_a_terminal() -> None:
     first, *rest = Pair(plain={"dataset": "a\x1b[31m\u202eb"}).files()
     shown = view_of(diagnose([replace(first, name="run\x1b.jsonl"), *rest]))
-    text = " ".join([shown.sentence, *shown.notes, *(t for one in shown.findings for t in one.differs)])
+    text = " ".join(
+        [shown.sentence, *shown.notes, *(t for one in shown.findings for t in one.differs)]
+    )
     assert "dataset" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
 
 
-def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_blamed_for_it() -> None:
-    head = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,dataset,al,tpot_ms\n"
+def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_blamed_for_it() -> (
+    None
+):
+    head = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,dataset,al,tpot_ms\n"  # noqa: E501
     place = b"h200-sxm,1,vllm,qwen3-30b-a3b,"
     rows = [b",0,16,gsm8k,,14", b"eagle3,3,16,gsm8k,2.4,8", b"eagle3,3,16,mt-bench,2.4,8"]
     found = diagnose([UserFile("x.csv", head + b"\n".join(place + row for row in rows))])
@@ -191,7 +219,9 @@ def test_each_file_s_run_stands_beside_its_own_file_s_plain_run_in_any_order() -
     ]
     for order in (files, files[::-1]):
         found = read_runs(order, UserInput(), {})
-        times = {run.file: run.plain["tpot_s"] / run.facts["tpot_s"] for run in found.runs if run.plain}
+        times = {
+            run.file: run.plain["tpot_s"] / run.facts["tpot_s"] for run in found.runs if run.plain
+        }
         assert times == pytest.approx({"a.csv": 1.5, "b.csv": 0.8})
 
 
@@ -209,7 +239,7 @@ def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
       --speculative-config '{"method": "eagle3", "num_speculative_tokens": 3}'
     Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs
     SpecDecoding metrics: Mean acceptance length: 2.29, Per-position acceptance rate: 0.624, 0.398, 0.268, Avg Draft
-    """
+    """  # noqa: E501
     found = diagnose([UserFile("pasted.txt", log.encode())], PLACE)
     ((_, compared),) = found.comparisons
     whole = compared.row("round")
@@ -220,7 +250,10 @@ def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
 
 def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
     pair = Pair(
-        log="SpecDecoding metrics: Mean acceptance length: 1.1, Per-position acceptance rate: 0.1, 0.0, 0.0, Avg"
+        log=(
+            "SpecDecoding metrics: Mean acceptance length: 1.1, Per-position acceptance rate: "
+            "0.1, 0.0, 0.0, Avg"
+        )
     )
     found = diagnose(pair.files())
     assert not found.findings
@@ -228,7 +261,9 @@ def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
 
 
 @pytest.mark.parametrize(("high", "said"), [(0.97, False), (1.21, True)])
-def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(high: float, said: bool) -> None:
+def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(
+    high: float, said: bool
+) -> None:
     (_, compared) = of_file("honest.csv").comparisons[-1]
     rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
     sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)])
@@ -245,14 +280,19 @@ def test_a_finding_names_no_source_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hardware_id", "kind"), [("h200-sxm", "synchronous"), ("rtx-5090", "workstation"), ("mi300x", "rocm")]
+    ("hardware_id", "kind"),
+    [("h200-sxm", "synchronous"), ("rtx-5090", "workstation"), ("mi300x", "rocm")],
 )
-def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(hardware_id: str, kind: str) -> None:
+def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(
+    hardware_id: str, kind: str
+) -> None:
     facts = {"engine": "vllm", "engine_version": "0.9.2", "hardware_id": hardware_id}
     assert quantity("kind_of_build").of(Run(facts)) == kind
 
 
-def arms(k: int, drafted_ms: float, length: float, plain_ms: float = 32.1, first_ms: float = 2800.0) -> Diagnosis:
+def arms(
+    k: int, drafted_ms: float, length: float, plain_ms: float = 32.1, first_ms: float = 2800.0
+) -> Diagnosis:
     return of_files(
         (DRAFTED, launch(k) + block(drafted_ms, length, first_ms=first_ms)),
         (PLAIN, launch() + block(plain_ms, first_ms=first_ms)),
@@ -267,7 +307,9 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     assert rules(found) == [LOSES]
     assert 0 < better.n_draft < 7
     assert better.speedup > 1.0 > row.predicted
-    assert found.sentence.startswith("This loss is what the model predicts for K = 7 at batch 256: measured 0.71x")
+    assert found.sentence.startswith(
+        "This loss is what the model predicts for K = 7 at batch 256: measured 0.71x"
+    )
     assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
     k, gain, low, high = better.n_draft, better.speedup, better.speedup_low, better.speedup_high
     instead = f"Draft K = {k}, predicted {gain:.2f}x ({low:.2f}x to {high:.2f}x)"
@@ -300,18 +342,26 @@ def test_a_loss_beyond_the_band_is_not_what_the_model_predicts() -> None:
 
 
 def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> None:
-    found = of_files((DRAFTED, launch(7, "--enforce-eager") + block(50.9, 1.7)), (PLAIN, launch() + block(32.1)))
+    found = of_files(
+        (DRAFTED, launch(7, "--enforce-eager") + block(50.9, 1.7)), (PLAIN, launch() + block(32.1))
+    )
     assert found.verdict == "misconfigured"
-    assert found.sentence.startswith("The engine is misconfigured: CUDA graphs are switched off. Besides, the")
+    assert found.sentence.startswith(
+        "The engine is misconfigured: CUDA graphs are switched off. Besides, the"
+    )
     assert rules(found) == ["graphs_off", LOSES]
 
 
 @pytest.mark.parametrize(("first_ms", "waits"), [(200.0, False), (2800.0, False), (60_000.0, True)])
-def test_the_queue_of_a_burst_is_no_fault_and_a_longer_one_does_not_lead(first_ms: float, waits: bool) -> None:
+def test_the_queue_of_a_burst_is_no_fault_and_a_longer_one_does_not_lead(
+    first_ms: float, waits: bool
+) -> None:
     found = arms(7, 45.0, 1.7, first_ms=first_ms)
     assert ("first_token_waits" in rules(found)) == waits
     assert found.sentence.startswith("This loss is what the model predicts")
-    assert ("Besides: the first token takes more than five times as long" in found.sentence) == waits
+    assert (
+        "Besides: the first token takes more than five times as long" in found.sentence
+    ) == waits
 
 
 def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
@@ -321,10 +371,13 @@ def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
     assert found.sentence.startswith("Measurement and settings look right: the first token")
 
 
-TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
+TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""  # noqa: E501
 K_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 32, 3], [33, 256, 1]]'
 ZERO_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 256, 0]]'
-DECODE = "Decode batch. #running-req: 16, #token: 20000, accept len: 2.40, cuda graph: %s, #queue-req: 0,\n"
+DECODE = (
+    "Decode batch. #running-req: 16, #token: 20000, accept len: 2.40, cuda graph: %s, "
+    "#queue-req: 0,\n"
+)
 
 
 def sent(**changes: object) -> dict[str, object]:
@@ -339,11 +392,17 @@ def whole_rate(token_s: float) -> float:
 def per_gpu(token_s: float, gpus: int = 4) -> dict[str, object]:
     """What an arm says that states its rates per GPU."""
     rate = whole_rate(token_s) / gpus
-    return {"output_throughput": rate, "total_token_throughput": 3 * rate, "num_gpus": gpus, "tp": str(gpus)}
+    return {
+        "output_throughput": rate,
+        "total_token_throughput": 3 * rate,
+        "num_gpus": gpus,
+        "tp": str(gpus),
+    }
 
 
 def with_prefill(token_s: float, first_s: float = 5.0) -> dict[str, object]:
-    """What an arm says whose time per token is its latency over its tokens, after a long wait for the first."""
+    """What an arm says whose time per token is its latency over its tokens, after a long wait for
+    the first."""
     latency = first_s + (OUTPUT - 1) * token_s
     rate = BATCH * OUTPUT / latency
     return {
@@ -357,7 +416,8 @@ def with_prefill(token_s: float, first_s: float = 5.0) -> dict[str, object]:
 
 
 def accepting(length: float, shares: list[float]) -> dict[str, object]:
-    """What the speculative arm says that accepts otherwise, in rounds as long as those of the honest one."""
+    """What the speculative arm says that accepts otherwise, in rounds as long as those of the
+    honest one."""
     token_s = at()["drafting"] * LENGTH / length
     return {
         "spec_decode_acceptance_length": length,
@@ -379,12 +439,18 @@ SLOWER = {
     "mean_e2el_ms": None,
 }
 FAULTS: dict[str, Pair] = {
-    "token_time_is_chunk_time": Pair(drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}),
+    "token_time_is_chunk_time": Pair(
+        drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}
+    ),
     "rate_is_per_gpu": Pair(plain=per_gpu(at()["plain"]), drafting=per_gpu(at()["drafting"])),
-    "prefill_in_token_time": Pair(plain=with_prefill(at()["plain"]), drafting=with_prefill(at()["drafting"])),
+    "prefill_in_token_time": Pair(
+        plain=with_prefill(at()["plain"]), drafting=with_prefill(at()["drafting"])
+    ),
     "arrivals_set_the_batch": Pair(**sent(**OPEN)),
     "arms_run_other_batches": Pair(drafting=SLOWER),
-    "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * BATCH * at()["first"], "mean_e2el_ms": None}),
+    "first_token_waits": Pair(
+        drafting={"mean_ttft_ms": 9e3 * BATCH * at()["first"], "mean_e2el_ms": None}
+    ),
     "k_too_long": Pair(drafting=accepting(1.62, [0.6, 0.015, 0.005])),
     "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD, batch=1),
     "tokens_lost_in_retokenizing": Pair(
@@ -393,7 +459,12 @@ FAULTS: dict[str, Pair] = {
     "peak_counts_chunks": Pair(drafting={"max_output_tokens_per_s": 300.0}),
     "concurrency_not_reached": Pair(drafting={"concurrency": 5.0}),
     "too_few_requests": Pair(
-        **sent(num_prompts=BATCH, completed=BATCH, total_input_tokens=1024 * BATCH, total_output_tokens=512 * BATCH)
+        **sent(
+            num_prompts=BATCH,
+            completed=BATCH,
+            total_input_tokens=1024 * BATCH,
+            total_output_tokens=512 * BATCH,
+        )
     ),
     "requests_missing": Pair(drafting={"num_prompts": 200}),
     "first_run_cold": Pair(repeats=(1.3, 1.0, 1.01)),
@@ -411,25 +482,40 @@ FAULTS: dict[str, Pair] = {
         }
     ),
     "prompts_in_the_prefix_cache": Pair(
-        log="Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%, Prefix cache hit rate: 61.0%"
+        log=(
+            "Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%, Prefix "
+            "cache hit rate: 61.0%"
+        )
     ),
     "arms_differ": Pair(plain={"dataset": "mt-bench"}),
     "graphs_off": Pair(launch=VLLM + SPECULATIVE + " --enforce-eager"),
     "round_not_captured": Pair(
-        launch=VLLM + SPECULATIVE + """ --compilation-config '{"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32]}'"""
+        launch=VLLM
+        + SPECULATIVE
+        + """ --compilation-config '{"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32]}'"""
     ),
     "graphs_lowered": Pair(
-        log="CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode; setting cudagraph_mode=PIECEWISE"
+        log=(
+            "CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode; setting "
+            "cudagraph_mode=PIECEWISE"
+        )
     ),
     "drafter_without_graphs": Pair(launch=VLLM + TABLE % '"enforce_eager": true'),
     "round_above_token_budget": Pair(launch=VLLM.replace("8192", "48") + SPECULATIVE),
     "admits_too_few": Pair(launch=VLLM.replace("256", "8") + SPECULATIVE),
     "requests_wait": Pair(
-        log="Engine 000: Running: 12 reqs, Waiting: 4 reqs, GPU KV cache usage: 40.1%, Prefix cache hit rate: 0.0%"
+        log=(
+            "Engine 000: Running: 12 reqs, Waiting: 4 reqs, GPU KV cache usage: 40.1%, Prefix "
+            "cache hit rate: 0.0%"
+        )
     ),
     "cache_too_small": Pair(log="GPU KV cache size: 15,000 tokens"),
-    "table_ignored_by_version": Pair(launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.25.0")),
-    "table_not_known_to_version": Pair(launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.22.1")),
+    "table_ignored_by_version": Pair(
+        launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.25.0")
+    ),
+    "table_not_known_to_version": Pair(
+        launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.22.1")
+    ),
     "table_dropped_in_parallel": Pair(launch=VLLM + " --data-parallel-size 8" + TABLE % K_TABLE),
     "zero_still_drafts": Pair(launch=VLLM + TABLE % ZERO_TABLE),
     "rounds_not_overlapped": Pair(launch=VLLM + SPECULATIVE + " --no-async-scheduling"),
@@ -459,13 +545,17 @@ TWINS = {
     "release_does_not_overlap": Pair("sglang", batch=1),
     "decodes_without_graph": Pair("sglang", log=DECODE % "True"),
     "round_not_captured": Pair(
-        launch=VLLM + SPECULATIVE + """ --compilation-config '{"cudagraph_capture_sizes": [4, 16, 64]}'"""
+        launch=VLLM
+        + SPECULATIVE
+        + """ --compilation-config '{"cudagraph_capture_sizes": [4, 16, 64]}'"""
     ),
     "table_ignored_by_version": Pair(launch=VLLM + TABLE % K_TABLE),
     "table_not_known_to_version": Pair(launch=VLLM + TABLE % K_TABLE),
     "table_dropped_in_parallel": Pair(launch=VLLM + TABLE % K_TABLE),
     "zero_still_drafts": Pair(launch=VLLM + TABLE % ZERO_TABLE.replace("0]]", "1]]")),
-    "requests_wait": Pair(log="Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%"),
+    "requests_wait": Pair(
+        log="Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%"
+    ),
     "cache_too_small": Pair(log="GPU KV cache size: 150,000 tokens"),
     "first_run_cold": Pair(repeats=(1.01, 1.0, 0.99)),
     "graphs_lowered": Pair(log="INFO cudagraph_mode=FULL_AND_PIECEWISE"),
@@ -499,20 +589,31 @@ def test_a_release_says_which_rounds_it_captured_where_nothing_else_does(
     found = quantity("tokens_over_graph").of(run)
     assert found == (None if over is None else pytest.approx(over))
     stated = Run({**facts, "batch_size": batch, "draft_tokens_k": 5, "largest_graph": 600})
-    assert quantity("tokens_over_graph").of(stated) == pytest.approx(batch * 6 / 600), "what is stated counts first"
+    assert quantity("tokens_over_graph").of(stated) == pytest.approx(batch * 6 / 600), (
+        "what is stated counts first"
+    )
 
 
-def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_cause_last() -> None:
+def test_what_to_do_comes_before_a_plain_step_far_from_the_modelled_one_and_the_cause_last() -> (
+    None
+):
     head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
-    rows = "".join(f"h200-sxm,8,sglang,deepseek-v3,mtp,{k},64,{ms}\n" for k, ms in ((0, 12), (3, 18)))
+    rows = "".join(
+        f"h200-sxm,8,sglang,deepseek-v3,mtp,{k},64,{ms}\n" for k, ms in ((0, 12), (3, 18))
+    )
     found = diagnose([UserFile("runs.csv", (head + rows).encode())])
     said = found.sentence
     assert view_of(found).title == found.headline
     assert found.headline == "Switch speculation off at batch 64: measured 0.67x at K = 3"
-    off = "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and batch."
+    off = (
+        "Your plain step takes 43% of the time predicted: check model, GPUs, weight format and "
+        "batch."
+    )
     assert said.startswith(f"{off} K = 3 at batch 64 loses 33%")
     assert "published runs of this set-up, on any engine: 0.97x to 1.15x at batch 32 to 64." in said
-    assert "Either 1.05 tokens are accepted per round, not 2.82" in said, "two users found no answer to why"
+    assert "Either 1.05 tokens are accepted per round, not 2.82" in said, (
+        "two users found no answer to why"
+    )
     assert found.until == "Switch speculation off at batch 64 until the cause is found."
     remedy, (_, compared) = view_of(found).remedy, found.comparisons[-1]
     assert remedy.acceptance == f"{compared.accepted_length:.3g}@3"
@@ -526,7 +627,9 @@ def test_a_k_accepts_as_many_tokens_as_it_ever_gained(gained: float) -> None:
     rows = "".join(f"h200-sxm,8,vllm,deepseek-v3,mtp,{k},{batch},{ms}\n" for k, batch, ms in cells)
     said = diagnose([UserFile("runs.csv", (head + rows).encode())]).sentence
     assert ("tokens are accepted per round, not" in said) is (gained < 1.3)
-    assert ("At batch 1 this K gained 2.20x, so that it accepts as many tokens at least." in said) is (gained > 2)
+    assert (
+        "At batch 1 this K gained 2.20x, so that it accepts as many tokens at least." in said
+    ) is (gained > 2)
 
 
 @pytest.mark.parametrize(
@@ -536,10 +639,16 @@ def test_a_k_accepts_as_many_tokens_as_it_ever_gained(gained: float) -> None:
         ((20.5, 29, 29.5), "Switch speculation off at batch 64 until the cause is found"),
     ],
 )
-def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(ms: tuple[float, ...], until: str) -> None:
+def test_a_k_to_draft_instead_gains_by_the_median_of_this_servers_runs(
+    ms: tuple[float, ...], until: str
+) -> None:
     head = "hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,tpot_ms\n"
     here = [("h200-sxm", 0, 21.0), ("h200-sxm", 3, 30.0), *(("h200-sxm", 1, one) for one in ms)]
-    rows = [*here, ("b200-sxm", 0, 20.0), ("b200-sxm", 2, 12.0)]  # what another server gains is no advice here
+    rows = [
+        *here,
+        ("b200-sxm", 0, 20.0),
+        ("b200-sxm", 2, 12.0),
+    ]  # what another server gains is no advice here
     text = "".join(f"{gpu},8,sglang,deepseek-v3,mtp,{k},64,{one}\n" for gpu, k, one in rows)
     assert until in diagnose([UserFile("runs.csv", (head + text).encode())]).until
 
@@ -551,12 +660,25 @@ def test_few_accepted_drafts_are_no_misconfigured_engine() -> None:
 
 
 def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
-    """Neither how requests arrived, nor their prompts, nor the engine's release stands in one sentence."""
-    told = UserFile("pasted", b"batch 32: 2,210 tokens/s without, 1,980 tokens/s with K=3 on one H200")
-    known = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter": "eagle3", "engine": "vllm"}
+    """Neither how requests arrived, nor their prompts, nor the engine's release stands in one
+    sentence."""
+    told = UserFile(
+        "pasted", b"batch 32: 2,210 tokens/s without, 1,980 tokens/s with K=3 on one H200"
+    )
+    known = {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "drafter": "eagle3",
+        "engine": "vllm",
+    }
     unjudged = {"arrivals_set_the_batch", "time_is_mostly_prefill", "release_does_not_overlap"}
     assert not unjudged & {rule.id for _, rule in diagnose([told], known).clean}
-    more = {"batch_kind": "max_concurrency", "input_tokens": "512", "output_tokens": "512", "engine_version": "0.24.0"}
+    more = {
+        "batch_kind": "max_concurrency",
+        "input_tokens": "512",
+        "output_tokens": "512",
+        "engine_version": "0.24.0",
+    }
     assert unjudged <= {rule.id for _, rule in diagnose([told], known | more).clean}
 
 
@@ -569,30 +691,58 @@ def test_two_numbers_rule_nothing_out_that_they_do_not_tell() -> None:
         (
             "sglang",
             64,
-            b"python -m sglang.launch_server --speculative-algorithm EAGLE --max-running-requests 64\n",
+            (
+                b"python -m sglang.launch_server --speculative-algorithm EAGLE "
+                b"--max-running-requests "
+                b"64\n"
+            ),
             False,
         ),
     ],
 )
-def test_a_limit_that_no_line_raises_is_suspected_first(engine: str, batch: int, line: bytes, suspected: bool) -> None:
-    told = line + f"1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency {batch}".encode()
-    known = {"hardware_id": "h200-sxm", "gpu_count": "8", "model_id": "deepseek-v3", "engine": engine}
+def test_a_limit_that_no_line_raises_is_suspected_first(
+    engine: str, batch: int, line: bytes, suspected: bool
+) -> None:
+    told = (
+        line
+        + f"1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency {batch}".encode()
+    )
+    known = {
+        "hardware_id": "h200-sxm",
+        "gpu_count": "8",
+        "model_id": "deepseek-v3",
+        "engine": engine,
+    }
     sentence = diagnose([UserFile("pasted", told)], known).sentence
-    assert ("SGLang admits 48 requests unless --max-running-requests says 64" in sentence) == suspected
+    assert (
+        "SGLang admits 48 requests unless --max-running-requests says 64" in sentence
+    ) == suspected
 
 
-HEAD = """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}'"""
+HEAD = """--speculative-config '{"method": "eagle3", "num_speculative_tokens": 5, "enforce_eager": true}'"""  # noqa: E501
 EAGER = """ --speculative-config '{"method": "eagle3", "num_speculative_tokens": 5}'"""
 SHORTER = """--speculative-config '{..., "num_speculative_tokens": 2}'"""
 MENDED = [
-    ("A=1 vllm serve m --enforce-eager --port 1", "leave --enforce-eager out", "A=1 vllm serve m | --port 1"),
+    (
+        "A=1 vllm serve m --enforce-eager --port 1",
+        "leave --enforce-eager out",
+        "A=1 vllm serve m | --port 1",
+    ),
     ("vllm serve --enforce-eager m", "leave --enforce-eager out", "vllm serve | m"),
     ("vllm serve m --max-num-seqs=8", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
     ("vllm serve m", "--max-num-seqs 64", "vllm serve m | --max-num-seqs 64"),
     (f"vllm serve m {HEAD}", "vllm serve ... without --speculative-config", "vllm serve m"),
-    (f"vllm serve m {HEAD}", 'leave "enforce_eager" out of --speculative-config', f"vllm serve m |{EAGER}"),
+    (
+        f"vllm serve m {HEAD}",
+        'leave "enforce_eager" out of --speculative-config',
+        f"vllm serve m |{EAGER}",
+    ),
     (f"vllm serve m {HEAD}", SHORTER, f"vllm serve m | {HEAD.replace('5', '2')}"),
-    ("vllm serve m", "--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency", ""),
+    (
+        "vllm serve m",
+        "--max-num-seqs, --gpu-memory-utilization, or a smaller --max-concurrency",
+        "",
+    ),
     ("vllm serve m 'open", "--max-num-seqs 64", ""),
     ("vllm serve m --speculative-config {", SHORTER, ""),
     ("", "--max-num-seqs 64", ""),
@@ -606,31 +756,46 @@ def test_a_launch_line_is_mended_as_its_findings_word_it(line: str, fix: str, me
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_every_remedy_that_reads_as_a_flag_mends_a_line(engine: str) -> None:
-    line = f"vllm serve m {HEAD} --enforce-eager --disable-cuda-graph --no-async-scheduling --disable-overlap-schedule"
+    line = (
+        f"vllm serve m {HEAD} --enforce-eager --disable-cuda-graph --no-async-scheduling "
+        "--disable-overlap-schedule"
+    )
     line += " --speculative-num-steps 5 --compilation-config {}"
     for _, rule in all_rules():
         fix = rule.fix_for(engine, recommended_k=2, batch=48, n_draft=5)
         assert "{batch_size}" not in fix
-        if engine in rule.engines and fix.startswith(("--", "leave --", 'leave "')) and not {*"`;,("} & {*fix[:30]}:
+        if (
+            engine in rule.engines
+            and fix.startswith(("--", "leave --", 'leave "'))
+            and not {*"`;,("} & {*fix[:30]}
+        ):
             assert mended_line(line, [fix]), rule.id
 
 
 def test_arguments_that_a_log_prints_are_the_line_to_mend() -> None:
     log = """non-default args: {'model': 'm', 'enforce_eager': True, 'speculative_config': {'method': 'ngram'}}
-    Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs"""
+    Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs"""  # noqa: E501
     found = diagnose([UserFile("server.log", log.encode())])
-    assert found.launch_line == """vllm serve m --enforce-eager --speculative-config '{"method": "ngram"}'"""
+    assert (
+        found.launch_line
+        == """vllm serve m --enforce-eager --speculative-config '{"method": "ngram"}'"""
+    )
 
 
-def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k_and_a_computed_round_are_said() -> None:
-    line = "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --speculative-algorithm EAGLE "
+def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k() -> None:
+    line = (
+        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 "
+        "--speculative-algorithm EAGLE "
+    )
     line += "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4 "
     line += "--cuda-graph-max-bs 32 --max-running-requests 128"
     runs = UserFile("l.csv", b"concurrency,draft_tokens_k,tpot_ms\n96,0,60\n96,3,74\n")
     found = diagnose([UserFile("launch.txt", line.encode()), runs], {"hardware_id": "h200-sxm"})
     shown = view_of(found)
     assert "--cuda-graph-max-bs 128" in shown.command["text"]
-    told = re.search(r"until that is mended; then draft K = (\d), predicted (.{4})x \(", found.until)
+    told = re.search(
+        r"until that is mended; then draft K = (\d), predicted (.{4})x \(", found.until
+    )
     by_k = {row.n_draft: row.speedup for row in found.comparisons[-1][1].by_k}
     assert f"{by_k[int(told[1])]:.2f}" == told[2]
     assert by_k[int(told[1])] > by_k[3]
@@ -641,7 +806,7 @@ def test_mended_graphs_hold_what_the_server_admits_and_a_faster_k_and_a_computed
 
 @pytest.mark.parametrize(("tpot", "speedup"), [("", 3080 / 2900), ("20.0", 21.4 / 20.0)])
 def test_a_speedup_is_of_one_quantity_of_both_runs(tpot: str, speedup: float) -> None:
-    header = "hardware_id,gpu_count,engine,model_id,drafter,draft_tokens_k,batch_size,output_tok_per_s,tpot_ms"
+    header = "hardware_id,gpu_count,engine,model_id,drafter,draft_tokens_k,batch_size,output_tok_per_s,tpot_ms"  # noqa: E501
     of = "h100-sxm,1,vllm,qwen3-30b-a3b,eagle3"
     rows = f"{header}\n{of},0,64,2900,21.4\n{of},2,64,3080,{tpot}\n"
     compared = [one for _, one in diagnose([UserFile("x.csv", rows.encode())]).comparisons]

@@ -1,4 +1,5 @@
-"""Rules as data: each names what it tests, cites a case, is found on that case's figures, and stands on the page."""
+"""Rules as data: each names what it tests, cites a case, is found on that case's figures, and
+stands on the page."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_there_are_at_least_twenty_five_rules_and_their_ids_differ() -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_is_found_on_its_published_case_and_without_its_facts_says_what_it_lacks(name: str) -> None:
+def test_a_rule_is_found_on_its_published_case_and_without_its_facts_says_what_it_lacks(
+    name: str,
+) -> None:
     kind, rule = RULES[name]
     outcome = try_rule(rule, kind, run_of(rule))
     assert outcome.state == "found", (outcome.evidence, outcome.lacks)
@@ -53,8 +56,13 @@ def test_a_rule_is_found_on_its_published_case_and_without_its_facts_says_what_i
 def test_a_rule_speaks_of_quantities_facts_and_rules_that_exist(name: str) -> None:
     _, rule = RULES[name]
     for test in rule.tests:
-        tested = [quantity(test.quantity), *([quantity(test.limit.of)] if test.limit.of is not None else [])]
-        assert not unknown_names(need for one in tested for needs in one.needs for need in needs.split("|"))
+        tested = [
+            quantity(test.quantity),
+            *([quantity(test.limit.of)] if test.limit.of is not None else []),
+        ]
+        assert not unknown_names(
+            need for one in tested for needs in one.needs for need in needs.split("|")
+        )
     assert set(rule.yields_to) <= {*RULES, *(one.id for one in rule_sets())}
     given = [*rule.published.given, *rule.published.plain]
     assert set(rule.published.assumed) <= set(given)
@@ -68,7 +76,12 @@ def test_a_threshold_that_is_a_number_has_a_source(name: str) -> None:
 
 
 def test_every_quantity_is_used_by_some_rule() -> None:
-    used = {name for _, rule in RULES.values() for test in rule.tests for name in (test.quantity, test.limit.of)}
+    used = {
+        name
+        for _, rule in RULES.values()
+        for test in rule.tests
+        for name in (test.quantity, test.limit.of)
+    }
     assert set(QUANTITIES) <= used
 
 
@@ -81,7 +94,10 @@ def test_a_limit_is_a_value_or_another_quantity() -> None:
 
 def test_a_rule_that_another_says_better_is_not_named() -> None:
     kind, rule = RULES["requests_wait"]
-    alone, both = run_of(rule), dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32}
+    alone, both = (
+        run_of(rule),
+        dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32},
+    )
     assert [one.rule.id for one in judged(alone) if one.state == "found"] == ["requests_wait"]
     assert [one.rule.id for one in judged(Run(both)) if one.state == "found"] == ["admits_too_few"]
     assert kind == "configuration"
@@ -92,10 +108,14 @@ def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None
     given = dict(rule.published.given)
     states: dict[str, Kind | str] = {
         "vllm": try_rule(rule, kind, Run(given | {"engine": "vllm"})).state,
-        "plain": try_rule(rule, kind, Run(given | {"draft_tokens_k": 0, "speculation_on": False})).state,
+        "plain": try_rule(
+            rule, kind, Run(given | {"draft_tokens_k": 0, "speculation_on": False})
+        ).state,
     }
     assert states == {"vllm": "not_concerned", "plain": "not_concerned"}
-    unknown = try_rule(rule, kind, Run({key: value for key, value in given.items() if key != "engine"}))
+    unknown = try_rule(
+        rule, kind, Run({key: value for key, value in given.items() if key != "engine"})
+    )
     assert unknown.state == "not_judged"
     assert "serving engine" in unknown.lacks[0]
 

@@ -1,4 +1,5 @@
-"""Exports: names from profiles, a rank's batch, guards, an own launch line held against them, `make test-engines`."""
+"""Exports: names from profiles, a rank's batch, guards, an own launch line held against them,
+`make test-engines`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from advisor.answers.best_k import KRange, k_at
-from advisor.answers.engines.config import EFFECTS, ExportRequest, check_line, export_tags, merged_rows
+from advisor.answers.engines.config import (
+    EFFECTS,
+    ExportRequest,
+    check_line,
+    export_tags,
+    merged_rows,
+)
 from advisor.answers.engines.export import (
     default_served_model,
     export_engine_config,
@@ -36,7 +43,11 @@ EAGLE = Scenario(acceptance="2.4@3")
 
 def flags(line: str) -> dict[str, str]:
     words = shlex.split(line)
-    return {w: words[i + 1] if i + 1 < len(words) else "" for i, w in enumerate(words) if w.startswith("--")}
+    return {
+        w: words[i + 1] if i + 1 < len(words) else ""
+        for i, w in enumerate(words)
+        if w.startswith("--")
+    }
 
 
 def test_exports_are_what_they_were() -> None:
@@ -50,7 +61,9 @@ def test_a_hostile_model_name_stays_one_shell_word() -> None:
     request = REQUESTS["hostile name"]
     words = shlex.split(export_engine_config("vllm", request).launch_line)
     assert words[2] == request.served.model
-    assert json.loads(words[words.index("--speculative-config") + 1])["model"] == request.draft_model
+    assert (
+        json.loads(words[words.index("--speculative-config") + 1])["model"] == request.draft_model
+    )
 
 
 @pytest.mark.parametrize("engine", ["trtllm", "other", ""])
@@ -60,11 +73,17 @@ def test_engines_without_an_export_are_refused(engine: str) -> None:
 
 
 def test_an_own_configuration_asks_for_a_name() -> None:
-    profile = json.loads((Path(__file__).parents[2] / "profiles/models/mixtral-8x7b.json").read_text())
-    own = EAGLE.model_copy(update={"model_id": "mine", "model_config_json": json.dumps(profile["config"])})
+    profile = json.loads(
+        (Path(__file__).parents[2] / "profiles/models/mixtral-8x7b.json").read_text()
+    )
+    own = EAGLE.model_copy(
+        update={"model_id": "mine", "model_config_json": json.dumps(profile["config"])}
+    )
     with pytest.raises(AdvisorError, match="your own configuration"):
         export_scenario(load_setup(own), RANGES, "vllm", draft_model="a/b")
-    line = export_scenario(load_setup(own), RANGES, "vllm", draft_model="a/b", served_model="./mine").launch_line
+    line = export_scenario(
+        load_setup(own), RANGES, "vllm", draft_model="a/b", served_model="./mine"
+    ).launch_line
     assert shlex.split(line)[2] == "./mine"
 
 
@@ -111,7 +130,9 @@ def test_versions_are_compared_as_numbers_and_words_are_refused() -> None:
         source="abc",
         date="2026-01-01",
     )
-    assert [guard.concerns(version) for version in ("0.8.9", "0.9", "0.10.2", "0.32.5", "0.33.0", "1.0")] == [
+    assert [
+        guard.concerns(version) for version in ("0.8.9", "0.9", "0.10.2", "0.32.5", "0.33.0", "1.0")
+    ] == [
         False,
         True,
         True,
@@ -124,15 +145,28 @@ def test_versions_are_compared_as_numbers_and_words_are_refused() -> None:
 
 
 def test_export_tags_say_what_kind_of_export_it_is() -> None:
-    assert export_tags(ExportRequest(RANGES, "mtp", MODEL)) == {"speculation", "table", "zero_in_table", "own_forward"}
+    assert export_tags(ExportRequest(RANGES, "mtp", MODEL)) == {
+        "speculation",
+        "table",
+        "zero_in_table",
+        "own_forward",
+    }
     assert export_tags(ExportRequest(ONE_K, "ngram", MODEL)) == {"speculation"}
-    assert export_tags(ExportRequest(RANGES, "suffix", MODEL)) == {"speculation", "zero_in_table", "older_runner"}
+    assert export_tags(ExportRequest(RANGES, "suffix", MODEL)) == {
+        "speculation",
+        "zero_in_table",
+        "older_runner",
+    }
     assert export_tags(ExportRequest((KRange(1, 8, 0, 1.0),), "mtp", MODEL)) == {"own_forward"}
 
 
 def test_every_shipped_model_with_mtp_is_run_by_an_engine_or_listed_here() -> None:
     without = {"minimax_m2"}
-    families = {model_profile(name).config["model_type"] for name in model_ids() if load_model(name).mtp_modules}
+    families = {
+        model_profile(name).config["model_type"]
+        for name in model_ids()
+        if load_model(name).mtp_modules
+    }
     run = {family for engine in engines() if engine.mtp is not None for family in engine.mtp.models}
     assert families - run == without
 
@@ -144,7 +178,9 @@ def test_a_wheel_that_cannot_be_had_is_a_reason_and_no_failure(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     assert driver.main() == 0
-    assert capsys.readouterr().out.count("skipped: the wheel cannot be downloaded") == len(driver.ENGINES)
+    assert capsys.readouterr().out.count("skipped: the wheel cannot be downloaded") == len(
+        driver.ENGINES
+    )
 
 
 @pytest.mark.parametrize("engine", driver.ENGINES)
@@ -155,7 +191,9 @@ def test_at_least_ten_scenarios_are_exported_and_faults_planted(engine: str) -> 
     assert len(driver.planted(engine, exports)) >= 3
 
 
-def test_an_export_refused_or_a_planted_fault_taken_counts_as_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_refused_or_a_planted_fault_taken_counts_as_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     results = [{"name": "a", "ok": True, "found": []}, {"name": "b", "ok": False, "found": []}]
     assert driver.report({"results": results, "stubs": []}, 1) == 0
     assert driver.report({"results": results, "stubs": []}, 2) == 1
@@ -166,13 +204,16 @@ def test_an_export_refused_or_a_planted_fault_taken_counts_as_wrong(capsys: pyte
 def captured(line: str) -> list[int]:
     """Sizes that a vLLM launch line captures."""
     words = shlex.split(line)
-    text = words[words.index("--compilation-config") + 1] if "--compilation-config" in words else "{}"
+    text = (
+        words[words.index("--compilation-config") + 1] if "--compilation-config" in words else "{}"
+    )
     found: list[int] = json.loads(text).get("cudagraph_capture_sizes", [])
     return found
 
 
 def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
-    """K = 5 up to batch 83 is what vLLM 0.24 captures by itself; one sequence more, or K = 1 at 300, is not."""
+    """K = 5 up to batch 83 is what vLLM 0.24 captures by itself; one sequence more, or K = 1 at
+    300, is not."""
     setup = load_setup(Scenario(acceptance="2.4@3", engine_version="0.24.0"))
     own = (KRange(1, 83, 5, 1.5),)
     assert captured(export_scenario(setup, own, "vllm", draft_model="a/b").launch_line) == []
@@ -184,10 +225,15 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
         held = next(size for size in sizes if size >= tokens)
         assert held <= tokens + max(6 * 16, 0.25 * tokens), "padded little"
     assert sizes[-1] % 6 == 0, "Model Runner V1 drops sizes above the last multiple of K + 1"
-    assert any("600 tokens are captured" in text and "above the 498 that vLLM 0.24.0" in text for text in made.warnings)
+    assert any(
+        "600 tokens are captured" in text and "above the 498 that vLLM 0.24.0" in text
+        for text in made.warnings
+    )
     again = f"ask again with --graph-sizes {sizes[-1]}"
     assert any(again in text for text in made.warnings), "priced without these graphs"
-    unpriced = export_scenario(load_setup(Scenario(acceptance="2.4@3")), ranges, "vllm", draft_model="a/b")
+    unpriced = export_scenario(
+        load_setup(Scenario(acceptance="2.4@3")), ranges, "vllm", draft_model="a/b"
+    )
     assert not any("ask again" in text for text in unpriced.warnings)
     few = export_scenario(setup, ranges, "vllm", draft_model="a/b", max_running_requests=80)
     assert captured(few.launch_line) == [], "more requests are not admitted"
@@ -195,7 +241,9 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
 
 @pytest.mark.parametrize(("version", "warned"), [("0.5.20", True), ("0.5.23", False)])
 def test_a_release_from_before_those_looked_up_is_warned_of(version: str, warned: bool) -> None:
-    setup = load_setup(EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8}))
+    setup = load_setup(
+        EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8})
+    )
     made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version=version)
     assert any("earlier releases were not looked up" in text for text in made.warnings) == warned
 
@@ -219,7 +267,9 @@ def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) ->
         assert config.architectures == [expected]
 
 
-def test_an_engines_own_lists_are_held_against_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_engines_own_lists_are_held_against_the_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     vllm = load_engine("vllm")
     families = {family: family in vllm.mtp.models for family in driver.mtp_families()}
     answer = {"methods": [*vllm.methods.values(), "custom_class"], "families": families}
@@ -232,8 +282,16 @@ def test_an_engines_own_lists_are_held_against_the_tables(capsys: pytest.Capture
 
 
 def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
-    assert merged_rows((KRange(1, 4, 2, 1.2), KRange(5, 9, 2, 1.1), KRange(10, 12, 1, 1.1))) == ((1, 9, 2), (10, 12, 1))
-    for bad in ((KRange(2, 4, 1, 1.0),), (KRange(1, 4, 1, 1.0), KRange(6, 9, 2, 1.0)), (KRange(1, 0, 1, 1.0),), ()):
+    assert merged_rows((KRange(1, 4, 2, 1.2), KRange(5, 9, 2, 1.1), KRange(10, 12, 1, 1.1))) == (
+        (1, 9, 2),
+        (10, 12, 1),
+    )
+    for bad in (
+        (KRange(2, 4, 1, 1.0),),
+        (KRange(1, 4, 1, 1.0), KRange(6, 9, 2, 1.0)),
+        (KRange(1, 0, 1, 1.0),),
+        (),
+    ):
         with pytest.raises(AdvisorError):
             merged_rows(bad)
 
@@ -277,7 +335,9 @@ def test_another_number_of_draft_tokens_is_a_change() -> None:
     assert verdicts(given)["--speculative-config"] == "change"
 
 
-@pytest.mark.parametrize(("given", "words"), [("", "no flag"), ("vllm serve 'x", "quotes"), ("hello", "no flag")])
+@pytest.mark.parametrize(
+    ("given", "words"), [("", "no flag"), ("vllm serve 'x", "quotes"), ("hello", "no flag")]
+)
 def test_what_is_no_line_is_refused_in_words(given: str, words: str) -> None:
     with pytest.raises(AdvisorError, match=words):
         check_line(given, WANTED)
@@ -285,7 +345,9 @@ def test_what_is_no_line_is_refused_in_words(given: str, words: str) -> None:
 
 def in_format(model_id: str, weight_dtype: str | None, **more: str) -> Scenario:
     eight = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8}
-    return Scenario(acceptance="2.4@3", model_id=model_id, weight_dtype=weight_dtype, **eight, **more)
+    return Scenario(
+        acceptance="2.4@3", model_id=model_id, weight_dtype=weight_dtype, **eight, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,7 +365,12 @@ def in_format(model_id: str, weight_dtype: str | None, **more: str) -> Scenario:
             "moonshotai/Kimi-K2-Instruct",
             "weights as int4: name a checkpoint in that format, such as",
         ),
-        ("mixtral-8x7b", "fp8", "mistralai/Mixtral-8x7B-v0.1", "weights as fp8: name a checkpoint in that format"),
+        (
+            "mixtral-8x7b",
+            "fp8",
+            "mistralai/Mixtral-8x7B-v0.1",
+            "weights as fp8: name a checkpoint in that format",
+        ),
     ],
 )
 def test_the_release_in_the_format_asked_for_is_served_and_where_there_is_none_that_is_said(
@@ -320,7 +387,10 @@ def test_the_release_in_the_format_asked_for_is_served_and_where_there_is_none_t
 
 
 def test_a_checkpoint_that_the_user_names_stays_and_its_format_is_looked_at() -> None:
-    for name, fits in (("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", True), ("Qwen/Qwen3-235B-A22B-Instruct-2507", False)):
+    for name, fits in (
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", True),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", False),
+    ):
         setup = load_setup(in_format("qwen3-235b-a22b", "fp8", checkpoint=name))
         assert default_served_model(setup) == name
         assert bool(format_remark(setup, name)) != fits
@@ -336,14 +406,18 @@ def test_a_checkpoint_that_the_user_names_stays_and_its_format_is_looked_at() ->
         ("Qwen/Qwen3-30B-A3B-FP8", "change"),
     ],
 )
-def test_any_checkpoint_of_the_model_in_the_format_asked_for_is_the_same(given: str, verdict: str) -> None:
+def test_any_checkpoint_of_the_model_in_the_format_asked_for_is_the_same(
+    given: str, verdict: str
+) -> None:
     setup = load_setup(in_format("qwen3-235b-a22b", "fp8_block"))
     wanted = export_scenario(setup, RANGES, "vllm", draft_model="a/b").launch_line
     found = check_line(f"vllm serve {given}", wanted, lambda name: is_served_as(setup, name))
     assert {one.flag: one.verdict for one in found}["model"] == verdict
 
 
-@pytest.mark.parametrize(("hardware_id", "budget"), [("l40s", 2048), ("a100-80gb-sxm", 2048), ("h200-sxm", 8192)])
+@pytest.mark.parametrize(
+    ("hardware_id", "budget"), [("l40s", 2048), ("a100-80gb-sxm", 2048), ("h200-sxm", 8192)]
+)
 def test_the_budget_of_a_step_is_written_where_the_accelerator_s_own_is_too_small(
     hardware_id: str, budget: int
 ) -> None:

@@ -1,4 +1,5 @@
-"""Experts on ranks: the assumption left as it is, planted traces that must show, exchange by hand, attention groups."""
+"""Experts on ranks: the assumption left as it is, planted traces that must show, exchange by hand,
+attention groups."""
 
 from __future__ import annotations
 
@@ -29,17 +30,22 @@ def setup_of(**values: object) -> Setup:
 @pytest.fixture(scope="module")
 def found() -> RanksAnswer:
     setup = setup_of()
-    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=(0, 8)))
+    return ranks_answer(
+        setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=(0, 8))
+    )
 
 
 def block_loads(hot: float) -> np.ndarray:
-    """Loads of two layers whose first 16 experts, one rank's, are `hot` times as popular as the others."""
+    """Loads of two layers whose first 16 experts, one rank's, are `hot` times as popular as the
+    others."""
     return np.repeat(np.r_[np.full(16, hot), np.ones(112)][None], 2, axis=0)
 
 
 def hot_block(hot: float, **values: object) -> RanksAnswer:
     setup = setup_of(**values)
-    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), LayoutOptions(redundant=(0,)))
+    return ranks_answer(
+        setup, traffic_of_loads(block_loads(hot), setup.router), LayoutOptions(redundant=(0,))
+    )
 
 
 def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> None:
@@ -58,7 +64,9 @@ def test_equal_loads_without_correlation_leave_the_assumption_within_three_perce
     setup = setup_of(routing="uniform")
     answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), LayoutOptions())
     assert answer.in_order.touched == pytest.approx(answer.assumed.touched, rel=0.03)
-    assert answer.in_order.curve.plain_step_s == pytest.approx(answer.assumed.curve.plain_step_s, rel=0.03)
+    assert answer.in_order.curve.plain_step_s == pytest.approx(
+        answer.assumed.curve.plain_step_s, rel=0.03
+    )
 
 
 def test_a_hot_block_is_found_and_balancing_spreads_it() -> None:
@@ -71,7 +79,8 @@ def test_a_hot_block_is_found_and_balancing_spreads_it() -> None:
 
 
 def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> None:
-    # The halves of this trace have different hot experts: what one half plans does not help the other.
+    # The halves of this trace have different hot experts: what one half plans does not help the
+    # other.
     def half(first: int) -> list[np.ndarray]:
         hot = np.ones((2, 128))
         hot[:, first : first + 16] = 8.0
@@ -92,7 +101,9 @@ def test_copies_are_charged_for_the_weights_that_they_hold_and_read(found: Ranks
     assert copies.redundant == 8
     moe = found.setup.architecture.moe
     assert moe is not None
-    assert copies.extra_bytes == pytest.approx(48 * 3 * 2048 * 768 * 2)  # one expert on each rank, in bf16
+    assert copies.extra_bytes == pytest.approx(
+        48 * 3 * 2048 * 768 * 2
+    )  # one expert on each rank, in bf16
     assert (copies.touched >= found.arms[2].touched).all()
 
 
@@ -108,7 +119,8 @@ def test_the_best_layout_is_one_that_fits_in_memory() -> None:
 
 
 def test_bytes_of_an_exchange_are_what_a_hand_counts() -> None:
-    # Eight groups of one rank. Everybody's eight experts lie on rank 0, whose own eighth of the tokens stays there.
+    # Eight groups of one rank. Everybody's eight experts lie on rank 0, whose own eighth of the
+    # tokens stays there.
     setup = setup_of(batch_size=64, drafter_id="none")
     sequences = [np.tile(np.arange(8), (40, 2, 1)) for _ in range(4)]
     for at, ids in enumerate(sequences):
@@ -139,10 +151,14 @@ def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: Ra
         ({"model_id": "command-a", "expert_parallel": 1}, (), "is dense"),
     ],
 )
-def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tuple[int, ...], says: str) -> None:
+def test_what_cannot_be_placed_is_refused(
+    values: dict[str, object], copies: tuple[int, ...], says: str
+) -> None:
     setup = setup_of(**values)
     with pytest.raises(AdvisorError, match=says):
-        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=copies))
+        ranks_answer(
+            setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=copies)
+        )
 
 
 def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were_counted() -> None:
@@ -153,7 +169,8 @@ def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were
         return exchange_text(answer), " ".join(notes(answer)), float(answer.counts.other_nodes[0])
 
     text, said, others = told("h200-sxm", None)
-    # 2 sequences of 4 tokens on each rank at K = 3, 8 choices of 2,048 numbers in 16 bits, half of them to either side.
+    # 2 sequences of 4 tokens on each rank at K = 3, 8 choices of 2,048 numbers in 16 bits, half of
+    # them to either side.
     assert "is the longer of that of 0.13 MB over the links inside a node" in text
     assert "and that of 0.13 MB over the network between nodes, 50% of the messages" in text
     assert text.endswith("at 47 GB/s a GPU after 8 us; bytes times the fullest rank's share.")

@@ -1,4 +1,5 @@
-"""A grid of scenarios: what it asks, that its rows are the advisor's answers, and that it goes on where it stopped."""
+"""A grid of scenarios: what it asks, that its rows are the advisor's answers, and that it goes on
+where it stopped."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_is_every_combination_with_what_belongs_together_kept_together() -> None:
     plan = read_plan(PLAN)
     assert (plan.n_curves, plan.n_scenarios, plan.n_parts) == (4, 8, 1)
-    assert [(one["model_id"], one["hardware_id"], one.get("tensor_parallel")) for one in plan.part(0)] == [
+    assert [
+        (one["model_id"], one["hardware_id"], one.get("tensor_parallel")) for one in plan.part(0)
+    ] == [
         ("qwen3-30b-a3b", "h100-sxm", None),
         ("qwen3-30b-a3b", "h200-sxm", None),
         ("mixtral-8x7b", "h100-sxm", 2),
@@ -64,7 +67,9 @@ def test_a_plan_is_every_combination_with_what_belongs_together_kept_together() 
 
 def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
     contexts = list(range(1000, 1000 + CURVES_PER_PART + 7))
-    plan = read_plan(f"acceptance: 2.4@3\nbatch_size: 1\ncontext_tokens: {contexts}\nengine: [vllm, sglang]")
+    plan = read_plan(
+        f"acceptance: 2.4@3\nbatch_size: 1\ncontext_tokens: {contexts}\nengine: [vllm, sglang]"
+    )
     whole = [one for index in range(plan.n_parts) for one in plan.part(index)]
     assert plan.n_parts == 3
     assert [(one["context_tokens"], one["engine"]) for one in whole] == [
@@ -100,7 +105,9 @@ def test_a_plan_counts_each_layout_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"])
+@pytest.mark.parametrize(
+    "text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"]
+)
 def test_a_plan_is_written_as_it_is_read(text: str) -> None:
     plan = read_plan(text)
     assert read_plan(plan.text) == plan
@@ -110,7 +117,11 @@ def test_a_plan_is_written_as_it_is_read(text: str) -> None:
 def test_rows_are_the_advisors_answers() -> None:
     rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
     assert len(rows) == 4 * 2 * 5
-    place = (rows["model_id"] == "mixtral-8x7b") & (rows["hardware_id"] == "h200-sxm") & (rows["batch_size"] == 64)
+    place = (
+        (rows["model_id"] == "mixtral-8x7b")
+        & (rows["hardware_id"] == "h200-sxm")
+        & (rows["batch_size"] == 64)
+    )
     answer = advise(
         Scenario(
             model_id="mixtral-8x7b",
@@ -126,11 +137,32 @@ def test_rows_are_the_advisors_answers() -> None:
     assert list(own.index) == [0, 1, 2, 3, 4]
     for item in answer.drafts:
         row = own.loc[item.n_draft]
-        found = [row["speedup"], row["speedup_low"], row["speedup_high"], row["tpot_ms"], row["expected_loss"]]
-        said = [item.speedup, item.speedup_low, item.speedup_high, 1e3 * item.tpot_s, item.expected_loss]
-        found += [row["round_ms"], row["plain_step_ms"], row["tokens_per_s_per_gpu"], row["accepted_length"]]
+        found = [
+            row["speedup"],
+            row["speedup_low"],
+            row["speedup_high"],
+            row["tpot_ms"],
+            row["expected_loss"],
+        ]
+        said = [
+            item.speedup,
+            item.speedup_low,
+            item.speedup_high,
+            1e3 * item.tpot_s,
+            item.expected_loss,
+        ]
+        found += [
+            row["round_ms"],
+            row["plain_step_ms"],
+            row["tokens_per_s_per_gpu"],
+            row["accepted_length"],
+        ]
         at, curve = (answer.batch_index, item.n_draft), answer.curve
-        said += [1e3 * curve.round_s[at], 1e3 * curve.plain_step_s[at[0]], curve.tokens_per_s_per_gpu[at]]
+        said += [
+            1e3 * curve.round_s[at],
+            1e3 * curve.plain_step_s[at[0]],
+            curve.tokens_per_s_per_gpu[at],
+        ]
         said.append(curve.accepted_length[item.n_draft])
         assert found == pytest.approx(said, rel=1e-5)
         assert bool(row["recommended"]) == item.recommended
@@ -138,7 +170,12 @@ def test_rows_are_the_advisors_answers() -> None:
 
 
 def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
-    base = {"hardware_id": "h200-sxm", "model_id": "deepseek-v3", "tensor_parallel": 8, "drafter_id": "mtp"}
+    base = {
+        "hardware_id": "h200-sxm",
+        "model_id": "deepseek-v3",
+        "tensor_parallel": 8,
+        "drafter_id": "mtp",
+    }
     together = [
         {**base, "acceptance": length, "context_tokens": context, "max_tpot_ms": limit}
         for length in ("2.4@3", "1.8@1")
@@ -150,7 +187,7 @@ def test_combinations_that_share_a_curve_answer_as_each_does_alone() -> None:
     assert shared.loc[shared["recommended"], "n_draft"].nunique() > 1
 
 
-def test_absolute_figures_have_bands_as_wide_as_their_errors_and_throughput_is_the_inverse_of_time() -> None:
+def test_absolute_figures_have_bands_as_wide_as_their_errors() -> None:
     rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
     for value, low, high in (
         ("tpot_ms", "tpot_low_ms", "tpot_high_ms"),
@@ -159,14 +196,17 @@ def test_absolute_figures_have_bands_as_wide_as_their_errors_and_throughput_is_t
         assert (rows[low] <= rows[value]).all()
         assert (rows[value] <= rows[high]).all()
     plain = rows[rows["n_draft"] == 0]
-    # 80 % of a normal error of PLAIN_LOG_SD lie within 1.2816 of its standard deviations; draws of parts add to it.
+    # 80 % of a normal error of PLAIN_LOG_SD lie within 1.2816 of its standard deviations; draws of
+    # parts add to it.
     wide = np.log(plain["tpot_high_ms"] / plain["tpot_low_ms"])
     assert (wide > 0.9 * 2 * 1.2816 * PLAIN_LOG_SD).all()
     assert (wide < 2.5 * 2 * 1.2816 * PLAIN_LOG_SD).all()
     gpus, batch = rows["n_gpus"].astype(float), rows["batch_size"].astype(float)
     edge = rows["tokens_per_s_per_gpu_low"] < rows["tokens_per_s_per_gpu"]
     inverse = 1e3 * batch / (gpus * rows["tpot_high_ms"])
-    assert rows["tokens_per_s_per_gpu_low"][edge].to_numpy() == pytest.approx(inverse[edge].to_numpy(), rel=5e-4)
+    assert rows["tokens_per_s_per_gpu_low"][edge].to_numpy() == pytest.approx(
+        inverse[edge].to_numpy(), rel=5e-4
+    )
 
 
 def test_the_stops_of_an_axis_change_the_setting_and_what_belongs_to_it() -> None:
@@ -188,23 +228,33 @@ def test_the_stops_of_an_axis_change_the_setting_and_what_belongs_to_it() -> Non
     assert next(iter(_stops(asked.model_copy(update={"context_tokens": 1}), "Context"))) == "1"
     assert stops["K"] == [{"n_draft": 1}, {"n_draft": 2}]
     sizes = (1, 2, 4, 8, 16)
-    assert stops["GPUs"] == [{"n_gpus": n, "tensor_parallel": n, "expert_parallel": 1} for n in sizes]
+    assert stops["GPUs"] == [
+        {"n_gpus": n, "tensor_parallel": n, "expert_parallel": 1} for n in sizes
+    ]
     assert stops["Weight format"][1] == {"weight_dtype": "fp8", "expert_dtype": "fp8"}
     assert stops["Accelerator"][0] == {"hardware_id": "l40s"}
     assert {"hardware_id": "rtx-4090"} not in stops["Accelerator"]
     models = {one["model_id"]: one for one in stops["Model"]}
     assert next(iter(models)) == "gpt-oss-20b"
-    assert models["gpt-oss-20b"] == {"model_id": "gpt-oss-20b", "drafter_id": "eagle3", "acceptance": curve}
+    assert models["gpt-oss-20b"] == {
+        "model_id": "gpt-oss-20b",
+        "drafter_id": "eagle3",
+        "acceptance": curve,
+    }
     assert models["deepseek-v3"]["drafter_id"] == "mtp"
     assert acceptance_of(models["deepseek-v3"]) == ("deepseek-v3", "mtp")
     drafters = {one["drafter_id"]: one for one in stops["Drafter"]}
     assert "none" not in drafters
-    assert drafters["eagle3"]["acceptance"] == curve, "of several curves of this pair the scenario's own"
+    assert drafters["eagle3"]["acceptance"] == curve, (
+        "of several curves of this pair the scenario's own"
+    )
     assert acceptance_of(drafters["p-eagle"]) == ("gpt-oss-20b", "p-eagle")
     assert acceptance_of(drafters["mtp"])[1] == "mtp", "another model's, where this one has none"
     stated = asked.model_copy(update={"acceptance": "2.4@3", "drafter_id": "mtp"})
     assert {one["acceptance"] for one in _stops(stated, "Drafter").values()} == {"2.4@3"}
-    assert {one["drafter_id"] for one in _stops(stated, "Model").values()} == {"mtp", "eagle3"}, "no module of its own"
+    assert {one["drafter_id"] for one in _stops(stated, "Model").values()} == {"mtp", "eagle3"}, (
+        "no module of its own"
+    )
 
 
 def test_what_belongs_to_a_setting_that_an_axis_changes_is_left_out() -> None:
@@ -228,7 +278,11 @@ def acceptance_of(stop: dict[str, Any]) -> tuple[str, str]:
 
 def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
     rows = sweep_rows(
-        [{"model_id": "qwen3-30b-a3b", "tensor_parallel": 7, "acceptance": "2.4@3"}, {"k_max": "x"}, {"k_max": 2**63}],
+        [
+            {"model_id": "qwen3-30b-a3b", "tensor_parallel": 7, "acceptance": "2.4@3"},
+            {"k_max": "x"},
+            {"k_max": 2**63},
+        ],
         (1, 8),
     )
     assert len(rows) == 6
@@ -260,7 +314,9 @@ def test_a_lost_worker_is_one_sentence_and_the_same_command_goes_on(
     plan = read_plan(PLAN)
     with monkeypatch.context() as patched:
         patched.setattr("advisor.answers.explore.sweep_files.part_bytes", killed)
-        with pytest.raises(AdvisorError, match="the parts written are kept: give the same command again"):
+        with pytest.raises(
+            AdvisorError, match="the parts written are kept: give the same command again"
+        ):
             run_sweep(plan, tmp_path / "out", workers=2)
     assert run_sweep(plan, tmp_path / "out").n_parts == 4
 
@@ -294,14 +350,23 @@ def test_a_folder_of_another_sweep_or_of_other_files_is_refused(tmp_path: Path) 
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_sweep_with_its_settings_in_another_order_is_another_one(tmp_path: Path) -> None:
-    """The order decides what lies in each part: parts of two orders would hold some combinations twice."""
+    """The order decides what lies in each part: parts of two orders would hold some combinations
+    twice."""
     head = "batch_size: 1\nacceptance: 2.4@3\nk_max: 1\n"
-    run_sweep(read_plan(f"{head}engine: [vllm, sglang]\ncontext_tokens: [512, 1024, 2048]"), tmp_path / "out")
+    run_sweep(
+        read_plan(f"{head}engine: [vllm, sglang]\ncontext_tokens: [512, 1024, 2048]"),
+        tmp_path / "out",
+    )
     with pytest.raises(AdvisorError, match="holds another sweep"):
-        run_sweep(read_plan(f"{head}context_tokens: [512, 1024, 2048]\nengine: [vllm, sglang]"), tmp_path / "out")
+        run_sweep(
+            read_plan(f"{head}context_tokens: [512, 1024, 2048]\nengine: [vllm, sglang]"),
+            tmp_path / "out",
+        )
 
 
-def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_by_other_profiles_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = read_plan("batch_size: 1\nacceptance: 2.4@3")
     shipped = plan.digest
     copy = tmp_path / "profiles"
@@ -309,7 +374,9 @@ def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("advisor.answers.explore.grid.PROFILES", copy)
     assert plan.digest == shipped
     accelerator = copy / "hardware" / "h200-sxm.yaml"
-    accelerator.write_text(accelerator.read_text().replace("value: 151397597184", "value: 251397597184"))
+    accelerator.write_text(
+        accelerator.read_text().replace("value: 151397597184", "value: 251397597184")
+    )
     assert plan.digest != shipped
     shutil.copy(PROFILES / "hardware" / "h200-sxm.yaml", accelerator)
     assert plan.digest == shipped
@@ -319,7 +386,8 @@ def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.usefixtures("small_parts")
 def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A process that starts runs the main module again, and a test of a page leaves its script there.
+    # A process that starts runs the main module again, and a test of a page leaves its script
+    # there.
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
     plan = read_plan(PLAN)
     run_sweep(plan, tmp_path / "one")
@@ -337,12 +405,20 @@ def queries() -> list[str]:
 
 
 def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: Path) -> None:
-    text = PLAN.replace("k_max: 4", "k_max: [2, 4]\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
+    text = PLAN.replace("k_max: 4", "k_max: [2, 4]\nengine: [vllm, sglang]").replace(
+        "[1, 64]", "[1, 64, 512]"
+    )
     run_sweep(read_plan(text), tmp_path / "out")
     rows = read_sweep_files([tmp_path / "out"]).frame
-    pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
+    pays, fastest, one_k = (
+        duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries()
+    )
 
-    expected = where_drafting_pays(rows).dropna(subset=["pays_up_to"]).set_index(["model_id", "hardware_id"])
+    expected = (
+        where_drafting_pays(rows)
+        .dropna(subset=["pays_up_to"])
+        .set_index(["model_id", "hardware_id"])
+    )
     assert len(expected) > 1
     found = pays.set_index(["model_id", "hardware_id"])["pays_up_to"]
     assert found.to_dict() == expected["pays_up_to"].to_dict()

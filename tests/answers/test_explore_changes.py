@@ -52,16 +52,34 @@ def test_each_change_moves_the_scenario_in_its_own_fields_only(advice: Advice) -
         "drafter": {"drafter_id", "acceptance"},
     }
     found = changes(advice)
-    assert {change.kind for change in found} >= {"batch", "weights", "KV cache", "placement", "accelerator", "engine"}
+    assert {change.kind for change in found} >= {
+        "batch",
+        "weights",
+        "KV cache",
+        "placement",
+        "accelerator",
+        "engine",
+    }
     for change in found:
-        moved = {name for name, value in dict(change.scenario).items() if value != getattr(advice.scenario, name)}
+        moved = {
+            name
+            for name, value in dict(change.scenario).items()
+            if value != getattr(advice.scenario, name)
+        }
         assert moved, change.what
         assert moved <= fields[change.kind], change.what
 
 
 def test_no_change_takes_tensor_parallelism_beyond_a_node() -> None:
-    """Its all-reduces would cross the network for nothing, where the exchange of experts pays for it."""
-    placed = {"model_id": "deepseek-v3", "n_gpus": 16, "tensor_parallel": 8, "expert_parallel": 16, "batch_size": 64}
+    """Its all-reduces would cross the network for nothing, where the exchange of experts pays for
+    it."""
+    placed = {
+        "model_id": "deepseek-v3",
+        "n_gpus": 16,
+        "tensor_parallel": 8,
+        "expert_parallel": 16,
+        "batch_size": 64,
+    }
 
     def offered(hardware_id: str) -> list[Scenario]:
         scenario = Scenario(hardware_id=hardware_id, acceptance="2.4@3", **placed)  # type: ignore[arg-type]
@@ -73,13 +91,24 @@ def test_no_change_takes_tensor_parallelism_beyond_a_node() -> None:
 
 def test_an_accelerator_whose_node_is_too_small_for_the_tensor_parallelism_is_not_offered() -> None:
     scenario = Scenario(
-        hardware_id="gb200", acceptance="2.4@3", model_id="deepseek-v3", n_gpus=16, tensor_parallel=16, batch_size=64
+        hardware_id="gb200",
+        acceptance="2.4@3",
+        model_id="deepseek-v3",
+        n_gpus=16,
+        tensor_parallel=16,
+        batch_size=64,
     )
-    found = {change.scenario.hardware_id for change in changes(advise(scenario)) if change.kind == "accelerator"}
+    found = {
+        change.scenario.hardware_id
+        for change in changes(advise(scenario))
+        if change.kind == "accelerator"
+    }
     assert found == {"gb300"}
 
 
-def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, steps: NextSteps) -> None:
+def test_an_effect_is_what_advise_says_of_the_changed_scenario(
+    advice: Advice, steps: NextSteps
+) -> None:
     for effect in steps.effects:
         if effect.change.kind == "design":
             continue
@@ -116,8 +145,12 @@ def test_changes_that_do_not_fit_or_miss_the_limit_are_refused_with_the_reason()
     found = next_steps(tight)
     reasons = dict(found.refused)
     assert any("does not fit" in why for why in reasons.values())
-    assert any("9 ms per output token" in why for what, why in reasons.items() if what.startswith("batch"))
-    assert all(effect.after.tpot_s <= 9.0e-3 for effect in found.effects if effect.change.kind != "design")
+    assert any(
+        "9 ms per output token" in why for what, why in reasons.items() if what.startswith("batch")
+    )
+    assert all(
+        effect.after.tpot_s <= 9.0e-3 for effect in found.effects if effect.change.kind != "design"
+    )
 
 
 def test_a_model_that_does_not_fit_is_shown_what_makes_it_fit() -> None:
@@ -130,7 +163,9 @@ def test_a_model_that_does_not_fit_is_shown_what_makes_it_fit() -> None:
 
 def hand_effect(kind: str, value: float, low: float, tpot: float = 1.1) -> Effect:
     speed = Speed(3, 1.5, 8e-3, 1000.0)
-    gain = {goal: Band(value, low, value * 1.1, 0.9) for goal in GOALS} | {"tpot": Band(tpot, tpot, tpot, 1.0)}
+    gain = {goal: Band(value, low, value * 1.1, 0.9) for goal in GOALS} | {
+        "tpot": Band(tpot, tpot, tpot, 1.0)
+    }
     change = Change(kind, f"{kind} {value}", Scenario(acceptance="2.4@3"))  # type: ignore[arg-type]
     return Effect(change, speed, speed, gain, Tier.FITTED)
 
@@ -148,7 +183,9 @@ def test_the_ranking_takes_the_best_of_each_kind_beyond_noise() -> None:
 
 
 @pytest.mark.parametrize(("gain", "helps"), [(1.0199, False), (1.0201, True)])
-def test_a_change_that_gains_less_than_a_fiftieth_is_not_offered_as_one_that_helps(gain: float, helps: bool) -> None:
+def test_a_change_that_gains_less_than_a_fiftieth_is_not_offered_as_one_that_helps(
+    gain: float, helps: bool
+) -> None:
     assert hand_effect("batch", gain, 1.001).helps("tokens_per_s_per_gpu") == helps
 
 
@@ -170,7 +207,11 @@ def test_another_drafter_says_that_its_accepted_length_is_from_another_source() 
 
 def test_a_dense_model_has_no_design_to_compare() -> None:
     assert (
-        design_standing(load_setup(Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4)))
+        design_standing(
+            load_setup(
+                Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4)
+            )
+        )
         is None
     )
 
@@ -205,18 +246,26 @@ def test_the_document_points_to_the_best_and_links_each_change(steps: NextSteps)
     assert document["tried"][place]["what"] == best_effects(steps, "tpot")[0].change.what
     for entry in document["tried"]:
         if entry["kind"] != "design":
-            assert Scenario.from_query(entry["share_query"]) in {effect.change.scenario for effect in steps.effects}
+            assert Scenario.from_query(entry["share_query"]) in {
+                effect.change.scenario for effect in steps.effects
+            }
 
 
 def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() -> None:
-    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=200, acceptance="2.6@3")
+    scenario = Scenario(
+        n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=200, acceptance="2.6@3"
+    )
     standing = design_standing(load_setup(scenario))
-    assert standing.text.startswith("The baseline does not fit in memory at batch 200: at most batch ")
+    assert standing.text.startswith(
+        "The baseline does not fit in memory at batch 200: at most batch "
+    )
     assert "within noise" not in standing.text
 
 
 def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
-    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3")
+    scenario = Scenario(
+        n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3"
+    )
     advice = advise(scenario)
     standing = design_standing(advice.setup)
     space = standing.space
@@ -226,7 +275,9 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     best = advice.curve.speedup[advice.batch_index, k]
     assert f"give {best:.2f}x" in space.measured_note
     assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
-    assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, standing))
+    assert all(
+        space.measured_note in change.notes for change, _ in design_changes(scenario, standing)
+    )
 
 
 def record(kind: str, right: float, low: float = 0.8, high: float = 1.25) -> RatioRecord:
@@ -247,7 +298,9 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
     )
     assert all(text.endswith("(80% of 20 or more needed)") for text in why.values())
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
-    assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
+    assert set(unoffered_texts(found)) == {
+        text.removeprefix("not offered: ") for text in why.values()
+    }
     assert [effect for effect in found.effects if effect.change.kind == "weights"]
 
 
@@ -263,6 +316,10 @@ def test_a_band_is_no_narrower_than_measured_ratios_of_its_kind_were_off(
     assert isinstance(drawn, Effect)
     gain = wide.gain["tpot"]
     assert gain.value == drawn.gain["tpot"].value
-    assert (gain.low, gain.high) == pytest.approx((gain.value / 2.0, gain.value * 2.0))  # even: pairs had some order
+    assert (gain.low, gain.high) == pytest.approx(
+        (gain.value / 2.0, gain.value * 2.0)
+    )  # even: pairs had some order
     assert 0.0 < gain.chance < 1.0
-    assert wide.gain["speedup"] == drawn.gain["speedup"]  # no pair was measured with and without speculation
+    assert (
+        wide.gain["speedup"] == drawn.gain["speedup"]
+    )  # no pair was measured with and without speculation

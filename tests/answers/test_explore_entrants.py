@@ -1,4 +1,5 @@
-"""The user's table of scores: read, refused, filtered by, and as an axis beside what is ranked by."""
+"""The user's table of scores: read, refused, filtered by, and as an axis beside what is ranked
+by."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import table
 from tests.answers.test_explore_leaderboard import named, question
 
-TABLE = b"model,arena,licence\nqwen3-4b,1100,apache-2.0\nmeta-llama/Llama-3.1-8B,1176,llama\nmine,1300,mit\n"
+TABLE = b"model,arena,licence\nqwen3-4b,1100,apache-2.0\nmeta-llama/Llama-3.1-8B,1176,llama\nmine,1300,mit\n"  # noqa: E501
 
 
-def test_models_are_known_by_id_or_repository_and_what_is_no_column_number_or_condition_is_refused() -> None:
+def test_models_are_known_by_id_or_repository() -> None:
     read = read_scores("s.csv", TABLE)
     assert read.numbers("Arena") == {"qwen3-4b": 1100.0, "llama-3.1-8b": 1176.0, "mine": 1300.0}
     assert read.where("licence=Apache-2.0") == {"qwen3-4b"}
@@ -38,14 +39,19 @@ def test_the_front_holds_what_no_other_beats_in_both() -> None:
 
 
 def test_losses_ties_and_ratios_by_hand_and_of_no_option() -> None:
-    drawn = np.array([[[10.0, 9.9, 5.0], [0.0, 4.0, 2.0]], [[8.0, 10.0, 9.9], [3.0, 6.0, 0.0]]]) / 100
+    drawn = (
+        np.array([[[10.0, 9.9, 5.0], [0.0, 4.0, 2.0]], [[8.0, 10.0, 9.9], [3.0, 6.0, 0.0]]]) / 100
+    )
     assert loss(drawn)[1] == pytest.approx(np.array([[0.2, 0.0, 0.01], [0.5, 0.0, 1.0]]))
     assert loss(np.zeros((1, 2))).tolist() == [[1.0, 1.0]], "none is allowed"
     assert chance_of_tie(drawn, 0.02).tolist() == [[0.5, 1.0, 0.5], [0.0, 1.0, 0.0]]
     ratios = [[[10 / 9.9, 1, 5 / 9.9], [0, 0, 0]], [[0.8, 1, 0.99], [1, 2, 0]]]
     assert drawn_ratio(drawn, np.array([1, 0])) == pytest.approx(np.array(ratios))
     empty = np.zeros((2, 1, 0))
-    assert [each.shape for each in (loss(empty), chance_of_tie(empty, 0.02), drawn_ratio(empty, np.array([0])))] == [
+    assert [
+        each.shape
+        for each in (loss(empty), chance_of_tie(empty, 0.02), drawn_ratio(empty, np.array([0])))
+    ] == [
         (2, 1, 0),
         (1, 0),
         (2, 1, 0),

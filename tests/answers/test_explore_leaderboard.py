@@ -1,6 +1,8 @@
-"""The leaderboard: the search finds the best, K is what every command recommends, and ranks carry their doubt.
+"""The leaderboard: the search finds the best, K is what every command recommends, and ranks carry
+their doubt.
 
-Accepted lengths on another kind of text: own curves of that kind first, borrowed heads carried one by one.
+Accepted lengths on another kind of text: own curves of that kind first, borrowed heads carried one
+by one.
 """
 
 from __future__ import annotations
@@ -53,11 +55,14 @@ from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import by_size, own_place, quality_text, verdict
 
 
-def question(users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost", **given: object) -> RankQuestion:
+def question(
+    users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost", **given: object
+) -> RankQuestion:
     shape = {field.name for field in dataclasses.fields(RankQuestion)}
     extra = {name: given.pop(name) for name in list(given) if name in shape}
     scenario = build_scenario(
-        **{"hardware_id": "h200-sxm", "n_gpus": n_gpus, "drafter_id": "none", "acceptance": "0"} | given
+        **{"hardware_id": "h200-sxm", "n_gpus": n_gpus, "drafter_id": "none", "acceptance": "0"}
+        | given
     )
     return RankQuestion(scenario, one_load(users) if isinstance(users, int) else users, by, **extra)
 
@@ -66,7 +71,14 @@ def named(*names: str, **sizes: float) -> ModelFilter:
     return ModelFilter(names, **sizes)
 
 
-SOME = named("qwen3-30b-a3b", "gpt-oss-120b", "deepseek-v3", "llama-3.1-8b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b")
+SOME = named(
+    "qwen3-30b-a3b",
+    "gpt-oss-120b",
+    "deepseek-v3",
+    "llama-3.1-8b",
+    "qwen3.5-35b-a3b",
+    "qwen3.5-397b-a17b",
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +95,13 @@ def test_the_order_is_by_what_was_asked_and_every_figure_has_a_band(board: Leade
     assert costs == sorted(costs)
     assert [one.rank for one in board.standings] == list(range(1, len(costs) + 1))
     for one in board.standings:
-        for value in (one.speedup, one.tpot_s, one.tokens_per_s_per_gpu, one.usd_per_million, one.joules_per_token):
+        for value in (
+            one.speedup,
+            one.tpot_s,
+            one.tokens_per_s_per_gpu,
+            one.usd_per_million,
+            one.joules_per_token,
+        ):
             assert value.low <= value.value <= value.high
         assert one.tpot_s.value <= 0.020
         assert one.rank_low <= one.rank <= one.rank_high
@@ -101,12 +119,16 @@ def test_cost_is_the_price_of_the_gpus_in_use_over_their_tokens(board: Leaderboa
 
 
 @pytest.mark.parametrize(("by", "figure"), [("speed", "tpot_s"), ("energy", "joules_per_token")])
-def test_the_first_has_the_least_of_what_is_asked_and_the_best_chance_of_it(by: str, figure: str) -> None:
+def test_the_first_has_the_least_of_what_is_asked_and_the_best_chance_of_it(
+    by: str, figure: str
+) -> None:
     found = leaderboard(question(64, by=by, wanted=SOME)).standings
     values = [getattr(one, figure).value for one in found]
     assert values == sorted(values)
     assert found[0].p_first == max(one.p_first for one in found)
-    assert sum(one.p_first for one in found) == pytest.approx(1.0), "one of them is first in every draw"
+    assert sum(one.p_first for one in found) == pytest.approx(1.0), (
+        "one of them is first in every draw"
+    )
     assert found[0].p_first > 2.0 / len(found)
 
 
@@ -128,11 +150,18 @@ def test_the_search_finds_what_trying_everything_finds(by: str) -> None:
                 token = float(curve.tpot_s[0, k])
                 if token <= 0.030:
                     tried[tensor, copies] = token * (1.0 if by == "speed" else tensor * copies)
-        assert (found.setup.placement.tensor_parallel, found.copies) == min(tried, key=lambda each: tried[each])
+        assert (found.setup.placement.tensor_parallel, found.copies) == min(
+            tried, key=lambda each: tried[each]
+        )
 
 
 def test_a_placed_setup_is_the_one_that_loading_gives() -> None:
-    base = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.4@3", "n_gpus": 8}
+    base = {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "acceptance": "2.4@3",
+        "n_gpus": 8,
+    }
     moved = with_placement(load_setup(build_scenario(**base)), Placement(4, 4))
     loaded = load_setup(build_scenario(**base, tensor_parallel=4, expert_parallel=4))
     assert moved == dataclasses.replace(loaded, acceptance=moved.acceptance)
@@ -141,7 +170,9 @@ def test_a_placed_setup_is_the_one_that_loading_gives() -> None:
 
 
 def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
-    found = leaderboard(question(512, by="throughput", context_tokens=8192, wanted=named("llama-3.1-8b")))
+    found = leaderboard(
+        question(512, by="throughput", context_tokens=8192, wanted=named("llama-3.1-8b"))
+    )
     one = found.standings[0]
     assert one.gpus > 4  # 512 caches of a gigabyte each, of 136 GB usable
     assert one.memory_share <= 1.0
@@ -151,7 +182,8 @@ def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
 def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
     wanted = named("glm-4.5-air")  # needs two of three
     used, paid = (
-        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0] for whole in (False, True)
+        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0]
+        for whole in (False, True)
     )
     assert used.gpus == paid.gpus == 2
     assert paid.usd_per_million.value == pytest.approx(1.5 * used.usd_per_million.value)
@@ -160,7 +192,9 @@ def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
 def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> None:
     wanted = named("qwen3-30b-a3b")
     cost = {
-        text: leaderboard(question(BatchHistogram.from_text(text), wanted=wanted, n_gpus=1)).standings[0]
+        text: leaderboard(
+            question(BatchHistogram.from_text(text), wanted=wanted, n_gpus=1)
+        ).standings[0]
         for text in ("8:1", "8:3", "64:1", "8:1,64:1")
     }
     assert cost["8:1"].usd_per_million.value == pytest.approx(cost["8:3"].usd_per_million.value)
@@ -173,7 +207,8 @@ def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> 
 
 def test_a_mean_over_two_loads_weighs_by_the_tokens_that_each_writes() -> None:
     asked = question(BatchHistogram.from_text("2:1,8:3"))
-    # A quarter of the time 2 / 0.01 s = 200 tokens a second, three quarters 8 / 0.02 s = 400: one token in seven.
+    # A quarter of the time 2 / 0.01 s = 200 tokens a second, three quarters 8 / 0.02 s = 400: one
+    # token in seven.
     found = mean_over_tokens(asked, np.array([0.01, 0.02]), np.array([7.0, 14.0]))
     assert found == pytest.approx((1 * 7.0 + 6 * 14.0) / 7)
 
@@ -189,7 +224,9 @@ def test_copies_share_the_users_and_none_of_them_holds_more_than_fits() -> None:
         assert one.copies * one.placed.placement.gpus <= 8
 
 
-def test_a_model_that_cannot_be_served_leaves_those_after_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_served_leaves_those_after_it_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refused(name: str, *rest: object) -> list[Entrant]:
         if name == "gpt-oss-20b":
             raise AdvisorError("no kernels")
@@ -206,7 +243,9 @@ def test_every_drafter_of_a_model_is_tried_in_any_order() -> None:
     every = [one for one in entrants_of("gpt-oss-20b", None, asked) if one.accepted != "none"]
     assert len(every) > 1
     alone = [best_placement([one], asked) for one in every]
-    least = min(float(one.token_s[0]) * one.gpus for one in alone if not isinstance(one, ExcludedModel))
+    least = min(
+        float(one.token_s[0]) * one.gpus for one in alone if not isinstance(one, ExcludedModel)
+    )
     for order in (every, every[::-1]):
         best = best_placement(order, asked)
         assert not isinstance(best, ExcludedModel)
@@ -237,7 +276,9 @@ def test_errors_of_the_machine_are_shared_and_those_of_a_model_are_its_own() -> 
 def test_a_model_against_itself_under_another_name_is_a_coin_s_toss_not_a_certainty() -> None:
     asked = question(64, wanted=named("qwen3-30b-a3b"))
     entrant = entrants_of("qwen3-30b-a3b", None, asked)[0]
-    twins = [best_placement([dataclasses.replace(entrant, name=name)], asked) for name in ("one", "two")]
+    twins = [
+        best_placement([dataclasses.replace(entrant, name=name)], asked) for name in ("one", "two")
+    ]
     first, second = (times_under_draws(twin).token_s[:, 0] for twin in twins)
     assert 0.35 < np.mean(first < second) < 0.65
     assert np.std(np.log(first / second)) < np.std(np.log(first)) + np.std(np.log(second))
@@ -251,12 +292,21 @@ def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
     assert kinds["minimax-m3"] == [("eagle3", "measured"), ("none", "none")]
     assert kinds["qwen3.5-35b-a3b"] == [("mtp", "borrowed"), ("none", "none")]
     assert kinds["mixtral-8x7b"] == [("none", "none")]
-    assert kinds["gpt-oss-20b"] == [("p-eagle", "measured"), ("eagle3", "measured"), ("none", "none")]
+    assert kinds["gpt-oss-20b"] == [
+        ("p-eagle", "measured"),
+        ("eagle3", "measured"),
+        ("none", "none"),
+    ]
 
 
 def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
     lent = borrowed_heads(None, 2048, 8)
-    heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
+    heads = (
+        "deepseek-r1-mtp-internal",
+        "deepseek-v4-pro-mtp-coding",
+        "glm-5.2-mtp-coding",
+        "qwen3.5-397b-mtp-coding",
+    )
     lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
     read = lent.spread_over(parse_acceptance(lent.chances, 8, borrowed=True))
     assert read.accepted_length[1:6] == pytest.approx(lengths, abs=1e-3)
@@ -294,10 +344,14 @@ def test_an_unreachable_limit_names_the_nearest_and_what_does_not_fit_is_said() 
 
 
 def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> None:
-    loose, tight = (leaderboard(question(64, max_tpot_ms=limit, wanted=SOME)) for limit in (40.0, 12.0))
+    loose, tight = (
+        leaderboard(question(64, max_tpot_ms=limit, wanted=SOME)) for limit in (40.0, 12.0)
+    )
     assert {one.name for one in tight.standings} < {one.name for one in loose.standings}
     for one in tight.standings:
-        assert one.usd_per_million.value >= by_name(loose, one.name).usd_per_million.value * (1 - 1e-9)
+        assert one.usd_per_million.value >= by_name(loose, one.name).usd_per_million.value * (
+            1 - 1e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -328,9 +382,15 @@ def test_the_best_of_each_size_is_named_beside_the_cheapest(board: Leaderboard) 
     assert by_size(dataclasses.replace(board, standings=(large,))) == ""
 
 
-def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(board: Leaderboard) -> None:
-    everybody = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=ModelFilter()))
-    assert quality_text(everybody).startswith("Smaller models are cheaper: quality is not compared;")
+def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(
+    board: Leaderboard,
+) -> None:
+    everybody = dataclasses.replace(
+        board, question=dataclasses.replace(board.question, wanted=ModelFilter())
+    )
+    assert quality_text(everybody).startswith(
+        "Smaller models are cheaper: quality is not compared;"
+    )
     assert quality_text(everybody, "ask").endswith("; ask.")
     for wanted in (
         ModelFilter(min_total_params=1e10),
@@ -341,7 +401,9 @@ def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(bo
         asked = dataclasses.replace(board.question, wanted=wanted)
         assert quality_text(dataclasses.replace(board, question=asked)) == ""
     upper = dataclasses.replace(board.question, wanted=ModelFilter(max_total_params=1e12))
-    assert quality_text(dataclasses.replace(board, question=upper)), "an upper limit leaves the small in"
+    assert quality_text(dataclasses.replace(board, question=upper)), (
+        "an upper limit leaves the small in"
+    )
 
 
 def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
@@ -349,9 +411,12 @@ def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
     sizes = ModelFilter(min_total_params=1e10, max_total_params=5e11, max_active_params=4e9)
     asked = dataclasses.replace(board.question, wanted=sizes)
     assert verdict(dataclasses.replace(board, question=asked)).endswith(
-        "Only models with at least 10 B and at most 500 B parameters and with at most 4 B active parameters take part."
+        "Only models with at least 10 B and at most 500 B parameters and with at most 4 B active "
+        "parameters take part."
     )
-    free = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=ModelFilter()))
+    free = dataclasses.replace(
+        board, question=dataclasses.replace(board.question, wanted=ModelFilter())
+    )
     assert verdict(free).endswith("cases.")
 
 
@@ -373,7 +438,8 @@ def test_the_users_of_a_scenario_are_those_of_all_its_copies() -> None:
 
 
 def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderboard) -> None:
-    """What opening a model relies on: its placement, users of a copy, drafter and length give the same K and time."""
+    """What opening a model relies on: its placement, users of a copy, drafter and length give the
+    same K and time."""
     assert {one.accepted for one in board.standings} >= {"none", "borrowed", "measured"}
     for one in board.standings:
         answer = advise(
@@ -410,19 +476,29 @@ def first(name: str, **given: object) -> Entrant:
 def test_a_borrowed_length_is_the_median_of_heads_carried_to_the_asked_text() -> None:
     """As the own curves of their models are: the two stand in one table."""
     heads = ("deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
-    moved = [carried(head, parse_acceptance(head, 8), "mtp", "chat", 2048).accepted_length for head in heads]
+    moved = [
+        carried(head, parse_acceptance(head, 8), "mtp", "chat", 2048).accepted_length
+        for head in heads
+    ]
     entrant = first("qwen3.5-35b-a3b", task="chat")
     assert entrant.accepted == "carried"
-    # To K = 7: from there on the middle is another head's, and gains more than before, which no chance says.
-    assert entrant.setup.acceptance.accepted_length[:8] == pytest.approx(np.median(moved, axis=0)[:8], abs=2e-3)
+    # To K = 7: from there on the middle is another head's, and gains more than before, which no
+    # chance says.
+    assert entrant.setup.acceptance.accepted_length[:8] == pytest.approx(
+        np.median(moved, axis=0)[:8], abs=2e-3
+    )
     own = first("qwen3.5-397b-a17b", task="chat").setup.acceptance
     assert own.accepted_length == pytest.approx(moved[2])
 
 
 def test_a_carried_borrowed_band_is_wider_than_a_borrowed_one_and_than_a_carried_one() -> None:
-    lent = {task: first("qwen3.5-35b-a3b", task=task).setup.acceptance for task in ("coding", "chat")}
+    lent = {
+        task: first("qwen3.5-35b-a3b", task=task).setup.acceptance for task in ("coding", "chat")
+    }
     own = first("qwen3.5-397b-a17b", task="chat").setup.acceptance
-    width = {name: np.log(each.high[2] / each.low[2]) for name, each in (*lent.items(), ("own", own))}
+    width = {
+        name: np.log(each.high[2] / each.low[2]) for name, each in (*lent.items(), ("own", own))
+    }
     assert width["chat"] > max(width["coding"], width["own"])
     for each in lent.values():
         assert (each.low <= each.accepted_length).all()
@@ -461,7 +537,9 @@ def test_each_entrant_says_whether_its_length_was_carried() -> None:
 
 
 def test_only_lengths_that_a_user_gave_are_called_the_user_s_own() -> None:
-    scenario = build_scenario(hardware_id="h200-sxm", n_gpus=8, drafter_id="none", acceptance="0", task="chat")
+    scenario = build_scenario(
+        hardware_id="h200-sxm", n_gpus=8, drafter_id="none", acceptance="0", task="chat"
+    )
     for name in ("qwen3.5-35b-a3b", "qwen3.5-397b-a17b", "llama-3.1-8b"):
         for entrant in entrants_of(name, None, question_of(scenario)):
             assert not any("your own numbers" in text for text in entrant.setup.warnings), name
@@ -474,7 +552,9 @@ def test_the_chance_to_keep_the_limit_is_the_share_of_draws_that_keep_it_at_ever
     free = leaderboard(asked).standings[0]
     assert free.p_limit == 1.0
     limit_ms = 1.02 * 1e3 * free.tpot_s.value
-    limited = dataclasses.replace(asked, scenario=asked.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
+    limited = dataclasses.replace(
+        asked, scenario=asked.scenario.model_copy(update={"max_tpot_ms": limit_ms})
+    )
     board = leaderboard(limited)
     if not board.standings:
         pytest.fail(f"nothing keeps {limit_ms:.2f} ms")
@@ -486,7 +566,7 @@ def test_the_chance_to_keep_the_limit_is_the_share_of_draws_that_keep_it_at_ever
     assert board.standings[0].p_limit == pytest.approx(sum(kept) / len(kept))
 
 
-def test_every_placement_of_a_mixture_within_a_node_is_tried_and_of_a_dense_model_only_tensor_parallel() -> None:
+def test_every_placement_of_a_mixture_within_a_node_is_tried() -> None:
     def tried(name: str, **given: object) -> set[tuple[int, int]]:
         asked = question(**given)
         setups = _placements(entrants_of(name, None, asked)[0].setup, asked)
@@ -498,6 +578,10 @@ def test_every_placement_of_a_mixture_within_a_node_is_tried_and_of_a_dense_mode
     )
     assert tried("gpt-oss-120b") == {(1, 1), (2, 1), (4, 1), (8, 1)}
     one = entrants_of("llama-3.1-8b", None, question())[0].setup
-    assert [_copies(one, question(6, n_gpus=n)) for n in (1, 8, 6)] == [[1], [1, 2, 4], [1, 2, 4, 6]]
+    assert [_copies(one, question(6, n_gpus=n)) for n in (1, 8, 6)] == [
+        [1],
+        [1, 2, 4],
+        [1, 2, 4, 6],
+    ]
     assert tried("llama-3.1-8b", expert_parallel=True) == {(1, 1), (2, 1), (4, 1), (8, 1)}
     assert (1, 1) not in tried("deepseek-v3"), "its weights do not fit one"

@@ -34,7 +34,12 @@ from advisor.answers.explore.questions import (
     where,
     where_drafting_pays,
 )
-from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, read_sweep_files, run_sweep
+from advisor.answers.explore.sweep_files import (
+    parquet_bytes,
+    read_sweep,
+    read_sweep_files,
+    run_sweep,
+)
 from advisor.prediction import AdvisorError
 from advisor.show.words.sweep import (
     fastest_table,
@@ -50,7 +55,10 @@ from advisor.show.words.sweep import (
 )
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, impossible, parquet, row, sweep
 
-PLAN = "batch_size: [1, 8]\nacceptance: 2.4@3\nk_max: 2\nhardware_id: [h100-sxm, h200-sxm]\ntensor_parallel: [1, 7]"
+PLAN = (
+    "batch_size: [1, 8]\nacceptance: 2.4@3\nk_max: 2\nhardware_id: [h100-sxm, "
+    "h200-sxm]\ntensor_parallel: [1, 7]"
+)
 
 
 def test_a_folder_and_its_files_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -99,7 +107,11 @@ def test_settings_younger_than_a_file_stand_at_their_defaults_and_its_times_have
 def changed(column: str, value: object, at: int = 3) -> pd.DataFrame:
     frame = grid().astype({column: object})
     frame.loc[at, column] = value
-    return frame.astype({column: "string"}) if isinstance(value, str) else frame.astype({column: "float64"})
+    return (
+        frame.astype({column: "string"})
+        if isinstance(value, str)
+        else frame.astype({column: "float64"})
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +121,10 @@ def changed(column: str, value: object, at: int = 3) -> pd.DataFrame:
             grid().drop(columns=["p_gain", "tier"]),
             "no sweep of this advisor: of .* columns it lacks p_gain, tier; give",
         ),
-        (grid().drop(columns="acceptance"), "it lacks acceptance; give files that the command sweep"),
+        (
+            grid().drop(columns="acceptance"),
+            "it lacks acceptance; give files that the command sweep",
+        ),
         (pd.DataFrame({"x": [1]}), "it lacks hardware_id, model_id, .* and others"),
         (grid().astype({"speedup": "string"}), "column speedup: expected numbers, got"),
         (grid().assign(fits=1), "column fits: expected true or false, got int64"),
@@ -132,13 +147,18 @@ def test_a_foreign_table_is_refused_with_its_place(frame: pd.DataFrame, words: s
     assert "mine.parquet" in str(told.value) or "the files hold no row" in words
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1xxxxPAR1", b"model_id,speedup\na,1\n", b"\x89PNG" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"PAR1xxxxPAR1", b"model_id,speedup\na,1\n", b"\x89PNG" * 100]
+)
 def test_what_is_no_parquet_is_refused(content: bytes) -> None:
     with pytest.raises(AdvisorError, match=r"^x\.parquet is no readable Parquet file"):
         read_sweep([("x.parquet", content)])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(place=st.floats(0, 1), value=st.integers(0, 255), cut=st.floats(0, 1), shorten=st.booleans())
 def test_a_damaged_file_is_refused_or_read_and_never_breaks(
     place: float, value: int, cut: float, shorten: bool
@@ -147,7 +167,9 @@ def test_a_damaged_file_is_refused_or_read_and_never_breaks(
     content[int(place * (len(content) - 1))] = value
     told = "x.parquet"
     try:
-        read_sweep([("x.parquet", bytes(content[: int(cut * len(content))] if shorten else content))])
+        read_sweep(
+            [("x.parquet", bytes(content[: int(cut * len(content))] if shorten else content))]
+        )
     except AdvisorError as error:
         told = str(error)
     assert "x.parquet" in told or "hold no row" in told
@@ -166,13 +188,16 @@ def test_a_changed_byte_of_the_figures_is_found() -> None:
 def test_files_by_other_constants_do_not_mix() -> None:
     other = parquet(grid(), MAKER | {"constants": "ffffffffffff"})
     with pytest.raises(
-        AdvisorError, match=r"b was made by release 1\.2\.3, constants ffffffffffff, a by .* do not compare"
+        AdvisorError,
+        match=r"b was made by release 1\.2\.3, constants ffffffffffff, a by .* do not compare",
     ):
         read_sweep([("a", parquet(grid(), MAKER)), ("b", other)])
 
 
 def test_more_rows_than_are_read_here_are_told_before_any_is_read() -> None:
-    with pytest.raises(AdvisorError, match="b: with it there are 48 rows; at most 30 are read here: ask larger"):
+    with pytest.raises(
+        AdvisorError, match="b: with it there are 48 rows; at most 30 are read here: ask larger"
+    ):
         read_sweep([("a", parquet(grid())), ("b", parquet(grid()))], max_rows=30)
 
 
@@ -202,7 +227,11 @@ def test_a_folder_without_parts_is_said(tmp_path: Path) -> None:
 
 def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     frame = grid()
-    at_eight = (frame["model_id"] == "small") & (frame["hardware_id"] == "b200-sxm") & (frame["batch_size"] == 8)
+    at_eight = (
+        (frame["model_id"] == "small")
+        & (frame["hardware_id"] == "b200-sxm")
+        & (frame["batch_size"] == 8)
+    )
     frame.loc[at_eight, "p_gain"] = 0.79
     found = where_drafting_pays(frame).set_index(["model_id", "hardware_id"])
     assert found["pays_up_to"].dropna().to_dict() == {
@@ -213,7 +242,8 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     assert not found["fits"]["big", "h100-sxm"]
     assert frame.loc[found["row"]["small", "b200-sxm"], "batch_size"] == 1
     assert pays_text(found) == (
-        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and accelerator, up to batch "
+        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and "
+        "accelerator, up to batch "
         "1 to 8."
     )
     assert "nowhere in this sweep" in pays_text(where_drafting_pays(frame.assign(p_gain=0.79)))
@@ -221,7 +251,9 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
 
 def test_of_several_engines_at_one_batch_the_one_of_the_largest_speedup_is_told() -> None:
     found = where_drafting_pays(
-        frame_of(*(row("m", "h", 4, 1, engine=e, speedup=s) for e, s in (("vllm", 1.2), ("sglang", 1.3))))
+        frame_of(
+            *(row("m", "h", 4, 1, engine=e, speedup=s) for e, s in (("vllm", 1.2), ("sglang", 1.3)))
+        )
     )
     assert list(found["engine"]) == ["sglang"]
     assert list(found["speedup"]) == pytest.approx([1.3])
@@ -237,7 +269,8 @@ def test_the_fastest_keeps_the_limit_and_a_model_that_cannot_says_its_best() -> 
     assert found["least_tpot_ms"]["big"] == pytest.approx(20 / 1.2)
     assert found["tokens_per_s_per_gpu"]["small"] == pytest.approx(600)
     assert fastest_text(found.reset_index(), 5.0) == (
-        "Most tokens/s per GPU within 5 ms per token: small on b200-sxm at batch 1 with K = 2, 600. 1 model cannot "
+        "Most tokens/s per GPU within 5 ms per token: small on b200-sxm at batch 1 with K = 2, "
+        "600. 1 model cannot "
         "keep that."
     )
     assert fastest_text(fastest_within(frame, 0.1), 0.1) == (
@@ -266,17 +299,27 @@ def test_one_k_for_all_is_judged_where_it_fits_and_counts_who_has_it() -> None:
     assert one_k_text(frame[~frame["fits"]]) == "Nothing in this sweep fits in memory."
 
 
-def test_a_k_that_one_point_of_five_has_is_not_named_for_all_and_the_worst_is_not_below_the_mean() -> None:
-    short = [row("m", "h", batch, k, expected_loss=0.014 + 0.001 * k) for batch in (1, 2, 4, 8) for k in (0, 1)]
+def test_a_k_that_one_point_of_five_has_is_not_named_for_all() -> None:
+    short = [
+        row("m", "h", batch, k, expected_loss=0.014 + 0.001 * k)
+        for batch in (1, 2, 4, 8)
+        for k in (0, 1)
+    ]
     long = [row("m", "h", 16, k, expected_loss=0.016 - 0.002 * k) for k in range(5)]
     frame = frame_of(*short, *long)
     assert one_k_text(frame) == (
-        "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at worst; each point's "
+        "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at "
+        "worst; each point's "
         "own K loses 1.5%. Not every point has K = 2, 3, 4."
     )
     assert list(one_k_for_all(frame)["points"]) == [5, 5, 1, 1, 1]
-    alike = frame_of(*(row("m", "h", batch, 0, expected_loss=0.012, recommended=True) for batch in (1, 2)))
-    assert "loses 1.2% on average against the best K of each simulated case, 1.2% at worst" in one_k_text(alike)
+    alike = frame_of(
+        *(row("m", "h", batch, 0, expected_loss=0.012, recommended=True) for batch in (1, 2))
+    )
+    assert (
+        "loses 1.2% on average against the best K of each simulated case, 1.2% at worst"
+        in one_k_text(alike)
+    )
     assert one_k_table(alike).cells[0][1:3] == ("1.2%", "1.2%")
 
 
@@ -286,9 +329,20 @@ def test_axes_leave_out_what_follows_from_another() -> None:
         "big": {"tensor_parallel": 8, "drafter_id": "mtp"},
     }
     frame = frame_of(
-        *(row(model, hw, b, 1, **settings) for model, settings in placed.items() for hw in "xy" for b in (1, 2))
+        *(
+            row(model, hw, b, 1, **settings)
+            for model, settings in placed.items()
+            for hw in "xy"
+            for b in (1, 2)
+        )
     )
-    assert set(varied(frame)) == {"model_id", "hardware_id", "tensor_parallel", "drafter_id", "batch_size"}
+    assert set(varied(frame)) == {
+        "model_id",
+        "hardware_id",
+        "tensor_parallel",
+        "drafter_id",
+        "batch_size",
+    }
     assert axes(frame) == ("hardware_id", "model_id", "batch_size")
     both = pd.concat([frame, frame_of(row("small", "x", 1, 1, tensor_parallel=8))])
     assert "tensor_parallel" in axes(both), "a model at two placements"
@@ -296,7 +350,10 @@ def test_axes_leave_out_what_follows_from_another() -> None:
 
 def test_values_stand_in_order_and_not_set_comes_first() -> None:
     frame = frame_of(
-        *(row("m", "h", batch, 1, max_tpot_ms=limit) for batch, limit in ((64, 20.0), (8, None), (16, 5.0)))
+        *(
+            row("m", "h", batch, 1, max_tpot_ms=limit)
+            for batch, limit in ((64, 20.0), (8, None), (16, 5.0))
+        )
     )
     assert values_of(frame, "batch_size") == [8, 16, 64]
     assert values_of(frame, "max_tpot_ms") == [None, 5.0, 20.0]
@@ -305,9 +362,12 @@ def test_values_stand_in_order_and_not_set_comes_first() -> None:
 
 
 def test_words_say_what_is_full_what_cannot_be_and_who_computed_it() -> None:
-    frame = pd.concat([grid(), frame_of(impossible("odd", "h100-sxm", 1, "no such model"))], ignore_index=True)
+    frame = pd.concat(
+        [grid(), frame_of(impossible("odd", "h100-sxm", 1, "no such model"))], ignore_index=True
+    )
     assert swept_text(sweep(frame)) == (
-        "9 scenarios, 2 of them do not fit in memory, 1 cannot be; computed by release 1.2.3, constants 0123456789ab."
+        "9 scenarios, 2 of them do not fit in memory, 1 cannot be; computed by release 1.2.3, "
+        "constants 0123456789ab."
     )
     texts = settings_texts(frame)
     assert "Model: small, big" in texts
@@ -321,7 +381,9 @@ def test_tables_give_each_figure_its_band_and_tier() -> None:
     assert dict(zip(pays.header, pays.cells[0], strict=True))["Speedup"] == "1.10x (1.00-1.20)"
     assert next(one for one in pays.cells if one[:2] == ("big", "h100-sxm"))[2] == "does not fit"
     fastest = fastest_table(fastest_within(frame, None))
-    assert dict(zip(fastest.header, fastest.cells[0], strict=True))["ms per token"] == "1.7 (1.3-2.0)"
+    assert (
+        dict(zip(fastest.header, fastest.cells[0], strict=True))["ms per token"] == "1.7 (1.3-2.0)"
+    )
     assert {one[fastest.header.index("Tier")] for one in fastest.cells} == {"fitted"}
     assert one_k_table(frame).cells[0] == ("1", "2.0%", "2.0%", "6", "fitted")
 
@@ -333,16 +395,27 @@ def test_cells_are_the_recommended_rows_of_the_two_settings() -> None:
     for at, hardware in enumerate(found.y_values):
         for across, batch in enumerate(found.x_values):
             one = frame.loc[found.row[at, across]]
-            assert (one["model_id"], one["hardware_id"], one["batch_size"]) == ("big", hardware, batch)
+            assert (one["model_id"], one["hardware_id"], one["batch_size"]) == (
+                "big",
+                hardware,
+                batch,
+            )
             assert one["recommended"]
     assert found.fits.tolist() == [[False, False], [True, True]]
-    assert map_table(found).cells == [("h100-sxm", "-", "-"), ("b200-sxm", "1.10x, K 1", "1.10x, K 1")]
+    assert map_table(found).cells == [
+        ("h100-sxm", "-", "-"),
+        ("b200-sxm", "1.10x, K 1", "1.10x, K 1"),
+    ]
     assert map_text(found) == "Speedup at the recommended K by Batch and Accelerator, at Model big."
 
 
 def test_what_the_grid_has_not_is_an_empty_cell_and_what_cannot_be_no_axis() -> None:
-    frame = pd.concat([grid(), frame_of(row("small", "b200-sxm", 64, 1), impossible("odd", "h", 512, "no"))])
-    found = sweep_map(frame.reset_index(drop=True), "batch_size", "hardware_id", {"model_id": "small"})
+    frame = pd.concat(
+        [grid(), frame_of(row("small", "b200-sxm", 64, 1), impossible("odd", "h", 512, "no"))]
+    )
+    found = sweep_map(
+        frame.reset_index(drop=True), "batch_size", "hardware_id", {"model_id": "small"}
+    )
     assert found.x_values == (1, 8, 64)
     assert found.has.tolist() == [[True, True, False], [True, True, True]]
     assert np.isnan(found.values("speedup")[0, 2])
@@ -350,7 +423,8 @@ def test_what_the_grid_has_not_is_an_empty_cell_and_what_cannot_be_no_axis() -> 
 
 def test_a_wish_that_the_grid_has_not_falls_back_to_what_goes_with_the_choices_before() -> None:
     frame = frame_of(
-        *(row("small", "x", b, 1) for b in (1, 8)), *(row("big", "y", b, 1, engine="sglang") for b in (1, 8))
+        *(row("small", "x", b, 1) for b in (1, 8)),
+        *(row("big", "y", b, 1, engine="sglang") for b in (1, 8)),
     )
     frame = pd.concat([frame, frame_of(row("big", "x", 1, 1, engine="sglang"))], ignore_index=True)
     found = choices(frame, "batch_size", "hardware_id", {"model_id": "nobody"})
@@ -363,7 +437,9 @@ def test_a_sweep_of_one_axis_has_no_map_and_long_axes_are_cut() -> None:
     one = frame_of(*(row("m", "h", batch, 1) for batch in (1, 2)))
     assert default_axes(one) is None
     assert view_of(sweep(one), None, {}).map is None
-    long = frame_of(*(row("m", f"h{at}", batch, 1) for at in range(MAX_SIDE + 3) for batch in (1, 2)))
+    long = frame_of(
+        *(row("m", f"h{at}", batch, 1) for at in range(MAX_SIDE + 3) for batch in (1, 2))
+    )
     found = view_of(sweep(long), None, {}).map
     assert (found.row.shape, found.left_out) == ((MAX_SIDE, 2), 3)
 

@@ -41,17 +41,35 @@ def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
     except AdvisorError:
         pytest.skip("no reader takes it")
     # A log that states the server's settings is diagnosed; `ingest` reads its steps too.
-    assert kind_of(file.name, data) == ("server" if b"ServerArgs" in data or b"server_args" in data else "benchmark")
+    assert kind_of(file.name, data) == (
+        "server" if b"ServerArgs" in data or b"server_args" in data else "benchmark"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
         ("config.json", CONFIG_JSON.encode(), "config"),
-        ("run.sh", b"vllm serve openai/gpt-oss-20b --tensor-parallel-size 2 \\\n  --max-num-seqs 64", "server"),
-        ("launch.txt", b"python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --tp 2", "server"),
-        ("nvidia.csv", (ROOT / "tests/fixtures/power/nvidia_smi_constructed.csv").read_bytes(), "power"),
-        ("dcgmi.txt", (ROOT / "tests/fixtures/power/dcgmi_dmon_constructed.txt").read_bytes(), "power"),
+        (
+            "run.sh",
+            b"vllm serve openai/gpt-oss-20b --tensor-parallel-size 2 \\\n  --max-num-seqs 64",
+            "server",
+        ),
+        (
+            "launch.txt",
+            b"python -m sglang.launch_server --model-path Qwen/Qwen3-30B-A3B --tp 2",
+            "server",
+        ),
+        (
+            "nvidia.csv",
+            (ROOT / "tests/fixtures/power/nvidia_smi_constructed.csv").read_bytes(),
+            "power",
+        ),
+        (
+            "dcgmi.txt",
+            (ROOT / "tests/fixtures/power/dcgmi_dmon_constructed.txt").read_bytes(),
+            "power",
+        ),
         ("metrics.txt", scrape(100, [80, 60, 40]).encode(), "acceptance"),
         ("rates.txt", b"0.72, 0.51, 0.35\n", "acceptance"),
         ("trace.npy", npy(synthetic(2, 8, 2)[0]), "trace"),

@@ -1,4 +1,5 @@
-"""Own runs against the model: parts that multiply to the gap, and the verdict with the step that follows."""
+"""Own runs against the model: parts that multiply to the gap, and the verdict with the step that
+follows."""
 
 from __future__ import annotations
 
@@ -34,8 +35,11 @@ BATCHES = [1, 8, 32, 128]
 GAIN = float(ADVICE.curve.speedup[ADVICE.curve.batches == BATCHES[-1], ADVICE.curve.column(3)][0])
 
 
-def rows(plain: float = 1.0, length: float = 1.0, whole: float = 1.0, k: int = 3, **cells: object) -> pd.DataFrame:
-    """CONSTRUCTED rows: the model's own values at BATCHES times these factors; `None` as a cell leaves it empty."""
+def rows(
+    plain: float = 1.0, length: float = 1.0, whole: float = 1.0, k: int = 3, **cells: object
+) -> pd.DataFrame:
+    """CONSTRUCTED rows: the model's own values at BATCHES times these factors; `None` as a cell
+    leaves it empty."""
     curve, column = ADVICE.curve, ADVICE.curve.column(k)
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
     speedup = curve.speedup[at, column] * whole
@@ -63,7 +67,8 @@ def verdict(frame: pd.DataFrame) -> OwnVerdict:
 
 
 @given(
-    *[st.floats(0.4, 2.5)] * 3, st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")])
+    *[st.floats(0.4, 2.5)] * 3,
+    st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")]),
 )
 def test_the_plain_step_and_the_length_that_rows_state_are_told_from_the_gap(
     plain: float, length: float, whole: float, unknown: tuple[str, ...]
@@ -71,15 +76,22 @@ def test_the_plain_step_and_the_length_that_rows_state_are_told_from_the_gap(
     found = verdict(rows(plain, length, whole, **dict.fromkeys(unknown)))
     assert found.gap == pytest.approx(whole)
     assert found.plain_step == pytest.approx(1.0 if "tpot_s" in unknown else plain)
-    assert found.gap_with_own_length == pytest.approx(whole if "accepted_length" in unknown else whole / length)
+    assert found.gap_with_own_length == pytest.approx(
+        whole if "accepted_length" in unknown else whole / length
+    )
 
 
 def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_share() -> None:
     far, near = (verdict(rows(plain=each, whole=1.3)) for each in (2.9, 1.3))
     assert verdict_title(far) == "Your plain step takes 2.9 times as long as predicted"
-    assert verdict_text(far).startswith("Check model, GPUs, weight format and batch. Your speedup is 30% higher")
+    assert verdict_text(far).startswith(
+        "Check model, GPUs, weight format and batch. Your speedup is 30% higher"
+    )
     assert verdict_title(near) == "Your step without drafts takes 30% longer than predicted"
-    assert verdict_title(verdict(rows(plain=0.4, whole=1.3))) == "Your plain step takes 40% of the time predicted"
+    assert (
+        verdict_title(verdict(rows(plain=0.4, whole=1.3)))
+        == "Your plain step takes 40% of the time predicted"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,15 +112,27 @@ def test_a_plain_step_far_off_is_named_before_the_speedup_and_one_near_by_its_sh
         (1.0, 1.0, 1.20, "faster"),
     ],
 )
-def test_the_verdict_takes_the_first_reason_in_order(plain: float, length: float, whole: float, kind: str) -> None:
+def test_the_verdict_takes_the_first_reason_in_order(
+    plain: float, length: float, whole: float, kind: str
+) -> None:
     assert verdict(rows(plain, length, whole)).kind == kind
 
 
 @pytest.mark.parametrize(
     ("cells", "kind", "title", "text"),
     [
-        ({"whole": np.array([0.74, 0.9, 1.1, 1.26])}, "mixed", "errs one way", "-26% at batch 1 to +26% at batch 128"),
-        ({"whole": np.array([1.05, 0.97, 1.02, 0.96])}, "agree", "agree with", "on average, -4% at batch 128 to +5%"),
+        (
+            {"whole": np.array([0.74, 0.9, 1.1, 1.26])},
+            "mixed",
+            "errs one way",
+            "-26% at batch 1 to +26% at batch 128",
+        ),
+        (
+            {"whole": np.array([1.05, 0.97, 1.02, 0.96])},
+            "agree",
+            "agree with",
+            "on average, -4% at batch 128 to +5%",
+        ),
         ({"plain": 4.9}, "plain_step", "takes 4.9 times as long as predicted", "Check model, GPUs"),
         (
             {"whole": np.array([(GAIN / 0.97) ** (1 / 3)] * 3 + [0.97 / GAIN])},
@@ -122,7 +146,11 @@ def test_agreement_is_not_claimed_of_opposite_errors_losses_or_another_server(
     cells: dict[str, object], kind: str, title: str, text: str
 ) -> None:
     found = verdict(rows(**cells))
-    assert (found.kind, title in verdict_title(found), text in verdict_text(found)) == (kind, True, True)
+    assert (found.kind, title in verdict_title(found), text in verdict_text(found)) == (
+        kind,
+        True,
+        True,
+    )
 
 
 def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised() -> None:
@@ -137,7 +165,9 @@ def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised()
 def test_plain_steps_alone_are_judged_as_plain_steps() -> None:
     curve = ADVICE.curve
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
-    found = verdict(rows(draft_tokens_k=0, speedup=None, drafter=None, tpot_s=curve.tpot_s[at, 0] * 1.2))
+    found = verdict(
+        rows(draft_tokens_k=0, speedup=None, drafter=None, tpot_s=curve.tpot_s[at, 0] * 1.2)
+    )
     assert (found.n_draft, found.kind) == (0, "plain_step")
     assert found.gap == pytest.approx(1.2)
 
@@ -167,7 +197,10 @@ def test_rows_that_cannot_be_compared_say_why(cells: dict[str, object], words: s
 
 def test_rows_of_the_drafter_within_the_curve_are_kept_whatever_stands_beside_a_plain_one() -> None:
     ends = [float(ADVICE.curve.batches[0]), float(ADVICE.curve.batches[-1])]
-    inside = [rows().head(2).assign(batch_size=ends), rows(draft_tokens_k=0, drafter="mtp", speedup=None).head(1)]
+    inside = [
+        rows().head(2).assign(batch_size=ends),
+        rows(draft_tokens_k=0, drafter="mtp", speedup=None).head(1),
+    ]
     outside = [{"drafter": "mtp"}, {"draft_tokens_k": 40}, {"batch_size": 2 * ends[1]}]
     every = [*inside, *(rows(**cells).head(1) for cells in outside)]
     kept, why = rows_to_compare(ADVICE, pd.concat(every, ignore_index=True))
@@ -190,7 +223,12 @@ def test_another_context_is_noted() -> None:
 def test_rounds_without_a_speedup_are_judged_by_their_time(factor: float, kind: str) -> None:
     curve, column = ADVICE.curve, ADVICE.curve.column(3)
     at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
-    slow = rows(speedup=None, tpot_s=None, accepted_length=None, step_time_s=curve.round_s[at, column] * factor)
+    slow = rows(
+        speedup=None,
+        tpot_s=None,
+        accepted_length=None,
+        step_time_s=curve.round_s[at, column] * factor,
+    )
     found = verdict(slow)
     assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, kind)
     assert found.gap == pytest.approx(factor)
@@ -213,31 +251,47 @@ def test_the_decision_is_that_of_the_measured_speedups() -> None:
 
 
 def two_k() -> pd.DataFrame:
-    """A reader's K = 1 and K = 3 (Qwen3-30B-A3B, EAGLE-3, H100, vLLM): K = 3 gains most at 1 and 8 and loses at 64."""
-    speedup = {1: (121 / 92, 798 / 612, 1702 / 1490, 2290 / 2210), 3: (158 / 92, 890 / 612, 1655 / 1490, 1980 / 2210)}
-    cells = [(batch, k, of[i]) for k, of in speedup.items() for i, batch in enumerate((1, 8, 32, 64))]
-    return pd.DataFrame(cells, columns=["batch_size", "draft_tokens_k", "speedup"]).assign(decides=True)
+    """A reader's K = 1 and K = 3 (Qwen3-30B-A3B, EAGLE-3, H100, vLLM): K = 3 gains most at 1 and 8
+    and loses at 64."""
+    speedup = {
+        1: (121 / 92, 798 / 612, 1702 / 1490, 2290 / 2210),
+        3: (158 / 92, 890 / 612, 1655 / 1490, 1980 / 2210),
+    }
+    cells = [
+        (batch, k, of[i]) for k, of in speedup.items() for i, batch in enumerate((1, 8, 32, 64))
+    ]
+    return pd.DataFrame(cells, columns=["batch_size", "draft_tokens_k", "speedup"]).assign(
+        decides=True
+    )
 
 
 def test_of_several_k_the_decision_names_each_by_batch_and_none_that_loses() -> None:
     assert decision_text(two_k()) == (
-        "Keep K = 3 up to batch 8 (measured 1.72x to 1.45x) and K = 1 at batch 32 to 64 (measured 1.14x to 1.04x): "
+        "Keep K = 3 up to batch 8 (measured 1.72x to 1.45x) and K = 1 at batch 32 to 64 (measured "
+        "1.14x to 1.04x): "
         "so switched, no batch of yours loses."
     )
     lost = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 0.9))
     assert decision_text(lost).endswith(
-        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x at best, K = 1)."
+        "K = 1 at batch 32 (measured 1.14x). Switch speculation off at batch 64 (measured 0.90x "
+        "at best, K = 1)."
     )
     assert decision_text(two_k().head(0)) == ""
 
 
 def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() -> None:
-    assert own_schedule(two_k()) == ((1, 24, 3), (25, 82, 1), (83, MAX_BATCH, 0)), "falling on as from 32 to 64"
+    assert own_schedule(two_k()) == ((1, 24, 3), (25, 82, 1), (83, MAX_BATCH, 0)), (
+        "falling on as from 32 to 64"
+    )
     end = 64 * 2 ** (math.log(2290 / 2210) / math.log((1702 / 1490) / (2290 / 2210)))
     assert 82 < end < 83
-    flat = two_k().assign(speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 1702 / 1490))
+    flat = two_k().assign(
+        speedup=lambda rows: rows["speedup"].where(rows["batch_size"] < 64, 1702 / 1490)
+    )
     assert own_schedule(flat)[-1][1:] == (128, 1), "held for a doubling"
-    slope = [math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))]
+    slope = [
+        math.log(one / two) for one, two in ((798 / 612, 1702 / 1490), (890 / 612, 1655 / 1490))
+    ]
     cross = 8 * 4 ** (math.log((890 / 612) / (798 / 612)) / (slope[1] - slope[0]))
     assert 24 < cross < 25, "where the two straight lines meet"
     fall = {82: "where your speedup, falling on beyond 64, reaches 1x"}
@@ -245,7 +299,9 @@ def test_own_speedups_name_k_between_their_batches_and_for_one_doubling_above() 
     assert own_schedule(two_k().query("batch_size > 1"))[0] == (4, 24, 3), "down to half the first"
     alone = two_k()[two_k()["draft_tokens_k"] == 3]
     assert border_texts(alone) == {44: "interpolated between your 32 and 64"}
-    assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), "beyond where K = 3 alone meets 1, and no model is followed"
+    assert own_schedule(alone)[-1] == (45, MAX_BATCH, 0), (
+        "beyond where K = 3 alone meets 1, and no model is followed"
+    )
     assert own_schedule(two_k().assign(decides=False)) == own_schedule(None) == ()
     assert own_schedule(alone.tail(1).assign(batch_size=2.5)) == ((3, MAX_BATCH, 0),)
 
@@ -258,13 +314,23 @@ def test_an_engine_is_given_the_k_that_was_measured_to_gain_most_at_every_batch(
     to_64 = two_k()["batch_size"].lt(64) & two_k()["draft_tokens_k"].eq(1)
     held = as_measured(answer, own_schedule(two_k()[to_64])).to_serve
     beyond = np.minimum(k_running_at(answer.k_by_batch, [65, 256]), 1)
-    assert k_running_at(held, [64, 65, 256]).tolist() == [1, *beyond.tolist()], "the model's, no higher than the last"
-    late = as_measured(answer, own_schedule(two_k().query("batch_size > 8 and draft_tokens_k == 1"))).to_serve
+    assert k_running_at(held, [64, 65, 256]).tolist() == [1, *beyond.tolist()], (
+        "the model's, no higher than the last"
+    )
+    late = as_measured(
+        answer, own_schedule(two_k().query("batch_size > 8 and draft_tokens_k == 1"))
+    ).to_serve
     assert k_running_at(late, [1, 15, 16, 32]).tolist() == [1, 1, 1, 1], (
         "smaller batches draft no longer than what pays"
     )
     alone = as_measured(answer, own_schedule(two_k()[two_k()["draft_tokens_k"] == 3])).to_serve
-    assert k_running_at(alone, [8, 44, 45, 512]).tolist() == ([3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0])
+    assert k_running_at(alone, [8, 44, 45, 512]).tolist() == (
+        [3, 3, 0, 0] if batch == 8 else [0, 0, 0, 0]
+    )
     assert as_measured(answer, ()) is answer
-    small = as_measured(advise(SCENARIO.model_copy(update={"batch_size": 2})), own_schedule(two_k())).to_serve
-    assert k_running_at(small, [24, 25]).tolist() == [3, 1], "own runs count where another batch is asked"
+    small = as_measured(
+        advise(SCENARIO.model_copy(update={"batch_size": 2})), own_schedule(two_k())
+    ).to_serve
+    assert k_running_at(small, [24, 25]).tolist() == [3, 1], (
+        "own runs count where another batch is asked"
+    )

@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from advisor.answers.best_k import KRange, interpolate_batches, interpolate_losses, k_at, k_running_at
+from advisor.answers.best_k import (
+    KRange,
+    interpolate_batches,
+    interpolate_losses,
+    k_at,
+    k_running_at,
+)
 from advisor.answers.schedule import (
     MIN_GAIN,
     SWITCH_COST,
@@ -63,8 +69,13 @@ def k_values(
     idle: ArrayLike = 1.0,
     tpot_s: ArrayLike = 0.01,
 ) -> KValues:
-    """Values of each K from speedups [nB, nK] and their draws [draws, nB, nK]. Certain without draws."""
-    grid, ks, table = np.asarray(batches, float), np.asarray(drafts, np.int64), np.asarray(speedup, float)
+    """Values of each K from speedups [nB, nK] and their draws [draws, nB, nK]. Certain without
+    draws."""
+    grid, ks, table = (
+        np.asarray(batches, float),
+        np.asarray(drafts, np.int64),
+        np.asarray(speedup, float),
+    )
     odds = draft_odds(table[None] if draws is None else draws)
     times = np.broadcast_to(np.asarray(tpot_s, float), table.shape)
     return KValues(grid, ks, table, odds.loss, odds.noise, np.broadcast_to(idle, grid.shape), times)
@@ -83,7 +94,8 @@ def test_ranges_cover_every_batch_size_once_and_follow_the_best_k() -> None:
 
 
 def test_a_switch_that_saves_less_than_it_costs_is_not_made() -> None:
-    """K = 2 is better by `edge` over two doublings: the switches there and back cost SWITCH_COST each."""
+    """K = 2 is better by `edge` over two doublings: the switches there and back cost SWITCH_COST
+    each."""
 
     def ks(edge: float) -> list[int]:
         table = np.tile([1.0, 1.5, 1.5 * (1 - 0.1)], (9, 1))
@@ -95,7 +107,8 @@ def test_a_switch_that_saves_less_than_it_costs_is_not_made() -> None:
 
 
 def test_noise_of_the_draws_does_not_flip_k() -> None:
-    """Two K of one mean speedup, each a little ahead at every other batch, within what 256 draws can tell."""
+    """Two K of one mean speedup, each a little ahead at every other batch, within what 256 draws
+    can tell."""
     rng = np.random.default_rng(3)
     flat = np.tile([1.0, 1.5, 1.5], (8, 1))
     draws = flat * np.exp(0.05 * rng.standard_normal((256, 8, 3)))
@@ -105,8 +118,9 @@ def test_noise_of_the_draws_does_not_flip_k() -> None:
     assert len(k_by_batch(values)) == 1
 
 
-def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_price_of_a_switch() -> None:
-    """K = 1 loses half a per cent at the ends, which a switch would not save; between, K = 0 has that price."""
+def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_price() -> None:
+    """K = 1 loses half a per cent at the ends, which a switch would not save; between, K = 0 has
+    that price."""
     table = np.column_stack([np.ones(8), [0.995, 1.3, 1.3, 0.995, 1.3, 1.3, 0.995, 0.995]])
     found = k_by_batch(k_values(BATCHES, range(2), table))
     assert [r.n_draft for r in found] == [0, 1, 0]
@@ -115,17 +129,22 @@ def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_pri
 
 
 def test_one_server_is_charged_for_the_drafter_it_keeps_where_the_schedule_does_not_draft() -> None:
-    """At the largest batches K = 1 loses 1 %; an idle drafter costs 3 % there, so one server keeps K = 1."""
+    """At the largest batches K = 1 loses 1 %; an idle drafter costs 3 % there, so one server keeps
+    K = 1."""
     table = np.array([[1.0, 1.5]] * 6 + [[1.0, 0.99]] * 2)
     *_, last = k_by_batch(k_values(BATCHES, range(2), table, idle=0.97))
     assert (last.n_draft, last.k_running, last.speedup) == (0, 1, 1.0)
     assert last.regret < 0.01
-    steep = k_values([1, 63, 64, 1024], range(2), [[1.0, 1.5], [1.0, 1.5], [1.0, 0.7], [1.0, 0.7]], idle=0.97)
+    steep = k_values(
+        [1, 63, 64, 1024], range(2), [[1.0, 1.5], [1.0, 1.5], [1.0, 0.7], [1.0, 0.7]], idle=0.97
+    )
     found = k_by_batch(steep)
     assert [(r.batch_start, r.n_draft, r.k_running) for r in found] == [(1, 1, 1), (64, 0, 0)]
     assert k_running_at(found, [1, 64, 4096]).tolist() == [1, 0, 0]
     gain = schedule_gain(found, steep, [1, 1024], [1.0, 1.0])
-    assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.97)), "the drafter that is kept is charged"
+    assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.97)), (
+        "the drafter that is kept is charged"
+    )
 
 
 def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains() -> None:
@@ -135,13 +154,19 @@ def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains() -> N
     found = k_by_batch(charged)
     assert [(r.n_draft, r.k_running) for r in found] == [(1, 0), (0, 0)]
     assert found[1].speedup == 1.0
-    assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [1, 0]
+    assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [
+        1,
+        0,
+    ]
 
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(0.3, 3.0), min_size=3, max_size=3), min_size=3, max_size=3))
-def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(rows: list[list[float]]) -> None:
-    """The sum it minimises, written out by hand: loss beyond the noise (here none) over doublings, and switches."""
+def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(
+    rows: list[list[float]],
+) -> None:
+    """The sum it minimises, written out by hand: loss beyond the noise (here none) over doublings,
+    and switches."""
     batches, whole = [1, 6, 40], np.arange(1, 41)
     values = k_values(batches, range(4), np.column_stack([np.ones(3), np.array(rows)]))
     loss = interpolate_losses(batches, values.loss, whole)
@@ -176,7 +201,8 @@ def test_limit_on_time_per_output_token_marks_batches_that_no_k_can_serve() -> N
 
 
 def test_batches_that_miss_the_limit_are_smoothed_like_others() -> None:
-    """K = 1 and 2 change places by half a per cent: without a limit one K, and one K where every K misses it."""
+    """K = 1 and 2 change places by half a per cent: without a limit one K, and one K where every K
+    misses it."""
     table = np.tile([1.0, 1.5, 1.5], (8, 1))
     table[::2, 1] *= 1.005
     table[1::2, 2] *= 1.005
@@ -223,14 +249,18 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     assert said(flat, two) == "One K is enough: 1 at every batch up to 3, at no cost."
     near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
     split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
-    assert said(near, split) == "One K is enough: 1 at every batch up to 3 costs 0.1% (mean over batch doublings)."
+    assert (
+        said(near, split)
+        == "One K is enough: 1 at every batch up to 3 costs 0.1% (mean over batch doublings)."
+    )
     assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
         "K = 2 is recommended here"
     )
     idle = np.array([[1.0, 0.7, 1.02], [1.0, 0.7, 1.02], [1.0, 0.7, 0.9]])
     kept = (KRange(1, 2, 1, 0.7), KRange(3, 3, 0, 1.0, table_k=2))
     assert said(idle, kept) == (
-        "A schedule is not worth its drafter: over all batches up to 3 no speculation is quicker (mean over batch "
+        "A schedule is not worth its drafter: over all batches up to 3 no speculation is quicker "
+        "(mean over batch "
         "doublings)."
     )
     near[2, 2] = 1.8
@@ -239,10 +269,22 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
 
 
 def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:
-    ranges = (KRange(1, 1024, 3, 1.8249, 0.0196), KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False))
+    ranges = (
+        KRange(1, 1024, 3, 1.8249, 0.0196),
+        KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False),
+    )
     table = k_by_batch_table(ranges, limited=True)
-    assert table.header == ("batch", "K", "mean speedup", "largest expected loss", "meets the limit")
-    assert table.cells == [("1 to 1,024", "3", "1.82x", "2.0%", "yes"), ("1,025 to 2,048", "0", "1.00x", "0.0%", "no")]
+    assert table.header == (
+        "batch",
+        "K",
+        "mean speedup",
+        "largest expected loss",
+        "meets the limit",
+    )
+    assert table.cells == [
+        ("1 to 1,024", "3", "1.82x", "2.0%", "yes"),
+        ("1,025 to 2,048", "0", "1.00x", "0.0%", "no"),
+    ]
     assert k_by_batch_table(ranges, limited=False).cells == [row[:4] for row in table.cells]
     apart = (KRange(1, 64, 1, 1.2), KRange(65, 128, 0, 1.0, table_k=1))
     table = k_by_batch_table(apart, limited=False)
@@ -250,7 +292,8 @@ def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there
 
 
 def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> None:
-    """K = 1 loses 0.7 % against K = 2 at the second of three batches, too little for a switch there and back."""
+    """K = 1 loses 0.7 % against K = 2 at the second of three batches, too little for a switch there
+    and back."""
     table = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.51], [1.0, 1.5, 1.4]])
     (found,) = k_by_batch(k_values([1, 2, 3], range(3), table))
     assert (found.n_draft, found.speedup) == (1, pytest.approx(1.5))
@@ -258,9 +301,15 @@ def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> N
 
 
 def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
-    rule = "K of least expected loss by batch; it changes only where that saves 2% over a doubling of the batch."
+    rule = (
+        "K of least expected loss by batch; it changes only where that saves 2% over a doubling "
+        "of the batch."
+    )
     assert schedule_rule() == rule
-    assert schedule_rule(7.5) == f"{rule} K that miss 7.5 ms per output token are left out, unless all do ('no')."
+    assert (
+        schedule_rule(7.5)
+        == f"{rule} K that miss 7.5 ms per output token are left out, unless all do ('no')."
+    )
 
 
 def whole(loss: list[list[float]], **given: object) -> _Whole:
@@ -274,7 +323,9 @@ def whole(loss: list[list[float]], **given: object) -> _Whole:
         "idle_allowed": np.ones(len(table), bool),
         "doublings": doublings(np.arange(1, len(table) + 1)),
     }
-    return _Whole(loss=table, **{name: np.asarray(value) for name, value in (usual | given).items()})  # type: ignore[arg-type]
+    return _Whole(
+        loss=table, **{name: np.asarray(value) for name, value in (usual | given).items()}
+    )  # type: ignore[arg-type]
 
 
 def test_what_a_choice_costs_is_its_loss_over_the_doublings_and_its_switches() -> None:
@@ -289,7 +340,9 @@ def test_what_a_choice_costs_is_its_loss_over_the_doublings_and_its_switches() -
 
 def test_a_kept_drafter_slows_plain_decoding_and_may_miss_the_limit() -> None:
     allowed = [[True, True], [True, False]]
-    table = whole([[0.2, 0.0], [0.1, 0.3]], idle=[0.9, 0.8], idle_allowed=[True, False], allowed=allowed)
+    table = whole(
+        [[0.2, 0.0], [0.1, 0.3]], idle=[0.9, 0.8], idle_allowed=[True, False], allowed=allowed
+    )
     kept = table.charged()
     assert kept.loss == pytest.approx(np.array([[1 - 0.9 * 0.8, 0.0], [1 - 0.8 * 0.9, 0.3]]))
     assert kept.speedup[:, 0].tolist() == [0.9, 0.8]
@@ -298,8 +351,9 @@ def test_a_kept_drafter_slows_plain_decoding_and_may_miss_the_limit() -> None:
     assert table.allowed.tolist() == allowed, "the table itself stays as it is"
 
 
-def test_a_server_without_speculation_loses_what_the_best_of_a_kept_drafter_saves_beyond_the_noise() -> None:
-    """At batch 1 K = 1 saves 0.2, of which 0.05 is noise; at 2 it is 0.1 worse than the idle one's 0.05 loss."""
+def test_a_server_without_speculation_loses_what_the_best() -> None:
+    """At batch 1 K = 1 saves 0.2, of which 0.05 is noise; at 2 it is 0.1 worse than the idle one's
+    0.05 loss."""
     table = whole([[0.2, 0.0], [0.0, 0.15]], idle=[0.9, 0.95], noise=[[0.05, 9.0], [0.01, 9.0]])
     assert table.plain_cost() == pytest.approx(0.15 - (0.05 - 0.01) * np.log2(1.5))
     within = whole([[0.2, 0.0]], noise=[[0.3, 0.0]])
@@ -309,11 +363,19 @@ def test_a_server_without_speculation_loses_what_the_best_of_a_kept_drafter_save
     nobody = whole([[0.2, 0.0]], allowed=[[False, False]], idle_allowed=[False])
     assert nobody.plain_cost() == pytest.approx(0.2), "where no K keeps the limit all are compared"
     slow = whole([[0.2, 0.0]], allowed=[[True, False]], idle=[0.5])
-    assert slow.plain_cost() == pytest.approx(0.2 - (1 - 0.5 * 0.8)), "K = 1 misses the limit, the idle server stays"
+    assert slow.plain_cost() == pytest.approx(0.2 - (1 - 0.5 * 0.8)), (
+        "K = 1 misses the limit, the idle server stays"
+    )
 
 
 def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafter() -> None:
-    values = k_values([1, 2], range(2), [[1.0, 1.5], [1.0, 1.2]], idle=[0.8, 0.5], tpot_s=[[0.03, 0.02], [0.04, 0.03]])
+    values = k_values(
+        [1, 2],
+        range(2),
+        [[1.0, 1.5], [1.0, 1.2]],
+        idle=[0.8, 0.5],
+        tpot_s=[[0.03, 0.02], [0.04, 0.03]],
+    )
     table = _whole(values, 2, 0.03)
     assert table.allowed[0].tolist() == [True, True]
     assert table.idle_allowed.tolist() == [False, False]
@@ -331,13 +393,18 @@ def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafte
 
 
 def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> None:
-    values = k_values([1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]])
-    assert [(item.n_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
+    values = k_values(
+        [1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]]
+    )
+    assert [(item.n_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [
+        (1, True)
+    ]
     assert [item.n_draft for item in k_by_batch(values)] == [0]
 
 
 def test_one_server_keeps_the_k_of_the_schedule_where_that_drafts() -> None:
-    """K = 2 would lose less at batch 1, and does where the schedule has K = 0; a switch there costs less."""
+    """K = 2 would lose less at batch 1, and does where the schedule has K = 0; a switch there costs
+    less."""
     table = whole([[0.5, 0.1, 0.0], [0.0, 0.5, 0.1]], idle=[0.6, 0.6])
     assert _one_server(table, np.array([1, 0])).tolist() == [1, 2]
     assert _one_server(table, np.array([0, 0])).tolist() == [0, 0]
@@ -349,7 +416,9 @@ def test_batches_are_decided_one_by_one_to_512_and_then_256_to_a_doubling(n: int
     assert starts[: min(n, 512)].tolist() == list(range(min(n, 512)))
     assert starts.max() < n
     further = starts[512:]
-    assert further.tolist() == [int(512 * 2 ** (j / 256)) for j in range(1000) if int(512 * 2 ** (j / 256)) < n]
+    assert further.tolist() == [
+        int(512 * 2 ** (j / 256)) for j in range(1000) if int(512 * 2 ** (j / 256)) < n
+    ]
 
 
 def test_no_block_reaches_over_a_change_of_what_is_allowed_or_ruled_out() -> None:
@@ -382,7 +451,9 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
         ("0.7,0.6,0.5,0.5,0.5,0.4,0.4,0.4", ""),
     ],
 )
-def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str, said: str) -> None:
+def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(
+    acceptance: str, said: str
+) -> None:
     setup = load_setup(Scenario(acceptance=acceptance))
     found = carried_text(setup.acceptance.extrapolated, np.arange(9))
     assert found.startswith(said)

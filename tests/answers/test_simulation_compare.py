@@ -1,4 +1,5 @@
-"""All policies on one load: same seed same result, full and varying batches, what is compared with what.
+"""All policies on one load: same seed same result, full and varying batches, what is compared with
+what.
 
 Traces of accepted drafts read from files.
 """
@@ -61,7 +62,8 @@ def test_no_request_finished_leaves_the_percentile_empty_and_not_zero() -> None:
 
 
 def test_control_gains_where_passages_are_long_and_far_apart() -> None:
-    """Passages of 400 tokens, almost all drafts right or almost none, and 0.3 plain steps for each draft."""
+    """Passages of 400 tokens, almost all drafts right or almost none, and 0.3 plain steps for each
+    draft."""
     costs = round_costs([1], [1 + 0.3 * np.arange(8)], np.concatenate([[1.0], np.full(7, 1.5)]))
     length = np.concatenate([[1.0], 1 + np.cumsum(0.6 ** np.arange(1, 8))])
     process = switching_around(length, 3, spread=4.0, good_tokens=400)
@@ -92,7 +94,9 @@ def test_a_long_simulation_says_how_far_it_is_and_can_be_ended_between_policies(
     plan = SimulationPlan(requests=20)
     told: list[tuple[str, float]] = []
     process = per_position(COSTS.accepted_length)
-    whole = simulate_policies(COSTS, RANGES, process, plan, on_policy=lambda name, done: told.append((name, done)))
+    whole = simulate_policies(
+        COSTS, RANGES, process, plan, on_policy=lambda name, done: told.append((name, done))
+    )
     assert [name for name, _ in told] == [outcome.policy for outcome in whole.outcomes]
     assert [done for _, done in told] == [i / len(told) for i in range(len(told))]
 
@@ -104,7 +108,9 @@ def test_a_long_simulation_says_how_far_it_is_and_can_be_ended_between_policies(
         simulate_policies(COSTS, RANGES, process, plan, on_policy=end_halfway)
 
 
-@pytest.mark.parametrize(("requests", "batch", "served"), [(200, 32, 200), (201, 4, 201), (10, 32, 32)])
+@pytest.mark.parametrize(
+    ("requests", "batch", "served"), [(200, 32, 200), (201, 4, 201), (10, 32, 32)]
+)
 def test_exactly_the_requests_asked_for_are_served_and_never_less_than_one_batch(
     requests: int, batch: int, served: int
 ) -> None:
@@ -117,9 +123,13 @@ def test_exactly_the_requests_asked_for_are_served_and_never_less_than_one_batch
 def test_the_note_says_that_slots_run_empty_at_the_end_where_they_do() -> None:
     full = run(SimulationPlan(requests=200, batch_size=32, request_tokens=100))
     batches = [outcome.mean_batch for outcome in full.outcomes]
-    assert full.load_note.startswith(f"Mean batch {min(batches):.1f} to {max(batches):.1f}, by policy, of 32: the tail")
+    assert full.load_note.startswith(
+        f"Mean batch {min(batches):.1f} to {max(batches):.1f}, by policy, of 32: the tail"
+    )
     assert run(SimulationPlan(requests=4)).load_note == "Mean batch 1.0 of 1."
-    assert "arrive at 60%" in run(SimulationPlan(requests=20, batch_size=4, load_share=0.6)).load_note
+    assert (
+        "arrive at 60%" in run(SimulationPlan(requests=20, batch_size=4, load_share=0.6)).load_note
+    )
 
 
 def test_a_plan_that_takes_longer_than_a_minute_is_refused_with_what_fits() -> None:
@@ -129,18 +139,29 @@ def test_a_plan_that_takes_longer_than_a_minute_is_refused_with_what_fits() -> N
     ) as told:
         run(plan)
     fitting = int(str(told.value).split("at most ")[1].split(" ")[0].replace(",", ""))
-    dataclasses.replace(plan, iterations=fitting).check_duration(len(policies_for(RANGES, COSTS.k_max)))
+    dataclasses.replace(plan, iterations=fitting).check_duration(
+        len(policies_for(RANGES, COSTS.k_max))
+    )
     with pytest.raises(AdvisorError):
-        dataclasses.replace(plan, iterations=2 * fitting).check_duration(len(policies_for(RANGES, COSTS.k_max)))
+        dataclasses.replace(plan, iterations=2 * fitting).check_duration(
+            len(policies_for(RANGES, COSTS.k_max))
+        )
 
 
 @pytest.mark.parametrize(("batch", "load"), [(1, None), (16, None), (16, 0.7), (64, 1.5)])
-def test_no_policy_needs_more_iterations_than_the_estimate_counts(batch: int, load: float | None) -> None:
-    plan = SimulationPlan(requests=100, iterations=100_000, request_tokens=40, batch_size=batch, load_share=load)
+def test_no_policy_needs_more_iterations_than_the_estimate_counts(
+    batch: int, load: float | None
+) -> None:
+    plan = SimulationPlan(
+        requests=100, iterations=100_000, request_tokens=40, batch_size=batch, load_share=load
+    )
     assert plan.most_iterations < plan.iterations
     report = run(plan)
     assert report.complete
-    assert all(sum(one.iterations_by_draft) <= plan.servers * plan.most_iterations for one in report.outcomes)
+    assert all(
+        sum(one.iterations_by_draft) <= plan.servers * plan.most_iterations
+        for one in report.outcomes
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,19 +189,31 @@ def test_replies_of_vllm_with_detailed_metrics_are_a_trace() -> None:
     lines = [json.loads(line) for line in data.decode().splitlines()]
     assert recorded(json.dumps(lines).encode(), "list.json") == found
     assert recorded(json.dumps(lines[0]).encode(), "one.json").steps == ((3, 0, 2, 1, 2),)
-    records = {"records": [{"spec_decode_acceptance": one["metrics"]["speculative_decoding"]} for one in lines]}
+    records = {
+        "records": [
+            {"spec_decode_acceptance": one["metrics"]["speculative_decoding"]} for one in lines
+        ]
+    }
     assert recorded(json.dumps(records).encode(), "aiperf.json") == found
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("[1, 1, 0]", "[1, 1.5, 0]"), "request 2, step 2: '1.5' is no whole number"),
+        (
+            lambda text: text.replace("[1, 1, 0]", "[1, 1.5, 0]"),
+            "request 2, step 2: '1.5' is no whole number",
+        ),
         (lambda text: text + "{broken\n", "line 3, is not valid JSON"),
-        (lambda text: text.replace("per_step_accepted", "something_else"), "holds no list of accepted drafts"),
+        (
+            lambda text: text.replace("per_step_accepted", "something_else"),
+            "holds no list of accepted drafts",
+        ),
     ],
 )
-def test_replies_that_hold_no_trace_are_refused_with_what_to_give(change: Callable[[str], str], message: str) -> None:
+def test_replies_that_hold_no_trace_are_refused_with_what_to_give(
+    change: Callable[[str], str], message: str
+) -> None:
     with pytest.raises(AdvisorError, match=re.escape(message)) as told:
         recorded(change(REPLIES.read_text(encoding="utf-8")).encode(), "replies.jsonl")
     assert "request" in str(told.value)

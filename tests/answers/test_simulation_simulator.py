@@ -55,13 +55,17 @@ def test_every_token_asked_for_is_delivered_once() -> None:
 
 
 def test_a_closed_loop_keeps_its_batch_full_and_then_drains() -> None:
-    load = closed_loop(1, concurrency=4, requests_per_group=8, output_tokens=[[5, 5, 5, 5, 5, 5, 7, 9]])
+    load = closed_loop(
+        1, concurrency=4, requests_per_group=8, output_tokens=[[5, 5, 5, 5, 5, 5, 7, 9]]
+    )
     recorded = Recorded(StaticK(0))
     run = simulate(COSTS, recorded, np.zeros((1, 10), dtype=np.int8), load, 100)
     assert np.stack(recorded.batch)[:, 0].tolist() == [4] * 10 + [2] * 2 + [1] * 2
     expected = 10 * TIME_S[2, 0] + 2 * TIME_S[1, 0] + 2 * TIME_S[0, 0]
     assert run.busy_time_s[0] == pytest.approx(expected)
-    assert run.sequence_time_s[0] == pytest.approx(40 * TIME_S[2, 0] + 4 * TIME_S[1, 0] + 2 * TIME_S[0, 0])
+    assert run.sequence_time_s[0] == pytest.approx(
+        40 * TIME_S[2, 0] + 4 * TIME_S[1, 0] + 2 * TIME_S[0, 0]
+    )
 
 
 def test_the_schedule_follows_the_batch_as_it_drains() -> None:
@@ -94,7 +98,9 @@ def test_waiting_in_the_queue_does_not_count_as_time_per_token() -> None:
 def test_policies_of_one_comparison_meet_the_same_trace() -> None:
     trace = draw_trace(PerPosition((0.6, 0.4, 0.2)), 20, 100, 3, np.random.default_rng(3))
     load = closed_loop(20, requests_per_group=1, output_tokens=100)
-    static, cascade = (simulate(COSTS, policy, trace, load, 100) for policy in (StaticK(3), Cascade()))
+    static, cascade = (
+        simulate(COSTS, policy, trace, load, 100) for policy in (StaticK(3), Cascade())
+    )
     # At K = 3 the rounds needed can be walked by hand on the shared trace.
     place, rounds = 0, 0
     while place < 100:
@@ -112,7 +118,9 @@ def test_a_request_longer_than_its_trace_starts_over() -> None:
 
 def test_batches_beyond_the_costs_are_refused() -> None:
     with pytest.raises(AdvisorError, match="outside the costs' batches"):
-        simulate(COSTS, StaticK(0), np.zeros((1, 5), dtype=np.int8), closed_loop(1, concurrency=9), 5)
+        simulate(
+            COSTS, StaticK(0), np.zeros((1, 5), dtype=np.int8), closed_loop(1, concurrency=9), 5
+        )
     with pytest.raises(AdvisorError, match="whole numbers"):
         closed_loop(1, output_tokens=0)
     with pytest.raises(AdvisorError, match="rate_per_s"):
@@ -121,7 +129,10 @@ def test_batches_beyond_the_costs_are_refused() -> None:
 
 def test_servers_with_different_numbers_of_requests_serve_exactly_theirs() -> None:
     trace = np.zeros((1, 10), dtype=np.int8)
-    for load in (closed_loop(3, 2, [4, 3, 3], 5), poisson_arrivals(3, 2, [4, 3, 3], 5, 2.0, np.random.default_rng(2))):
+    for load in (
+        closed_loop(3, 2, [4, 3, 3], 5),
+        poisson_arrivals(3, 2, [4, 3, 3], 5, 2.0, np.random.default_rng(2)),
+    ):
         run = simulate(COSTS, StaticK(0), trace, load, 1000)
         assert run.request_tpot_s.size == 10
         assert run.tokens.tolist() == [20, 15, 15]
@@ -174,7 +185,13 @@ def test_recorded_steps_replay_at_the_recorded_draft_length() -> None:
 
 @pytest.mark.parametrize(
     ("bad", "message"),
-    [([], "empty"), ([[1, 2], []], "request 1"), ([1, -1], "whole numbers"), ([1.5], "whole"), ([np.nan], "whole")],
+    [
+        ([], "empty"),
+        ([[1, 2], []], "request 1"),
+        ([1, -1], "whole numbers"),
+        ([1.5], "whole"),
+        ([np.nan], "whole"),
+    ],
 )
 def test_bad_traces_are_refused_with_the_request_named(bad: list[object], message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
@@ -204,7 +221,9 @@ def measured_length(process: object, k: int, k_max: int = 7) -> float:
     """Tokens over rounds of a long run at one K, as an engine counts it."""
     trace = draw_trace(process, 200, 4000, k_max, np.random.default_rng(3))  # type: ignore[arg-type]
     costs = round_costs([1], [np.linspace(1, 2, k_max + 1)], np.ones(k_max + 1))
-    run = simulate(costs, StaticK(k), trace, closed_loop(200, requests_per_group=1, output_tokens=4000), 4000)
+    run = simulate(
+        costs, StaticK(k), trace, closed_loop(200, requests_per_group=1, output_tokens=4000), 4000
+    )
     return float(run.tokens.sum() / run.iterations.sum())
 
 
@@ -214,14 +233,23 @@ def test_independent_rounds_have_the_given_accepted_length_at_every_k(k: int) ->
 
 
 @pytest.mark.parametrize(("spread", "share"), [(0.0, 0.5), (1.5, 0.5), (2.5, 0.3)])
-def test_switching_keeps_the_accepted_length_that_an_engine_would_measure(spread: float, share: float) -> None:
+def test_switching_keeps_the_accepted_length_that_an_engine_would_measure(
+    spread: float, share: float
+) -> None:
     process = switching_around(COHERE, 3, spread=spread, good_share=share)
     assert measured_length(process, 3) == pytest.approx(COHERE[3], rel=0.02)
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"n_draft": 0}, {"n_draft": 8}, {"spread": -1.0}, {"good_share": 0.0}, {"good_share": 1.0}, {"good_tokens": 0.5}],
+    [
+        {"n_draft": 0},
+        {"n_draft": 8},
+        {"spread": -1.0},
+        {"good_share": 0.0},
+        {"good_share": 1.0},
+        {"good_tokens": 0.5},
+    ],
 )
 def test_impossible_passages_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(AdvisorError):
@@ -230,7 +258,17 @@ def test_impossible_passages_are_refused(change: dict[str, float]) -> None:
 
 def test_a_noisy_measured_curve_is_made_concave_without_moving_a_concave_one() -> None:
     np.testing.assert_allclose(concave(COHERE), COHERE)
-    noisy = [1, 1.84, 2.51, 3.01, 3.36, 3.61, 3.77, 3.73, 3.47]  # DeepSeek-V4-Pro: longer drafts accepted less
+    noisy = [
+        1,
+        1.84,
+        2.51,
+        3.01,
+        3.36,
+        3.61,
+        3.77,
+        3.73,
+        3.47,
+    ]  # DeepSeek-V4-Pro: longer drafts accepted less
     fixed = concave(noisy)
     assert np.all(np.diff(fixed) >= 0)
     assert np.all(np.diff(fixed, 2) <= 1e-12)

@@ -1,4 +1,5 @@
-"""Formats of a checkpoint's parts, finer than an architecture holds them: output head, projections, MTP modules."""
+"""Formats of a checkpoint's parts, finer than an architecture holds them: output head, projections,
+MTP modules."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_forma
 def formats_from_config(config: Mapping[str, Any] | str) -> CheckpointFormats:
     """What `architecture_from_config` takes its weight formats from."""
     fields = reading._language_model(config, "config.json", [])
-    dialect, n_layers = dialects().get(fields.text("model_type"), Dialect()), reading._layer_count(fields)
+    dialect, n_layers = (
+        dialects().get(fields.text("model_type"), Dialect()),
+        reading._layer_count(fields),
+    )
     kinds = layer_kinds(fields, dialect, n_layers)
-    layers = reading._part_layers(kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers))
+    layers = reading._part_layers(
+        kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers)
+    )
     return checkpoint_formats(fields, dialect, layers, n_layers, [])

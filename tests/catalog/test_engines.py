@@ -1,4 +1,5 @@
-"""One file per engine, no second list of them anywhere, and what a new engine or drafter costs in files.
+"""One file per engine, no second list of them anywhere, and what a new engine or drafter costs in
+files.
 
 Which engine runs on which accelerators, and which weight formats on which generation.
 
@@ -76,7 +77,7 @@ def export(request: ExportRequest) -> EngineExport:
     config = {"method": load_engine("made-up").methods[request.method], "k": list(merged_rows(request.ranges))}
     line = f"made-up {request.served.model} --k {request.file_name}"
     return EngineExport("made-up", config, json.dumps(config), request.file_name, line, ())
-'''
+'''  # noqa: E501
 DRAFTER = """\
 id: two-layer-head
 name: "A head of two layers"
@@ -90,7 +91,8 @@ RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 1, 1.2))
 
 @pytest.fixture
 def own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the profiles that a test may add to; what was read from it is forgotten afterwards."""
+    """A copy of the profiles that a test may add to; what was read from it is forgotten
+    afterwards."""
     folder = tmp_path / "profiles"
     for kind in ("drafters", "engines", "hardware", "routing"):
         shutil.copytree(profiles.PROFILES / kind, folder / kind)
@@ -104,9 +106,13 @@ def own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 def test_every_engine_loads_and_says_where_its_facts_come_from(engine: Engine) -> None:
     assert all(len(source) > 15 for source in engine.sources)
     assert all(one.source in engine.sources for one in engine.classes)
-    assert set(engine.methods) <= {load_drafter(name).method for name in drafter_ids()}, "methods some drafter has"
+    assert set(engine.methods) <= {load_drafter(name).method for name in drafter_ids()}, (
+        "methods some drafter has"
+    )
     if engine.export is not None:
-        assert callable(importlib.import_module(f"advisor.answers.engines.{engine.export.writer}").export)
+        assert callable(
+            importlib.import_module(f"advisor.answers.engines.{engine.export.writer}").export
+        )
 
 
 def test_engines_are_listed_in_their_order_and_every_other_one_last() -> None:
@@ -118,10 +124,15 @@ def test_no_two_engines_share_a_spelling() -> None:
     spellings = [name for engine in engines() for name in (*engine.aliases, *engine.forks)]
     assert len(set(spellings)) == len(spellings)
     for engine in engines():
-        assert all(engine_called(name, forks=True) is engine for name in (engine.id, engine.name, *engine.forks))
+        assert all(
+            engine_called(name, forks=True) is engine
+            for name in (engine.id, engine.name, *engine.forks)
+        )
 
 
-def test_a_fork_keeps_its_name_in_a_file_and_counts_as_its_engine_where_rows_are_predicted() -> None:
+def test_a_fork_keeps_its_name_in_a_file_and_counts_as_its_engine_where_rows_are_predicted() -> (
+    None
+):
     assert engine_name("vllm-ascend") == "vllm-ascend"
     assert engine_called("vLLM-Ascend") is None
     assert engine_called("vLLM-Ascend", forks=True) is load_engine("vllm")
@@ -134,7 +145,9 @@ def test_backends_of_the_serving_benchmark_mean_their_engine() -> None:
 
 
 def test_an_unknown_engine_is_refused_with_the_choices() -> None:
-    with pytest.raises(AdvisorError, match="engine='tgi': expected 'vllm', 'sglang', 'trtllm' or 'other'"):
+    with pytest.raises(
+        AdvisorError, match="engine='tgi': expected 'vllm', 'sglang', 'trtllm' or 'other'"
+    ):
         build_scenario(acceptance="2.4@3", engine="tgi")
     with pytest.raises(AdvisorError, match="did you mean vllm"):
         load_engine("vlm")
@@ -142,7 +155,11 @@ def test_an_unknown_engine_is_refused_with_the_choices() -> None:
 
 def test_every_fitted_overhead_class_is_one_of_some_engine() -> None:
     shipped = load_overheads()
-    known = {name for engine in engines() for name in (engine.id, *(f"{engine.id}-{c.ending}" for c in engine.classes))}
+    known = {
+        name
+        for engine in engines()
+        for name in (engine.id, *(f"{engine.id}-{c.ending}" for c in engine.classes))
+    }
     assert {record.engine_class for record in shipped.records} <= known | {ANY_CLASS}
 
 
@@ -153,10 +170,14 @@ def test_a_new_export_engine_takes_its_profile_and_its_writer(
     writers.mkdir()
     (own_profiles / "engines" / "made-up.yaml").write_text(MADE_UP)
     (writers / "made_up.py").write_text(WRITER)
-    monkeypatch.setattr(advisor.answers.engines, "__path__", [*advisor.answers.engines.__path__, str(writers)])
+    monkeypatch.setattr(
+        advisor.answers.engines, "__path__", [*advisor.answers.engines.__path__, str(writers)]
+    )
 
     advice = advise(build_scenario(acceptance="2.4@3", engine="made-up", k_max=3))
-    made = export_scenario(advice.setup, RANGES, "made-up", draft_model="a/b", folder=tmp_path / "out")
+    made = export_scenario(
+        advice.setup, RANGES, "made-up", draft_model="a/b", folder=tmp_path / "out"
+    )
     assert made.config == {"method": "EAGLE-THREE", "k": [(1, 16, 3), (17, 64, 1)]}
     config, launch = write_export(made, tmp_path / "out")
     assert config.name == "made_up_k.json"
@@ -184,7 +205,10 @@ def test_a_new_drafter_of_a_known_kind_takes_its_profile_alone(own_profiles: Pat
     one_layer = advise(build_scenario(acceptance="2.4@3", drafter_id="eagle3", k_max=4))
     row = advice.batch_index
     assert advice.recommendation.n_draft > 0
-    assert advice.curve.round_components["draft"][row, 3] > one_layer.curve.round_components["draft"][row, 3]
+    assert (
+        advice.curve.round_components["draft"][row, 3]
+        > one_layer.curve.round_components["draft"][row, 3]
+    )
     for engine in ("vllm", "sglang"):
         assert "a/b" in export_scenario(advice.setup, RANGES, engine, draft_model="a/b").launch_line
 
@@ -221,7 +245,11 @@ def test_tensorrt_llm_off_nvidia_is_refused_with_what_to_choose(hardware_id: str
 def test_a_format_without_arithmetic_of_its_own_is_said_to_be_widened(
     hardware_id: str, dtype: str, native: bool
 ) -> None:
-    said = [text for text in warnings(hardware_id=hardware_id, weight_dtype=dtype) if "does not multiply in" in text]
+    said = [
+        text
+        for text in warnings(hardware_id=hardware_id, weight_dtype=dtype)
+        if "does not multiply in" in text
+    ]
     assert (said == []) is native
     if said:
         assert f"does not multiply in {dtype}" in said[0]
@@ -246,7 +274,9 @@ def test_a_format_that_the_engine_does_not_list_is_said_with_the_source(
     engine: str, hardware_id: str, dtype: str, listed: bool
 ) -> None:
     said = [
-        text for text in warnings(engine=engine, hardware_id=hardware_id, weight_dtype=dtype) if "may not run" in text
+        text
+        for text in warnings(engine=engine, hardware_id=hardware_id, weight_dtype=dtype)
+        if "may not run" in text
     ]
     assert (said == []) is listed
     assert all("documentation" in text for text in said)
@@ -264,11 +294,16 @@ def test_every_rule_names_generations_and_vendors_that_profiles_have() -> None:
         assert set(engine.vendors) <= {one.vendor for one in profiles}
         for rule in engine.unlisted:
             for start in rule.generations:
-                assert any(one.generation.startswith(start) and one.vendor in engine.vendors for one in profiles), start
+                assert any(
+                    one.generation.startswith(start) and one.vendor in engine.vendors
+                    for one in profiles
+                ), start
     assert load_engine("trtllm").vendors == ("NVIDIA",)
 
 
-def test_the_page_s_tables_are_written_from_the_profiles_and_name_the_releases_that_were_read() -> None:
+def test_the_page_s_tables_are_written_from_the_profiles_and_name_the_releases_that_were_read() -> (
+    None
+):
     text = FILE.read_text(encoding="utf-8")
     assert with_tables(text) == text, "run: python -m tests.golden.engines_page"
     assert with_tables(text.replace("| vLLM | before 0.24 |", "| vLLM | before 0.25 |")) == text
@@ -291,7 +326,9 @@ def sizes(version: str, q: int, server: GraphServer = SERVER, engine: str = "vll
 
 
 @pytest.mark.parametrize(("q", "largest"), [(1, 512), (2, 512), (4, 512), (6, 498), (8, 512)])
-def test_the_largest_size_of_vllm_is_the_last_multiple_of_a_round_within_512(q: int, largest: int) -> None:
+def test_the_largest_size_of_vllm_is_the_last_multiple_of_a_round_within_512(
+    q: int, largest: int
+) -> None:
     """As `vllm/config/vllm.py` of 0.24.0 has it; `make test-engines` runs that code itself."""
     found = sizes("0.24.0", q)
     assert found[-1] == largest
@@ -305,14 +342,20 @@ def test_releases_differ_in_what_they_capture() -> None:
     assert sizes("0.27.1", 4, BLACKWELL)[-1] == 512
     assert sizes("0.28.0", 4, BLACKWELL)[-1] == 1024
     assert sizes("0.28.0", 5)[:4] == [5, 10, 20, 25]
-    assert {size // 5 for size in sizes("0.33.0", 5)} >= {1, 2, 4, 8, 16, 24}, "numbers of requests on the grid"
+    assert {size // 5 for size in sizes("0.33.0", 5)} >= {1, 2, 4, 8, 16, 24}, (
+        "numbers of requests on the grid"
+    )
 
 
 def test_sglang_captures_by_requests_and_memory() -> None:
     small, large = GraphServer(memory_bytes=24 * 2**30), GraphServer(memory_bytes=79 * 2**30)
     assert sizes("0.5.23", 4, small, "sglang")[-1] == 4 * 48
     assert sizes("0.5.16", 4, small, "sglang")[-1] == 4 * 24
-    assert sizes("0.5.23", 4, large, "sglang")[-1] == sizes("0.5.23", 2, large, "sglang")[-1] * 2 == 4 * 256
+    assert (
+        sizes("0.5.23", 4, large, "sglang")[-1]
+        == sizes("0.5.23", 2, large, "sglang")[-1] * 2
+        == 4 * 256
+    )
     assert sizes("0.5.23", 1, large, "sglang")[:6] == [1, 2, 4, 8, 12, 16]
     assert [size // 4 for size in sizes("0.5.23", 4, large, "sglang")][7:12] == [8, 10, 12, 14, 16]
 
@@ -340,7 +383,8 @@ def graphs(version: str = "0.24.0", engine: str = "vllm", **server: object) -> G
 
 
 def test_steps_are_padded_up_or_held_by_no_graph() -> None:
-    """K = 2: 4 sequences are 12 tokens, run as 18; K = 5: 83 sequences are the last, 84 run without a graph."""
+    """K = 2: 4 sequences are 12 tokens, run as 18; K = 5: 83 sequences are the last, 84 run without
+    a graph."""
     ran = graphs().ran(np.array([[4.0], [83.0], [84.0]]), np.array([3.0, 6.0]))
     assert ran.padding[0, 0] == pytest.approx(1.5)
     assert ran.padding[0, 1] == 1.0, "24 tokens are a size"

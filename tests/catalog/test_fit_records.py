@@ -1,6 +1,8 @@
-"""Every shipped kernel record obeys physics: no memory, link or matrix unit is faster than its data sheet.
+"""Every shipped kernel record obeys physics: no memory, link or matrix unit is faster than its data
+sheet.
 
-Judged on the times that are served, not on single coefficients: terms of a fit trade against each other.
+Judged on the times that are served, not on single coefficients: terms of a fit trade against each
+other.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from studies.fits.records import recorded_devices
 MARGIN = 1.10
 """Timer noise, touched experts counted as an expectation, and peaks rounded on data sheets. [1]"""
 ODD_TABLES = {
-    "moe/a100-80gb-sxm/trtllm/1.0.0/bf16/moe_torch_flow": 1.20,  # legacy table, DeepSeek's shape at 4 tokens
+    # legacy table, DeepSeek's shape at 4 tokens
+    "moe/a100-80gb-sxm/trtllm/1.0.0/bf16/moe_torch_flow": 1.20,
     "moe/arc-pro-b60/vllm/0.20.0/bf16/vllm_xpu_moe": 1.15,  # superseded by 0.26; serves nothing
 }
 """Tables beyond MARGIN, each with how far it goes and why it may."""
@@ -80,9 +83,15 @@ def test_measured_shapes_read_weights_no_faster_than_the_memory(device):
     for table in load_measured(device):
         record = records[table.fit_id]
         for one in table.shapes:
-            knots = tuple((float(t), f) for t, f in zip(table.tokens, one.factor, strict=True) if f is not None)
+            knots = tuple(
+                (float(t), f)
+                for t, f in zip(table.tokens, one.factor, strict=True)
+                if f is not None
+            )
             tokens = TOKENS[knots[-1][0] >= TOKENS]
-            share = read_share(record, one.shape, layer_seconds(record, one.shape, knots, tokens), tokens)
+            share = read_share(
+                record, one.shape, layer_seconds(record, one.shape, knots, tokens), tokens
+            )
             assert share.max() < limit(record), (record.id, one.shape)
 
 
@@ -93,14 +102,19 @@ def test_expert_fits_compute_no_faster_than_the_matrix_units(device):
         for shape in SHAPES:
             h, width, active, _, matrices, _ = shape
             flops = 2.0 * matrices * h * width * active * TOKENS  # unpadded
-            assert (flops / layer_seconds(record, shape, (), TOKENS)).max() <= peak, (record.id, shape)
+            assert (flops / layer_seconds(record, shape, (), TOKENS)).max() <= peak, (
+                record.id,
+                shape,
+            )
 
 
 @pytest.mark.parametrize("device", recorded_devices())
 def test_products_stay_within_both_peaks_and_launch_like_a_captured_kernel(device):
     for record in served(device, "gemm"):
         hardware = load_hardware(record.hardware_id)
-        assert record.value("bandwidth_bytes_per_s") <= hardware.bandwidth_bytes_per_s.value * 1.0001, record.id
+        assert (
+            record.value("bandwidth_bytes_per_s") <= hardware.bandwidth_bytes_per_s.value * 1.0001
+        ), record.id
         peak = peak_flops(hardware, COMPUTED_IN[record.dtype]).value
         assert record.value("flops_per_s") <= peak * MARGIN, record.id
         assert 0.5e-6 <= record.value("t0_s") <= MAX_KERNEL_T0_S, record.id
@@ -114,13 +128,17 @@ def test_attention_reads_its_cache_no_faster_than_the_memory(device):
 
 
 HOST_LAUNCHED = ("arc-pro-b60",)
-"""Accelerators whose tables were timed without captured graphs: the launches of a layer are in t0."""
+"""Accelerators whose tables were timed without captured graphs: the launches of a layer are in
+t0."""
 
 
 @pytest.mark.parametrize("device", recorded_devices())
 def test_a_layer_of_experts_starts_within_a_few_launches(device):
     for record in served(device, "moe"):
-        least, most = MIN_T0_S, 150e-6 if record.hardware_id in HOST_LAUNCHED else 75e-6  # about ten launches of 7 us
+        least, most = (
+            MIN_T0_S,
+            150e-6 if record.hardware_id in HOST_LAUNCHED else 75e-6,
+        )  # about ten launches of 7 us
         assert least * 0.999 <= record.value("t0_s") <= most, record.id
 
 
@@ -131,7 +149,11 @@ def test_measured_shapes_take_no_less_time_for_more_tokens(device):
     for table in load_measured(device):
         record = records[table.fit_id]
         for one in table.shapes:
-            knots = tuple((float(t), f) for t, f in zip(table.tokens, one.factor, strict=True) if f is not None)
+            knots = tuple(
+                (float(t), f)
+                for t, f in zip(table.tokens, one.factor, strict=True)
+                if f is not None
+            )
             layer = MeasuredLayer(one.shape, knots, 0.1)
 
             def form(at, record=record, shape=one.shape):

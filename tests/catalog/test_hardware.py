@@ -1,4 +1,5 @@
-"""An accelerator of the user's own: what is taken, what is refused, and what an answer on it is worth."""
+"""An accelerator of the user's own: what is taken, what is refused, and what an answer on it is
+worth."""
 
 from __future__ import annotations
 
@@ -38,22 +39,38 @@ SAME_CHIP = POD | {
 
 
 def on(document: dict[str, object], **more: object) -> Scenario:
-    return Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(document), **more)
+    return Scenario(
+        acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(document), **more
+    )
 
 
 def test_every_constant_says_that_the_user_gave_it() -> None:
     hardware = hardware_from_own(json.dumps(POD | {"source": "vendor's brief"}), "own-pod")
-    constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
+    constants = [
+        hardware.memory_bytes,
+        hardware.bandwidth_bytes_per_s,
+        *hardware.peak_flops_per_s.values(),
+    ]
     assert hardware.link_bytes_per_s is not None
     for constant in [*constants, hardware.link_bytes_per_s]:
-        assert (constant.kind, constant.source, constant.confidence) == ("user", "vendor's brief", "low")
-    assert (hardware.id, hardware.is_own, load_hardware("h200-sxm").is_own) == ("own-pod", True, False)
+        assert (constant.kind, constant.source, constant.confidence) == (
+            "user",
+            "vendor's brief",
+            "low",
+        )
+    assert (hardware.id, hardware.is_own, load_hardware("h200-sxm").is_own) == (
+        "own-pod",
+        True,
+        False,
+    )
 
 
 def test_its_network_is_charged_beyond_its_own_node() -> None:
     wide = {"model_id": "deepseek-v3", "n_gpus": 32, "expert_parallel": 32, "batch_size": 256}
     nodes = {"gpus_per_node": 16, "network_bytes_per_s": 5.0e10}
-    alone, joined, rack = (load_setup(on(POD | more, **wide)) for more in ({}, nodes, nodes | {"gpus_per_node": 32}))
+    alone, joined, rack = (
+        load_setup(on(POD | more, **wide)) for more in ({}, nodes, nodes | {"gpus_per_node": 32})
+    )
     assert alone.costs.network is None
     assert any("is not known" in warning for warning in alone.warnings)
     assert joined.costs.network.ranks_per_node == 16
@@ -63,8 +80,12 @@ def test_its_network_is_charged_beyond_its_own_node() -> None:
 
 
 def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
-    """Wider by what its kernels add: left out, rooflines of seven laboratories scatter as fitted answers do."""
-    ours, measured = advise(on(POD)).recommendation, advise(Scenario(acceptance="2.4@3")).recommendation
+    """Wider by what its kernels add: left out, rooflines of seven laboratories scatter as fitted
+    answers do."""
+    ours, measured = (
+        advise(on(POD)).recommendation,
+        advise(Scenario(acceptance="2.4@3")).recommendation,
+    )
     assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
     assert ours.speedup.high / ours.speedup.low > measured.speedup.high / measured.speedup.low
     assert "Pod of 2027" in ours.verdict
@@ -101,7 +122,9 @@ def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_rang
     text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     example = re.search(r"\n(    \{\n.*?\n    \})\n", text, flags=re.S)
     assert read_own_hardware(example.group(1)).same_chip_as == "h200-sxm"
-    listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)}
+    listed = {
+        row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)
+    }
     assert listed.keys() >= OwnHardware.model_fields.keys()
     sizes = ("memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "link_bytes_per_s")
     figures = (*sizes, "price_usd_per_hour", "board_power_w")

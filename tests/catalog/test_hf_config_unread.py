@@ -53,7 +53,9 @@ def said_of(config: dict[str, Any], key: str) -> list[str]:
         ("mtp_transformer_layers", 2, "GB of multi-token-prediction modules"),
     ],
 )
-def test_an_unread_key_is_named_with_what_it_may_change(key: str, value: object, names: str) -> None:
+def test_an_unread_key_is_named_with_what_it_may_change(
+    key: str, value: object, names: str
+) -> None:
     said = said_of(config_of("glm-4.5", **{key: value}), key)
     assert len(said) == 1
     assert "is not read: it may change the " in said[0]
@@ -63,8 +65,17 @@ def test_an_unread_key_is_named_with_what_it_may_change(key: str, value: object,
 
 
 def test_an_unread_key_beside_or_inside_a_block_of_the_language_model_is_named_too() -> None:
-    wrapped = {"model_type": "glm4v_moe", "vision_config": {}, "moe_group_width": 512, "num_nextn_predict_layers": 2}
-    inner = {key: value for key, value in config_of("glm-4.5").items() if key != "num_nextn_predict_layers"}
+    wrapped = {
+        "model_type": "glm4v_moe",
+        "vision_config": {},
+        "moe_group_width": 512,
+        "num_nextn_predict_layers": 2,
+    }
+    inner = {
+        key: value
+        for key, value in config_of("glm-4.5").items()
+        if key != "num_nextn_predict_layers"
+    }
     assert said_of({**wrapped, "text_config": inner}, "moe_group_width")
     assert read({**wrapped, "text_config": inner}).mtp_modules == 2
 
@@ -74,10 +85,15 @@ def test_an_unread_key_beside_or_inside_a_block_of_the_language_model_is_named_t
     [
         ({"quant_method": "fp8", "outlier_columns": 128}, "quantization_config.outlier_columns"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "quantization_config.group_size"),
-        ({"quant_method": "modelopt", "quant_algo": "FP8", "moe_quant_algo": "NVFP4"}, "moe_quant_algo"),
+        (
+            {"quant_method": "modelopt", "quant_algo": "FP8", "moe_quant_algo": "NVFP4"},
+            "moe_quant_algo",
+        ),
     ],
 )
-def test_an_unread_key_of_the_quantisation_names_all_weights(block: dict[str, Any], key: str) -> None:
+def test_an_unread_key_of_the_quantisation_names_all_weights(
+    block: dict[str, Any], key: str
+) -> None:
     config = config_of("qwen3-30b-a3b", quantization_config=block)
     size = weight_bytes(read(config), include_mtp=True)
     assert [f"{size / 1e9:,.3g} GB of weights" in text for text in said_of(config, key)] == [True]
@@ -87,8 +103,20 @@ def test_an_unread_key_of_the_quantisation_names_all_weights(block: dict[str, An
     "changes",
     [
         {"norm_topk_prob": True, "router_aux_loss_coef": 0.01, "output_router_logits": False},
-        {"moe_dropout": 0.1, "num_mtp_experts": 0, "moe_group_width": None, "mtp_transformer_layers": 1},
-        {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}},
+        {
+            "moe_dropout": 0.1,
+            "num_mtp_experts": 0,
+            "moe_group_width": None,
+            "mtp_transformer_layers": 1,
+        },
+        {
+            "quantization_config": {
+                "quant_method": "gptq",
+                "bits": 4,
+                "group_size": 128,
+                "desc_act": False,
+            }
+        },
     ],
 )
 def test_keys_that_size_nothing_or_say_nothing_are_not_named(changes: dict[str, Any]) -> None:
@@ -102,7 +130,9 @@ def test_two_keys_that_count_experts_differently_are_told() -> None:
 
 def test_a_dense_model_with_keys_of_experts_is_told_of_them() -> None:
     said = said_of(config_of("qwen3-8b", expert_hidden_width=512), "expert_hidden_width")
-    assert said == ["expert_hidden_width (512) is not read: it may change experts that are not counted"]
+    assert said == [
+        "expert_hidden_width (512) is not read: it may change experts that are not counted"
+    ]
 
 
 @pytest.mark.parametrize("model_id", model_ids())
@@ -118,10 +148,14 @@ def test_every_key_of_the_published_files_is_read() -> None:
         if path.name.endswith("hf_quant_config.json"):
             continue
         try:
-            found = architecture_from_config(with_quantisation_file(path, path.read_bytes()), "mine")
+            found = architecture_from_config(
+                with_quantisation_file(path, path.read_bytes()), "mine"
+            )
         except AdvisorError:
             continue  # a kind of model that is refused as a whole
-        assert [text for text in found.warnings if "is not read" in text or "differs from" in text] == [], path.name
+        assert [
+            text for text in found.warnings if "is not read" in text or "differs from" in text
+        ] == [], path.name
         read_files += 1
     assert read_files > 60
 
@@ -137,24 +171,38 @@ def test_the_format_of_experts_is_read_inside_the_quantisation_block() -> None:
     assert (weight_bytes(model) + 7.22e9) / 1e9 == pytest.approx(307, rel=0.01)
     assert "197 GB" in said_of(config, "n-gram tables")[0]
     with pytest.raises(AdvisorError, match="expert_dtype"):
-        read(config_of("deepseek-v4.1-flash", quantization_config={"quant_method": "fp8", "expert_dtype": "fp3"}))
+        read(
+            config_of(
+                "deepseek-v4.1-flash",
+                quantization_config={"quant_method": "fp8", "expert_dtype": "fp3"},
+            )
+        )
 
 
 def test_dspark_stages_are_no_multi_token_prediction_modules() -> None:
     plain, drafting = (
-        read(config_of("deepseek-v4-flash", num_nextn_predict_layers=3, **more)) for more in ({}, DSPARK)
+        read(config_of("deepseek-v4-flash", num_nextn_predict_layers=3, **more))
+        for more in ({}, DSPARK)
     )
     assert (plain.mtp_modules, drafting.mtp_modules) == (3, 0)
     assert parameter_counts(drafting).mtp == 0
 
 
-DSPARK = {"dspark_block_size": 5, "dspark_target_layer_ids": [40, 41, 42], "dspark_markov_rank": 256}
+DSPARK = {
+    "dspark_block_size": 5,
+    "dspark_target_layer_ids": [40, 41, 42],
+    "dspark_markov_rank": 256,
+}
 
 
 def test_layers_that_share_a_cache_keep_none() -> None:
     """Four of 38 layers own the compressed cache of DeepSeek-V4.1-Flash; index keys have eight."""
     shared = float(kv_bytes(read(config_of("deepseek-v4.1-flash")), 1_000_000))
-    without = {key: value for key, value in config_of("deepseek-v4.1-flash").items() if key != "kv_source_layer_ids"}
+    without = {
+        key: value
+        for key, value in config_of("deepseek-v4.1-flash").items()
+        if key != "kv_source_layer_ids"
+    }
     entries = 3 * 0.5 * 1e6 + 1e6  # three sources keep every second position, one keeps all
     index = (3 * 0.5 + 5) * 1e6
     windows = 40 * 128 * 512
@@ -167,21 +215,44 @@ def test_linear_layers_are_counted_from_0_or_from_1(first: int, layers: list[int
     """GLM-5.3-Flash counts from 0 and was refused with the advice to download it again."""
     full = [3 + first]
     sizes = {"num_heads": 8, "head_dim": 128, "kda_layers": layers, "full_attn_layers": full}
-    changes = {"num_hidden_layers": 5, "linear_attn_config": sizes, "mlp_layer_types": ["dense"] + ["sparse"] * 4}
+    changes = {
+        "num_hidden_layers": 5,
+        "linear_attn_config": sizes,
+        "mlp_layer_types": ["dense"] + ["sparse"] * 4,
+    }
     mixers = read(config_of("kimi-linear-48b-a3b", **changes)).mixers
     assert [(mixer.kind, mixer.count) for mixer in mixers] == [("linear", 4), ("mla", 1)]
 
 
 def test_layers_counted_from_0_and_from_1_at_once_are_refused() -> None:
     sizes = {"num_heads": 8, "head_dim": 128, "kda_layers": [0, 1, 2, 4], "full_attn_layers": [5]}
-    with pytest.raises(AdvisorError, match=r"name both layer 0 and layer 5 of 5 layers; expected 0 to 4"):
-        read(config_of("kimi-linear-48b-a3b", num_hidden_layers=5, mlp_layer_types=None, linear_attn_config=sizes))
+    with pytest.raises(
+        AdvisorError, match=r"name both layer 0 and layer 5 of 5 layers; expected 0 to 4"
+    ):
+        read(
+            config_of(
+                "kimi-linear-48b-a3b",
+                num_hidden_layers=5,
+                mlp_layer_types=None,
+                linear_attn_config=sizes,
+            )
+        )
 
 
 def test_experts_of_a_narrower_stream_are_as_small_as_they_are() -> None:
     """Muse Spark: 818B, which once read as 1,610B."""
-    config = {"model_type": "muse_spark_text", "hidden_size": 8192, "num_hidden_layers": 62, "vocab_size": 202_048}
-    config |= {"num_attention_heads": 128, "num_key_value_heads": 16, "head_dim": 64, "num_local_experts": 256}
+    config = {
+        "model_type": "muse_spark_text",
+        "hidden_size": 8192,
+        "num_hidden_layers": 62,
+        "vocab_size": 202_048,
+    }
+    config |= {
+        "num_attention_heads": 128,
+        "num_key_value_heads": 16,
+        "head_dim": 64,
+        "num_local_experts": 256,
+    }
     config |= {"num_experts_per_tok": 8, "moe_hidden_size": 4096, "moe_intermediate_size": 4096}
     assert parameter_counts(read(config)).total / 1e9 == pytest.approx(818, rel=0.005)
     wide = {key: value for key, value in config.items() if key != "moe_hidden_size"}
@@ -189,7 +260,8 @@ def test_experts_of_a_narrower_stream_are_as_small_as_they_are() -> None:
 
 
 def test_step_s_prediction_modules_are_dense_and_attend_to_a_window() -> None:
-    """Three of 0.81B in all, as StepFun states; "has no multi-token-prediction module" was told before."""
+    """Three of 0.81B in all, as StepFun states; "has no multi-token-prediction module" was told
+    before."""
     model = load_model("step-3.5-flash")
     assert model.mtp_modules == 3
     assert parameter_counts(model).mtp / 1e9 == pytest.approx(0.81, rel=0.05)
@@ -207,17 +279,34 @@ def test_gigachat_s_prediction_modules_are_dense_and_make_up_its_checkpoint() ->
     """445,994,440,544 bytes in fp8, an embedding and a head of each module among them."""
     model = load_model("gigachat-3.5-432b-a28b")
     own_tables = 3 * 2 * model.vocab_size * model.hidden_size * 2
-    assert weight_bytes(model, include_mtp=True) + own_tables == pytest.approx(445_994_440_544, rel=0.005)
+    assert weight_bytes(model, include_mtp=True) + own_tables == pytest.approx(
+        445_994_440_544, rel=0.005
+    )
     sparse = read(config_of("gigachat-3.5-432b-a28b", nextn_is_sparse=True))
     assert parameter_counts(sparse).mtp > 10 * parameter_counts(model).mtp
 
 
 def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> None:
-    """Gemma 4 E2B: 2.3B effective parameters and 5.1B with embeddings, its encoders (0.45B) among them."""
+    """Gemma 4 E2B: 2.3B effective parameters and 5.1B with embeddings, its encoders (0.45B) among
+    them."""
     kinds = (["sliding_attention"] * 4 + ["full_attention"]) * 7
-    config = {"model_type": "gemma4_text", "hidden_size": 1536, "num_hidden_layers": 35, "num_attention_heads": 8}
-    config |= {"num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "sliding_window": 512}
-    config |= {"vocab_size": 262_144, "vocab_size_per_layer_input": 262_144, "hidden_size_per_layer_input": 256}
+    config = {
+        "model_type": "gemma4_text",
+        "hidden_size": 1536,
+        "num_hidden_layers": 35,
+        "num_attention_heads": 8,
+    }
+    config |= {
+        "num_key_value_heads": 1,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "sliding_window": 512,
+    }
+    config |= {
+        "vocab_size": 262_144,
+        "vocab_size_per_layer_input": 262_144,
+        "hidden_size_per_layer_input": 256,
+    }
     config |= {"num_kv_shared_layers": 20, "use_double_wide_mlp": True, "intermediate_size": 6144}
     config |= {"tie_word_embeddings": True, "enable_moe_block": False, "layer_types": kinds}
     model = read(config)
@@ -226,17 +315,36 @@ def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> 
     assert counts.active_without_input_embedding / 1e9 == pytest.approx(2.3, rel=0.05)
     assert counts.embedding == 262_144 * (1536 + 35 * 256)
     assert [(block.count, block.width) for block in model.dense] == [(15, 6144), (20, 12288)]
-    own = 3 * 2 * 512 * 1_000_000 + 12 * 2 * 256 * 512  # of the 15 layers that keep a cache three see everything
+    own = (
+        3 * 2 * 512 * 1_000_000 + 12 * 2 * 256 * 512
+    )  # of the 15 layers that keep a cache three see everything
     assert float(kv_bytes(model, 1_000_000)) == pytest.approx(2.0 * own)
 
 
-@pytest.mark.parametrize(("model_id", "table_gb"), [("deepseek-v4.1-flash", 196.6), ("qwen3.8-flash-next", 102.4)])
-def test_n_gram_tables_take_memory_where_the_engine_keeps_them_on_its_gpus(model_id: str, table_gb: float) -> None:
-    """768,022,850 rows of 256 in fp8 (the checkpoint's shards); 51.2 billion numbers in bf16 (the model's card)."""
-    place = {"hardware_id": "b200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "none", "acceptance": "0"}
-    setups = {name: load_setup(build_scenario(model_id=model_id, engine=name, **place)) for name in ("vllm", "sglang")}
+@pytest.mark.parametrize(
+    ("model_id", "table_gb"), [("deepseek-v4.1-flash", 196.6), ("qwen3.8-flash-next", 102.4)]
+)
+def test_n_gram_tables_take_memory_where_the_engine_keeps_them_on_its_gpus(
+    model_id: str, table_gb: float
+) -> None:
+    """768,022,850 rows of 256 in fp8 (the checkpoint's shards); 51.2 billion numbers in bf16 (the
+    model's card)."""
+    place = {
+        "hardware_id": "b200-sxm",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "drafter_id": "none",
+        "acceptance": "0",
+    }
+    setups = {
+        name: load_setup(build_scenario(model_id=model_id, engine=name, **place))
+        for name in ("vllm", "sglang")
+    }
     held = {name: setup.memory.weights_bytes * 8 / 1e9 for name, setup in setups.items()}
     assert held["sglang"] - held["vllm"] == pytest.approx(table_gb, rel=0.005)
-    steps = {name: setup.architecture.model_copy(update={"table_params": 0}) for name, setup in setups.items()}
+    steps = {
+        name: setup.architecture.model_copy(update={"table_params": 0})
+        for name, setup in setups.items()
+    }
     assert steps["vllm"] == steps["sglang"], "nothing else differs"
     assert any("n-gram tables hold" in text for text in load_model(model_id).warnings)

@@ -1,8 +1,11 @@
-"""Which kernel of experts serves: what measured the shape, then the quickest; what says little is passed over.
+"""Which kernel of experts serves: what measured the shape, then the quickest; what says little is
+passed over.
 
-A GEMM table is fitted as the kernels that serving runs: without the launches that only its collector pays.
+A GEMM table is fitted as the kernels that serving runs: without the launches that only its
+collector pays.
 
-Launches that no kernel table holds: which record serves a version, and what the shipped ones are made of.
+Launches that no kernel table holds: which record serves a version, and what the shipped ones are
+made of.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)
 OTHER = (4096.0, 1536.0, 8.0, 128.0, 3.0, 1.0)
 
 
-def record(kernel: str, engine: str = "vllm", version: str = "1.0", *, slower: float = 1.0, **changed) -> FitRecord:
+def record(
+    kernel: str, engine: str = "vllm", version: str = "1.0", *, slower: float = 1.0, **changed
+) -> FitRecord:
     values = {
         "t0_s": (20e-6 * slower, "s"),
         "weight_s_per_byte": (slower / 4e12, "s/B"),
@@ -76,7 +81,9 @@ def record(kernel: str, engine: str = "vllm", version: str = "1.0", *, slower: f
         version=version,
         kernel_source=kernel,
         form="f",
-        parameters={name: FitParameter(value=value, unit=unit) for name, (value, unit) in values.items()},
+        parameters={
+            name: FitParameter(value=value, unit=unit) for name, (value, unit) in values.items()
+        },
         n_rows=100,
         data_sha256="0",
         log_sd=0.1,
@@ -89,7 +96,12 @@ def record(kernel: str, engine: str = "vllm", version: str = "1.0", *, slower: f
 def rows(of: FitRecord, factor: float = 1.0, shape=SHAPE) -> MeasuredTable:
     known = ShapeRows(shape=shape, factor=(factor, factor, factor))
     return MeasuredTable(
-        fit_id=of.id, tokens=(1, 64, 1024), loads=("balanced",), n_rows=3, shapes=(known,), log_sd=0.05
+        fit_id=of.id,
+        tokens=(1, 64, 1024),
+        loads=("balanced",),
+        n_rows=3,
+        shapes=(known,),
+        log_sd=0.05,
     )
 
 
@@ -97,7 +109,7 @@ def chosen(records, measured=(), engine="vllm", dtype="bf16", shape=SHAPE, gated
     return choose_experts(tuple(records), engine, dtype, HARDWARE, gated, shape, tuple(measured))
 
 
-def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share_and_not_without_a_shape():
+def test_the_kernel_that_measured_this_shape_comes_first_also_on_ranks_that_share():
     precise, knows = record("a", loso_median=0.01), record("b", loso_median=0.09)
     assert chosen([precise, knows]).record == precise
     choice = chosen([precise, knows], [rows(knows)])
@@ -134,7 +146,9 @@ def test_the_engine_comes_before_another_that_measured_the_shape_unless_the_kern
     choice = chosen([own, shared], [rows(shared, 0.5)])
     assert choice.record == shared
     assert choice.borrowed == "sglang 1.0"
-    assert "a kernel that both engines load, 2.0 times as quick as that of vllm 1.0" in choice.reason
+    assert (
+        "a kernel that both engines load, 2.0 times as quick as that of vllm 1.0" in choice.reason
+    )
 
 
 def test_a_shared_kernel_serves_only_where_it_is_clearly_quicker_and_of_the_format():
@@ -212,12 +226,17 @@ def setup_of(model_id: str, hardware_id: str, engine: str, tp: int, **given) -> 
     placement = {"n_gpus": tp, "tensor_parallel": tp}
     return load_setup(
         build_scenario(
-            model_id=model_id, hardware_id=hardware_id, engine=engine, acceptance="1.5@1", **placement, **given
+            model_id=model_id,
+            hardware_id=hardware_id,
+            engine=engine,
+            acceptance="1.5@1",
+            **placement,
+            **given,
         )
     )
 
 
-def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not_where_designs_compare():
+def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_but_not():
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id
     assert setup.costs.routed.stands_in
@@ -249,13 +268,21 @@ def test_every_kernel_that_may_serve_a_shape_ships_its_measured_rows(device):
         assert {one.id for one in group if one.version == version} <= shipped
 
 
-IDENTITY = {"hardware_id": "h200-sxm", "engine": "trtllm", "version": "1.0", "dtype": "fp8", "kernel_source": "test"}
+IDENTITY = {
+    "hardware_id": "h200-sxm",
+    "engine": "trtllm",
+    "version": "1.0",
+    "dtype": "fp8",
+    "kernel_source": "test",
+}
 LAUNCH_S, T0_S = 8e-6, 6e-6
 DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
 
 
 def products() -> pd.DataFrame:
-    rows = itertools.product(2 ** np.arange(11), (2048, 4096, 8192, 16384), (2048, 4096, 8192, 16384))
+    rows = itertools.product(
+        2 ** np.arange(11), (2048, 4096, 8192, 16384), (2048, 4096, 8192, 16384)
+    )
     frame = pd.DataFrame(rows, columns=["m", "n", "k"])
     weights = frame["n"] * frame["k"] / 4e12
     arithmetic = 2.0 * frame["m"] * frame["n"] * frame["k"] / 8e14
@@ -263,18 +290,24 @@ def products() -> pd.DataFrame:
 
 
 def launches(seconds: float = LAUNCH_S) -> pd.DataFrame:
-    frame = pd.DataFrame(itertools.product((1, 32, 1024, 4096), (512, 4096, 16384)), columns=["m", "k"])
+    frame = pd.DataFrame(
+        itertools.product((1, 32, 1024, 4096), (512, 4096, 16384)), columns=["m", "k"]
+    )
     return frame.assign(latency_s=seconds * (1.0 + frame["m"] * frame["k"] / 1e7))
 
 
 def timed_with_launch() -> pd.DataFrame:
     frame = products()
-    return frame.assign(latency_s=frame["latency_s"] + scale_seconds(launches(), frame["m"], frame["k"]))
+    return frame.assign(
+        latency_s=frame["latency_s"] + scale_seconds(launches(), frame["m"], frame["k"])
+    )
 
 
 def test_subtracting_the_scale_launch_gives_back_the_product_and_its_fixed_cost():
     variant = without_scale_launch(timed_with_launch(), launches())
-    assert variant.frame["latency_s"].to_numpy() == pytest.approx(products()["latency_s"].to_numpy())
+    assert variant.frame["latency_s"].to_numpy() == pytest.approx(
+        products()["latency_s"].to_numpy()
+    )
     assert variant.n_at_floor == 0
     record = gemm_record(variant.frame, IDENTITY, note=variant.note)
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
@@ -289,7 +322,7 @@ def test_a_product_keeps_a_quarter_of_its_time_whatever_the_launch_table_says():
     assert variant.n_at_floor == len(products())
 
 
-def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond_and_holes_are_filled():
+def test_launch_times_pass_through_the_table_straight_in_logarithms_flat_beyond():
     table = launches()
     at = scale_seconds(table, table["m"].to_numpy(float), table["k"].to_numpy(float))
     assert at == pytest.approx(table["latency_s"].to_numpy())
@@ -346,21 +379,34 @@ def test_only_the_tables_that_time_such_launches_are_split(engine, dtype, ending
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_shipped_static_kernel_is_the_timed_one_less_about_one_launch(device):
     records = load_records(device)
-    static, dynamic = (choose(records, "gemm", "trtllm", "fp8", scales=s).record for s in ("static", "dynamic"))
+    static, dynamic = (
+        choose(records, "gemm", "trtllm", "fp8", scales=s).record for s in ("static", "dynamic")
+    )
     assert static.kernel_source + "+dynamic" == dynamic.kernel_source
     assert 5e-6 < static.value("t0_s") < 7e-6  # other engines' fp8 kernels: 7 us
-    assert 7e-6 < dynamic.value("t0_s") - static.value("t0_s") < 10e-6  # computescale: 7-8.5 us at few rows
+    assert (
+        7e-6 < dynamic.value("t0_s") - static.value("t0_s") < 10e-6
+    )  # computescale: 7-8.5 us at few rows
 
 
 def test_attention_is_priced_by_the_kernel_that_measured_most_head_layouts():
-    for device, engine, kernel in (("b200_sxm", "trtllm", "torch_flow"), ("l40s", "vllm", "vllm_flashinfer_fidecode")):
-        served = choose(load_records(device), "attention", engine, "bf16", kernel_ending="+kv-fp8").record
+    for device, engine, kernel in (
+        ("b200_sxm", "trtllm", "torch_flow"),
+        ("l40s", "vllm", "vllm_flashinfer_fidecode"),
+    ):
+        served = choose(
+            load_records(device), "attention", engine, "bf16", kernel_ending="+kv-fp8"
+        ).record
         assert served.kernel_source == f"{kernel}+kv-fp8"
 
 
 @pytest.mark.parametrize("device", ["b200_sxm", "b300_sxm", "gb200", "gb300"])
-def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_widens_the_band(device):
-    found = [choose(load_records(device), "gemm", "trtllm", "nvfp4", scales=s).record for s in ENDINGS]
+def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_widens_the_band(
+    device,
+):
+    found = [
+        choose(load_records(device), "gemm", "trtllm", "nvfp4", scales=s).record for s in ENDINGS
+    ]
     half, timed, whole = found
     assert whole.value("t0_s") < half.value("t0_s") < timed.value("t0_s")
     assert half.log_sd > half.loso_median  # the assumption's spread is in it
@@ -369,7 +415,10 @@ def test_the_nvfp4_share_lies_between_none_and_all_of_the_excess_in_time_and_wid
 
 def test_a_table_of_one_kernel_serves_whatever_scales_are_asked_for():
     records = load_records("h200_sxm")
-    assert len({choose(records, "gemm", "vllm", "fp8", scales=scales).record.id for scales in ENDINGS}) == 1
+    assert (
+        len({choose(records, "gemm", "vllm", "fp8", scales=scales).record.id for scales in ENDINGS})
+        == 1
+    )
 
 
 def test_costs_take_static_scales_unless_the_checkpoint_says_dynamic():
@@ -392,7 +441,11 @@ def test_where_a_cache_hides_the_small_matrices_they_still_bound_the_launch():
 
 @pytest.mark.parametrize("device", ["l40s", "rtx_pro_6000_server"])
 def test_no_launch_of_a_part_with_a_large_cache_is_charged_as_host_time(device):
-    served = [r for r in load_records(device) if r.op == "gemm" and r.success and "dynamic" not in r.kernel_source]
+    served = [
+        r
+        for r in load_records(device)
+        if r.op == "gemm" and r.success and "dynamic" not in r.kernel_source
+    ]
     assert {"bf16", "fp8"} <= {r.dtype for r in served}
     assert all(r.value("t0_s") < 11e-6 for r in served)
 
@@ -418,7 +471,14 @@ def record_small_launches(value_s: float, before: str | None = None) -> SmallLau
 
 @pytest.mark.parametrize(
     ("version", "value_s"),
-    [("", 3e-6), ("0.19.0", 3e-6), ("nightly", 3e-6), ("0.17.0", 2e-6), ("0.9", 1e-6), ("dev-20260101", 2e-6)],
+    [
+        ("", 3e-6),
+        ("0.19.0", 3e-6),
+        ("nightly", 3e-6),
+        ("0.17.0", 2e-6),
+        ("0.9", 1e-6),
+        ("dev-20260101", 2e-6),
+    ],
 )
 def test_a_version_takes_the_oldest_border_that_it_is_before(version: str, value_s: float) -> None:
     known = (

@@ -16,7 +16,13 @@ from advisor.catalog.fit_records import (
     load_records,
 )
 from advisor.catalog.kernel_choice import choose, load_small_launches, version_key
-from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S, ROOFLINE_LOG_SD, kernel_costs, with_network
+from advisor.catalog.kernel_costs import (
+    NETWORK_FRACTION,
+    NETWORK_T0_S,
+    ROOFLINE_LOG_SD,
+    kernel_costs,
+    with_network,
+)
 from advisor.physics.architecture import BYTES_PER_WEIGHT, WeightDtypes
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Tier
@@ -50,7 +56,14 @@ def test_every_record_has_finite_parameters_inside_their_bounds():
 
 
 def test_records_of_every_operation_are_there():
-    assert {record.op for record in ALL} == {"moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"}
+    assert {record.op for record in ALL} == {
+        "moe",
+        "gemm",
+        "attention",
+        "mla",
+        "all_reduce",
+        "all_to_all",
+    }
 
 
 def test_moe_curves_rise_in_rows_and_stay_positive():
@@ -67,13 +80,15 @@ def test_every_accelerator_gets_costs_for_every_engine_and_format(hardware_id):
         for dtype in BYTES_PER_WEIGHT:
             costs = kernel_costs(hardware, engine, uniform(dtype))
             assert 0 < costs.routed.t0_s < 1e-3
-            assert costs.routed.bandwidth_bytes_per_s < 2.0 * hardware.bandwidth_bytes_per_s.value or (
-                costs.routed.per_expert_s > 0
+            assert (
+                costs.routed.bandwidth_bytes_per_s < 2.0 * hardware.bandwidth_bytes_per_s.value
+                or (costs.routed.per_expert_s > 0)
             )
             for gemm in (costs.attention_projection, costs.shared, costs.dense, costs.lm_head):
                 assert 0 < gemm.t0_s < 1e-4
-                assert gemm.bandwidth_bytes_per_s <= hardware.bandwidth_bytes_per_s.value * 1.0001 or (
-                    hardware.kernel_table_device is not None
+                assert (
+                    gemm.bandwidth_bytes_per_s <= hardware.bandwidth_bytes_per_s.value * 1.0001
+                    or (hardware.kernel_table_device is not None)
                 )
                 assert gemm.flops_per_s > 0
             assert costs.routed.because
@@ -84,8 +99,13 @@ def test_an_h800_uses_the_h100s_kernels_but_its_own_links():
     h100 = kernel_costs(load_hardware("h100-sxm"), "vllm", uniform("bf16"))
     h800 = kernel_costs(load_hardware("h800-sxm"), "vllm", uniform("bf16"))
     assert h800.routed == h100.routed
-    ratio = load_hardware("h100-sxm").link_bytes_per_s.value / load_hardware("h800-sxm").link_bytes_per_s.value
-    assert h100.all_reduce[8].bandwidth_bytes_per_s / h800.all_reduce[8].bandwidth_bytes_per_s == pytest.approx(ratio)
+    ratio = (
+        load_hardware("h100-sxm").link_bytes_per_s.value
+        / load_hardware("h800-sxm").link_bytes_per_s.value
+    )
+    assert h100.all_reduce[8].bandwidth_bytes_per_s / h800.all_reduce[
+        8
+    ].bandwidth_bytes_per_s == pytest.approx(ratio)
     assert any("same chip" in warning for warning in h800.warnings["accelerator"])
 
 
@@ -93,7 +113,10 @@ def test_an_h20_stays_on_the_roofline_with_a_wider_band():
     costs = kernel_costs(load_hardware("h20"), "vllm", uniform("bf16"))
     assert costs.routed.tier is Tier.ROOFLINE
     assert costs.routed.log_sd == ROOFLINE_LOG_SD
-    assert costs.routed.log_sd > kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16")).routed.log_sd
+    assert (
+        costs.routed.log_sd
+        > kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16")).routed.log_sd
+    )
     assert any("by the data sheet" in warning for warning in costs.warnings["experts"])
 
 
@@ -191,7 +214,10 @@ def test_asking_for_an_unknown_parameter_lists_the_known_ones():
 
 def test_the_cache_s_format_picks_the_attention_kernel() -> None:
     hardware = load_hardware("h200-sxm")
-    wide, narrow = (kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype=kv).attention for kv in ("bf16", "fp8"))
+    wide, narrow = (
+        kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype=kv).attention
+        for kv in ("bf16", "fp8")
+    )
     assert wide != narrow
     assert narrow.tier is Tier.FITTED
 
@@ -199,7 +225,8 @@ def test_the_cache_s_format_picks_the_attention_kernel() -> None:
 def test_ungated_experts_get_the_kernels_made_for_them() -> None:
     hardware = load_hardware("h200-sxm")
     gated, ungated = (
-        kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=gated).routed for gated in (True, False)
+        kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=gated).routed
+        for gated in (True, False)
     )
     assert "nongated" in ungated.fit_id
     assert "nongated" not in gated.fit_id
@@ -226,13 +253,19 @@ def test_ranks_beyond_a_node_get_the_network_of_the_profile_and_those_within_kee
         assert (beyond.network.ranks_per_node, beyond.network.tier) == (node, tier)
         assert beyond.network.bandwidth_bytes_per_s == pytest.approx(NETWORK_FRACTION * nominal)
         assert beyond.network.t0_s == NETWORK_T0_S
-        assert any("network between nodes" in source for source in beyond.sources["expert exchange"])
+        assert any(
+            "network between nodes" in source for source in beyond.sources["expert exchange"]
+        )
 
 
 def test_a_network_that_is_not_published_or_as_fast_as_the_links_is_none():
     unknown, h200 = load_hardware("l40s"), load_hardware("h200-sxm")
     fast = h200.model_copy(
-        update={"network_bytes_per_s": h200.network_bytes_per_s.model_copy(update={"value": 1.1 * 450e9})}
+        update={
+            "network_bytes_per_s": h200.network_bytes_per_s.model_copy(
+                update={"value": 1.1 * 450e9}
+            )
+        }
     )
     for hardware in (unknown, fast):
         costs = kernel_costs(hardware, "vllm", uniform("bf16"))
@@ -256,8 +289,6 @@ def test_experts_beyond_those_of_two_tables_cost_no_more_to_hold():
 @pytest.mark.parametrize(
     ("hardware_id", "tier"), [("mi355x", "interpolated"), ("mi300x", "roofline"), ("h200-sxm", "")]
 )
-def test_hyper_connections_are_charged_where_they_were_timed_and_assumed_on_that_vendor_s_other_chips(
-    hardware_id, tier
-):
+def test_hyper_connections_are_charged_where_they_were_timed(hardware_id, tier):
     cost = kernel_costs(load_hardware(hardware_id), "vllm", uniform("bf16")).stream_mixing
     assert ("" if cost is None else cost.tier) == tier

@@ -1,6 +1,7 @@
 """Checks against the measured kernel tables themselves; skipped where the package is not installed.
 
-Where a model's very expert shape was measured, the prediction is the measurement, carried on by the form.
+Where a model's very expert shape was measured, the prediction is the measurement, carried on by the
+form.
 """
 
 from __future__ import annotations
@@ -29,23 +30,40 @@ from studies.fits.records import recorded_devices, write_measured
 pd = pytest.importorskip("pandas")
 SPEC = importlib.util.find_spec("aiconfigurator_core")
 DATA = Path(SPEC.origin).parent / "systems" / "data" if SPEC and SPEC.origin else None
-needs_package = pytest.mark.skipif(DATA is None or not DATA.is_dir(), reason="aiconfigurator-core is not installed")
+needs_package = pytest.mark.skipif(
+    DATA is None or not DATA.is_dir(), reason="aiconfigurator-core is not installed"
+)
 
 
 @pytest.fixture(scope="module")
 def qwen_layer():
     """H200, vLLM 0.24.0, bf16: N = 128, k = 8, h = 2048, I = 768 on one GPU. [s]"""
     path = DATA / "h200_sxm" / "moe" / "vllm" / "0.24.0" / "moe_perf.parquet"
-    wanted = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1, "moe_ep_size": 1}
-    filters = [(name, "==", value) for name, value in wanted.items()] + [("moe_dtype", "==", "bfloat16")]
+    wanted = {
+        "hidden_size": 2048,
+        "inter_size": 768,
+        "topk": 8,
+        "num_experts": 128,
+        "moe_tp_size": 1,
+        "moe_ep_size": 1,
+    }
+    filters = [(name, "==", value) for name, value in wanted.items()] + [
+        ("moe_dtype", "==", "bfloat16")
+    ]
     frame = pd.read_parquet(path, filters=filters)
     return frame.assign(latency_s=frame["latency"] * 1e-3)
 
 
 @needs_package
 def test_plain_over_verify_time_of_the_measured_layer_dips_at_small_batch(qwen_layer):
-    balanced = qwen_layer[qwen_layer["distribution"] == "balanced"].set_index("num_tokens")["latency_s"]
-    ratio = {b: balanced[b] / balanced[4 * b] for b in balanced.index if 4 * b in balanced.index and b <= 512}
+    balanced = qwen_layer[qwen_layer["distribution"] == "balanced"].set_index("num_tokens")[
+        "latency_s"
+    ]
+    ratio = {
+        b: balanced[b] / balanced[4 * b]
+        for b in balanced.index
+        if 4 * b in balanced.index and b <= 512
+    }
     assert min(ratio, key=ratio.get) == 4
     assert ratio[4] == pytest.approx(0.31, abs=0.01)
     assert all(ratio[b] >= 0.93 for b in (16, 32, 64))
@@ -64,7 +82,9 @@ def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
     shape = MoeShape(1, 128, 8, 768, 2048, 3, 0)
     errors = []
     for load in ("balanced", "power_law_1.2"):
-        measured = qwen_layer[qwen_layer["distribution"] == load].set_index("num_tokens")["latency_s"]
+        measured = qwen_layer[qwen_layer["distribution"] == load].set_index("num_tokens")[
+            "latency_s"
+        ]
         for tokens in (1, 2, 4, 8, 16, 32, 64, 128, 256):
             touched = touched_under_power_law(tokens, 128, 8, load).touched
             predicted = float(routed_time(cost, Placement(), shape, tokens, touched, "bf16"))
@@ -75,15 +95,20 @@ def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
 
 @needs_package
 def test_skewed_rows_are_explained_by_the_experts_they_touch(qwen_layer):
-    """Between balanced points, latency is linear in touched experts; the skewed rows must lie on that line."""
+    """Between balanced points, latency is linear in touched experts; the skewed rows must lie on
+    that line."""
     from advisor.measured.kernel_fits import touched_under_power_law
 
-    balanced = qwen_layer[(qwen_layer["distribution"] == "balanced") & (qwen_layer["num_tokens"] <= 16)]
+    balanced = qwen_layer[
+        (qwen_layer["distribution"] == "balanced") & (qwen_layer["num_tokens"] <= 16)
+    ]
     balanced = balanced.sort_values("num_tokens")
     known = [touched_under_power_law(t, 128, 8, "balanced").touched for t in balanced["num_tokens"]]
     errors = []
     for load in ("power_law_1.01", "power_law_1.2"):
-        rows = qwen_layer[(qwen_layer["distribution"] == load) & qwen_layer["num_tokens"].between(2, 16)]
+        rows = qwen_layer[
+            (qwen_layer["distribution"] == load) & qwen_layer["num_tokens"].between(2, 16)
+        ]
         for tokens, latency in zip(rows["num_tokens"], rows["latency_s"], strict=True):
             touched = touched_under_power_law(int(tokens), 128, 8, load).touched
             errors.append(np.interp(touched, known, balanced["latency_s"]) / latency - 1)
@@ -91,10 +116,14 @@ def test_skewed_rows_are_explained_by_the_experts_they_touch(qwen_layer):
     assert np.max(np.abs(errors)) < 0.25
 
 
-LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), ((1.0, 1.2), (4.0, 0.9), (16.0, 1.1)), 0.02)
+LAYER = MeasuredLayer(
+    (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), ((1.0, 1.2), (4.0, 0.9), (16.0, 1.1)), 0.02
+)
 
 
-def setup_of(model_id: str, hardware_id: str = "h200-sxm", engine: str = "vllm", tp: int = 1, ep: int = 1) -> Setup:
+def setup_of(
+    model_id: str, hardware_id: str = "h200-sxm", engine: str = "vllm", tp: int = 1, ep: int = 1
+) -> Setup:
     return load_setup(
         Scenario(
             hardware_id=hardware_id,
@@ -112,7 +141,14 @@ def layer_times(setup: Setup, tokens: np.ndarray) -> np.ndarray:
     shape = MoeShape.of(setup.architecture)
     assert shape is not None
     touched = touched_in_pass(setup, tokens, 1.0)
-    return routed_time(setup.costs.routed, setup.placement, shape, tokens, touched, setup.architecture.dtypes.routed)
+    return routed_time(
+        setup.costs.routed,
+        setup.placement,
+        shape,
+        tokens,
+        touched,
+        setup.architecture.dtypes.routed,
+    )
 
 
 def test_factor_passes_through_the_rows_and_is_interpolated_in_logarithms():
@@ -128,7 +164,8 @@ def test_tier_is_measured_at_the_rows_interpolated_between_and_fitted_outside():
 
 
 @pytest.mark.parametrize(
-    ("model_id", "tp", "ep"), [("qwen3-30b-a3b", 1, 1), ("qwen3-235b-a22b", 4, 1), ("deepseek-v3", 8, 1)]
+    ("model_id", "tp", "ep"),
+    [("qwen3-30b-a3b", 1, 1), ("qwen3-235b-a22b", 4, 1), ("deepseek-v3", 8, 1)],
 )
 def test_well_known_models_take_their_own_rows(model_id, tp, ep):
     setup = setup_of(model_id, engine="sglang", tp=tp, ep=ep)
@@ -156,7 +193,11 @@ def test_step_tier_counts_the_measured_layer_component_by_component():
 
     setup = setup_of("qwen3-30b-a3b")
     ranks = component_tier_ranks(setup, np.array([16.0, 20.0, 1e6]))
-    assert [list(Tier)[rank] for rank in ranks["routed"]] == [Tier.MEASURED, Tier.INTERPOLATED, Tier.FITTED]
+    assert [list(Tier)[rank] for rank in ranks["routed"]] == [
+        Tier.MEASURED,
+        Tier.INTERPOLATED,
+        Tier.FITTED,
+    ]
     assert curve_for(setup, [16], [3]).tier[0, 0] is Tier.FITTED  # projections and attention are
 
 
@@ -169,7 +210,14 @@ def test_rows_of_another_engine_serve_at_the_tier_and_width_of_a_stand_in():
     assert not own.costs.routed.measured.stands_in
 
 
-MODELS = ("qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "mixtral-8x7b", "gpt-oss-120b", "deepseek-v4-flash")
+MODELS = (
+    "qwen3-30b-a3b",
+    "qwen3-235b-a22b",
+    "deepseek-v3",
+    "mixtral-8x7b",
+    "gpt-oss-120b",
+    "deepseek-v4-flash",
+)
 
 
 @pytest.mark.parametrize("hardware_id", ["h200-sxm", "h100-sxm", "b200-sxm", "a100-80gb-sxm"])
@@ -206,7 +254,9 @@ def _check_between(setup: Setup, layer: MeasuredLayer) -> None:
 
 
 def test_rows_far_from_the_form_are_reported_and_not_used():
-    setup = setup_of("llama4-scout", engine="trtllm")  # timed at 8 times the fitted time at 16 tokens
+    setup = setup_of(
+        "llama4-scout", engine="trtllm"
+    )  # timed at 8 times the fitted time at 16 tokens
     assert setup.costs.routed.measured is None
     assert any("as if not tuned for it" in warning for warning in setup.warnings)
 
@@ -224,7 +274,9 @@ def test_shipped_shapes_belong_to_shipped_fits_and_carry_well(device):
             assert len(rows.factor) == len(table.tokens)
             assert all(factor is None or factor > 0.0 for factor in rows.factor)
     medians = [(table.between_median, fits[table.fit_id].loso_median) for table in tables]
-    pairs = [(carried, form) for carried, form in medians if carried is not None and form is not None]
+    pairs = [
+        (carried, form) for carried, form in medians if carried is not None and form is not None
+    ]
     assert np.median([carried for carried, _ in pairs]) < np.median([form for _, form in pairs])
 
 
@@ -241,13 +293,17 @@ def test_shipped_shapes_are_what_the_shipped_tables_give():
         kept = {rows.shape: rows.factor for rows in shipped[table.fit_id].shapes}
         assert {rows.shape for rows in table.shapes} == kept.keys()
         for rows in table.shapes:
-            fresh, old = (np.array(factor, float) for factor in (rows.factor, kept[rows.shape]))  # None: no row
+            fresh, old = (
+                np.array(factor, float) for factor in (rows.factor, kept[rows.shape])
+            )  # None: no row
             assert fresh == pytest.approx(old, rel=1e-3, nan_ok=True), "run `make calibrate`"
 
 
 def test_tables_survive_a_round_trip(tmp_path):
     rows = ShapeRows(shape=(2048, 768, 8, 128, 3, 1), factor=(1.2345, None, 0.9))
-    table = MeasuredTable(fit_id="moe/x", tokens=(1, 2, 4), loads=("balanced",), n_rows=2, shapes=(rows,), log_sd=0.05)
+    table = MeasuredTable(
+        fit_id="moe/x", tokens=(1, 2, 4), loads=("balanced",), n_rows=2, shapes=(rows,), log_sd=0.05
+    )
     write_measured("x", [table], tmp_path)
     (back,) = load_measured("x", tmp_path)
     assert back.shapes[0].factor == (1.234, None, 0.9), "four digits"

@@ -14,7 +14,11 @@ from advisor.prediction import AdvisorError
 
 
 def architecture(
-    model_id: str = "other", n_experts: int = 128, n_active: int = 8, expert_width: int = 768, shared_width: int = 0
+    model_id: str = "other",
+    n_experts: int = 128,
+    n_active: int = 8,
+    expert_width: int = 768,
+    shared_width: int = 0,
 ) -> Architecture:
     """A MoE model with nothing in it but its routing."""
     moe = Moe(
@@ -27,14 +31,20 @@ def architecture(
         shared_width=shared_width,
     )
     mixer = Mixer(kind="full", count=1, projection_params=1)
-    return Architecture(id=model_id, name="Some Model", hidden_size=2048, vocab_size=100, mixers=(mixer,), moe=moe)
+    return Architecture(
+        id=model_id, name="Some Model", hidden_size=2048, vocab_size=100, mixers=(mixer,), moe=moe
+    )
 
 
 def test_the_twenty_six_presets_load_nineteen_of_them_measured():
     presets = [load_routing_preset(name) for name in routing_preset_ids()]
     kinds = [preset.kind for preset in presets]
     assert len(presets) == 26
-    assert (kinds.count("measured_model"), kinds.count("class_default"), kinds.count("published_preset")) == (19, 6, 1)
+    assert (
+        kinds.count("measured_model"),
+        kinds.count("class_default"),
+        kinds.count("published_preset"),
+    ) == (19, 6, 1)
 
 
 def test_every_number_is_a_possible_value_with_a_band_around_it_and_a_source():
@@ -71,7 +81,9 @@ def test_two_token_unions_agree_with_the_overlap_at_lag_one():
 def test_measured_presets_have_narrower_bands_than_class_defaults():
     measured = load_routing_preset("qwen3-30b-a3b").affinity
     default = load_routing_preset("class-fine-no-shared").affinity
-    assert (measured.high - measured.low) / measured.value < (default.high - default.low) / default.value
+    assert (measured.high - measured.low) / measured.value < (
+        default.high - default.low
+    ) / default.value
     assert default.low == pytest.approx(0.6 * default.value)
     assert default.high == pytest.approx(1.4 * default.value)
 
@@ -89,10 +101,16 @@ def test_unbalanced_routers_and_inferred_models_are_flagged():
     [
         (architecture("qwen3-30b-a3b"), "qwen3-30b-a3b", ("measured", "arXiv")),
         (architecture("command-a-plus", 128, 8, 4096, 16384), "cohere-128-8", ("second-hand",)),
-        (architecture("qwen3-30b-a3b", n_experts=256), "class-fine-no-shared", ("No routing was measured",)),
+        (
+            architecture("qwen3-30b-a3b", n_experts=256),
+            "class-fine-no-shared",
+            ("No routing was measured",),
+        ),
     ],
 )
-def test_a_model_gets_its_own_measurement_a_second_hand_one_or_its_class_and_says_so(of, preset_id, words):
+def test_a_model_gets_its_own_measurement_a_second_hand_one_or_its_class_and_says_so(
+    of, preset_id, words
+):
     preset, why = preset_for(of)
     assert preset.id == preset_id
     assert all(word in why for word in words)
@@ -120,7 +138,9 @@ def test_models_fall_into_the_class_of_their_shared_share(
 
 
 def test_shared_share_counts_width_so_that_fused_shared_experts_count_in_full():
-    moe = architecture("other", 60, 4, 1408, 5632).moe  # four shared experts fused into one of four times the width
+    moe = architecture(
+        "other", 60, 4, 1408, 5632
+    ).moe  # four shared experts fused into one of four times the width
     assert moe is not None
     assert shared_share(moe) == pytest.approx(0.5)
 
@@ -162,16 +182,33 @@ def test_other_text_with_commas_is_refused_with_the_grammar(text):
 
 
 @pytest.mark.parametrize("hardware_id", ["b200-sxm", "rtx-pro-6000-blackwell"])
-def test_code_and_mathematics_are_text_of_one_domain_for_a_scenario_as_for_a_measured_row(hardware_id):
+def test_code_and_mathematics_are_text_of_one_domain_for_a_scenario_as_for_a_measured_row(
+    hardware_id,
+):
     """The rule of measured rows is that of scenarios: what is validated is what a user gets."""
-    of = {"hardware_id": hardware_id, "model_id": "qwen3-30b-a3b", "acceptance": "2.4@3", "k_max": 3}
-    asked = {task: load_setup(build_scenario(**of, task=task)).routing.parameters for task in ("coding", "chat", None)}
+    of = {
+        "hardware_id": hardware_id,
+        "model_id": "qwen3-30b-a3b",
+        "acceptance": "2.4@3",
+        "k_max": 3,
+    }
+    asked = {
+        task: load_setup(build_scenario(**of, task=task)).routing.parameters
+        for task in ("coding", "chat", None)
+    }
     assert asked["chat"] == asked[None]
     assert asked["coding"] != asked["chat"]
-    cells = {"routing": "", "task": "coding", "model_id": "qwen3-30b-a3b", "hardware_id": hardware_id}
+    cells = {
+        "routing": "",
+        "task": "coding",
+        "model_id": "qwen3-30b-a3b",
+        "hardware_id": hardware_id,
+    }
     of_row = load_setup(build_scenario(**of, routing=_routing(cells))).routing.parameters
     for ours, theirs in zip(asked["coding"], of_row, strict=True):
         # A row carries its routing as text of three decimals.
-        assert (ours.value, ours.low, ours.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=5.1e-4)
+        assert (ours.value, ours.low, ours.high) == pytest.approx(
+            (theirs.value, theirs.low, theirs.high), abs=5.1e-4
+        )
     assert asked["coding"][0].value > asked["chat"][0].value, "loads of one domain are less even"
     assert asked["coding"][1].value < asked["chat"][1].value

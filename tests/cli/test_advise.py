@@ -39,14 +39,22 @@ def test_advise_json_has_the_documented_keys(run: Run) -> None:
     code, out, _ = run("advise", *QWEN, "--json")
     document = json.loads(out)
     assert code == 0
-    named = "scenario scenario_hash engine band_level recommendation k_by_batch curve components_ms sources warnings"
+    named = (
+        "scenario scenario_hash engine band_level recommendation k_by_batch curve components_ms "
+        "sources warnings"
+    )
     assert set(named.split()) <= set(document)
-    told = "n_draft speedup speedup_low speedup_high tier bound tpot_ms tokens_per_s_per_gpu p_best regret verdict"
+    told = (
+        "n_draft speedup speedup_low speedup_high tier bound tpot_ms tokens_per_s_per_gpu "
+        "p_best regret verdict"
+    )
     assert set(told.split()) <= set(document["recommendation"])
     assert {"batch_start", "batch_end", "n_draft", "speedup"} <= set(document["k_by_batch"][0])
     assert document["band_level"] == 0.8
     chosen = [
-        r for r in document["curve"] if r["batch_size"] == 16 and r["n_draft"] == document["recommendation"]["n_draft"]
+        r
+        for r in document["curve"]
+        if r["batch_size"] == 16 and r["n_draft"] == document["recommendation"]["n_draft"]
     ]
     assert chosen[0]["speedup"] == pytest.approx(document["recommendation"]["speedup"], rel=1e-3)
 
@@ -55,32 +63,63 @@ def test_curve_is_csv_with_one_row_for_each_batch_and_k(run: Run) -> None:
     code, out, _ = run("curve", *QWEN, "--batches", "1,8", "--k", "0,3")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert code == 0
-    assert [(row["batch_size"], row["n_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
+    assert [(row["batch_size"], row["n_draft"]) for row in rows] == [
+        ("1", "0"),
+        ("1", "3"),
+        ("8", "0"),
+        ("8", "3"),
+    ]
     measures = "verify_ratio touched_plain touched_verify routed_ms attention_ms draft_ms"
     assert set(f"speedup speedup_low speedup_high tier {measures}".split()) <= set(rows[0])
 
 
-def test_a_folder_s_quantisation_file_gives_its_config_the_formats(run: Run, tmp_path: Path) -> None:
+def test_a_folder_s_quantisation_file_gives_its_config_the_formats(
+    run: Run, tmp_path: Path
+) -> None:
     profile = json.loads((ROOT / "profiles/models/qwen3-30b-a3b.json").read_text(encoding="utf-8"))
     folder = tmp_path / "Qwen3.0-NVFP4"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(profile["config"]), encoding="utf-8")
-    block = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "*.self_attn*"]}
-    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": block}), encoding="utf-8")
+    block = {
+        "quant_algo": "NVFP4",
+        "kv_cache_quant_algo": "FP8",
+        "exclude_modules": ["lm_head", "*.self_attn*"],
+    }
+    (folder / "hf_quant_config.json").write_text(
+        json.dumps({"quantization": block}), encoding="utf-8"
+    )
     for given in (folder, folder / "config.json"):
         code, out, _ = run("advise", *QWEN[:3], str(given), *QWEN[4:], "--json")
         scenario = json.loads(out)["scenario"]
         assert (code, scenario["model_id"]) == (0, "Qwen3.0-NVFP4")
-        assert json.loads(scenario["model_config_json"])["quantization_config"] == {"quant_method": "modelopt", **block}
+        assert json.loads(scenario["model_config_json"])["quantization_config"] == {
+            "quant_method": "modelopt",
+            **block,
+        }
 
 
 def test_a_context_is_taken_as_people_say_it_and_refused_in_words(run: Run) -> None:
-    asked = ["advise", "--model", "gpt-oss-20b", "--hardware", "b200-sxm", "--drafter", "eagle3", "--json"]
+    asked = [
+        "advise",
+        "--model",
+        "gpt-oss-20b",
+        "--hardware",
+        "b200-sxm",
+        "--drafter",
+        "eagle3",
+        "--json",
+    ]
     asked += ["--accepted-length", "2.4@3"]
-    status, out, _ = run(*asked, "--context", "32K", "--input-tokens", "16k", "--output-tokens", "1,000")
+    status, out, _ = run(
+        *asked, "--context", "32K", "--input-tokens", "16k", "--output-tokens", "1,000"
+    )
     assert status == 0
     scenario = json.loads(out)["scenario"]
-    assert [scenario[f"{name}_tokens"] for name in ("context", "input", "output")] == [32_768, 16_000, 1_000]
+    assert [scenario[f"{name}_tokens"] for name in ("context", "input", "output")] == [
+        32_768,
+        16_000,
+        1_000,
+    ]
 
 
 def test_models_and_hardware_list_every_profile(run: Run) -> None:
@@ -112,7 +151,12 @@ def without(
 
 
 @pytest.mark.parametrize(
-    "blocked", [("torch", "aiconfigurator_core"), ("streamlit", "plotly"), ("torch", "streamlit", "duckdb", "pandas")]
+    "blocked",
+    [
+        ("torch", "aiconfigurator_core"),
+        ("streamlit", "plotly"),
+        ("torch", "streamlit", "duckdb", "pandas"),
+    ],
 )
 def test_advise_runs_where_heavy_packages_are_missing(blocked: tuple[str, ...]) -> None:
     done = without(blocked, "advise", *QWEN)
@@ -134,7 +178,13 @@ def kernel_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tests.measured.store_package import add_table, fake_package, moe_rows
 
     path, package = tmp_path / "store.duckdb", fake_package(tmp_path)
-    add_table(tmp_path, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.05]), device="NVIDIA GB300")
+    add_table(
+        tmp_path,
+        "gb300/moe/sglang/2.0",
+        "moe_perf",
+        moe_rows([0.01, 0.02, 0.05]),
+        device="NVIDIA GB300",
+    )
     build(path, kernels=package)
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
 
@@ -173,7 +223,10 @@ def test_a_table_without_a_format_leaves_its_cell_empty(run: Run) -> None:
 def test_what_to_try_next_is_printed_where_nothing_fits(run: Run) -> None:
     scenario = Scenario(model_id="qwen3-235b-a22b", acceptance="2.6@3", batch_size=32)
     best = best_effects(next_steps(advise(scenario)), "tokens_per_s_per_gpu")
-    asked = "--hardware h200-sxm --model qwen3-235b-a22b --drafter eagle3 --accepted-length 2.6@3 --batch 32 -v"
+    asked = (
+        "--hardware h200-sxm --model qwen3-235b-a22b --drafter eagle3 --accepted-length 2.6@3 "
+        "--batch 32 -v"
+    )
     code, out, _ = run("advise", *asked.split())
     assert code == 0
     assert "Needs " in out.splitlines()[1]
@@ -186,7 +239,11 @@ def test_what_to_try_next_is_printed_where_nothing_fits(run: Run) -> None:
 
 def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(matrix(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")]))
-    assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]
+    assert capsys.readouterr().out.splitlines() == [
+        "what  speedup  loss",
+        "a        1.68  2.0%",
+        "b       12.00     -",
+    ]
 
 
 def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store(run: Run) -> None:
@@ -230,13 +287,17 @@ def test_examples_are_listed_with_their_sources(run: Run) -> None:
 def test_an_example_is_a_start_that_options_change(run: Run) -> None:
     start = load_example("mixtral").scenario
     assert scenario_of(run, "--example", "mixtral") == start
-    changed = scenario_of(run, "--example", "mixtral", "--batch", "64", "--accepted-length", "2@3", "--tp", "4")
+    changed = scenario_of(
+        run, "--example", "mixtral", "--batch", "64", "--accepted-length", "2@3", "--tp", "4"
+    )
     wanted = {"batch_size": 64, "acceptance": "2@3", "tensor_parallel": 4, "n_gpus": 4}
     assert changed == start.model_copy(update=wanted)
 
 
 def test_a_scenario_file_is_read_and_changed_and_an_edit_is_said(run: Run, tmp_path: Path) -> None:
-    start = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), k_max=4)
+    start = Scenario(
+        acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), k_max=4
+    )
     file = tmp_path / "s.json"
     file.write_text(scenario_json(start), encoding="utf-8")
     assert scenario_of(run, "--scenario", str(file)) == start
@@ -252,7 +313,10 @@ def test_an_accelerator_s_file_stands_where_an_id_does(run: Run, tmp_path: Path)
     file = tmp_path / "pod.json"
     file.write_text(json.dumps(POD), encoding="utf-8")
     scenario = scenario_of(run, *SCENARIO[2:], "--hardware", str(file))
-    assert (scenario.hardware_id, json.loads(scenario.hardware_json or "")) == ("own-pod-of-2027", POD)
+    assert (scenario.hardware_id, json.loads(scenario.hardware_json or "")) == (
+        "own-pod-of-2027",
+        POD,
+    )
     _, out, _ = run("advise", *SCENARIO[2:], "--hardware", str(file))
     assert " on 1 × Pod of 2027, batch 16" in out.splitlines()[0]
     assert "times are from the data sheet only" in out
@@ -275,10 +339,17 @@ def test_compare_prints_what_differs_and_the_finding(run: Run, tmp_path: Path) -
     assert [item["name"] for item in document["scenarios"]] == ["batch 16", "batch 64"]
 
 
-def test_a_scenario_file_may_name_a_config_and_an_accelerator_of_ones_own(run: Run, tmp_path: Path) -> None:
+def test_a_scenario_file_may_name_a_config_and_an_accelerator_of_ones_own(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "mine.json").write_text(CONFIG_JSON)
     (tmp_path / "pod.json").write_text(json.dumps(POD))
-    asked = {"model_id": "mine.json", "hardware_id": "pod.json", "drafter_id": "ngram", "acceptance": "2.4@3"}
+    asked = {
+        "model_id": "mine.json",
+        "hardware_id": "pod.json",
+        "drafter_id": "ngram",
+        "acceptance": "2.4@3",
+    }
     for name, batch in (("one.json", 1), ("two.json", 64)):
         scenario = asked | {"batch_size": batch}
         (tmp_path / name).write_text(json.dumps({"schema_version": 1, "scenario": scenario}))

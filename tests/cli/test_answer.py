@@ -1,4 +1,5 @@
-"""One line in, thirty lines out: the short forms of a scenario, and the short answer's lines, width and command."""
+"""One line in, thirty lines out: the short forms of a scenario, and the short answer's lines, width
+and command."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ from advisor.cli.advise import GOALS as OFFERED
 from advisor.cli.asked import scenario_from
 from advisor.cli.output import print_table
 from advisor.measured.published import runs_beside
-from advisor.predict.scenario import Scenario, nearest_acceptance, usual_drafter, usual_tensor_parallel
+from advisor.predict.scenario import (
+    Scenario,
+    nearest_acceptance,
+    usual_drafter,
+    usual_tensor_parallel,
+)
 from advisor.prediction import AdvisorError
 from advisor.show.report.build import build_report
 from advisor.show.report.layout import curve_finding
@@ -40,8 +46,15 @@ def test_a_model_s_name_and_its_gpus_are_a_scenario(run: Run) -> None:
     scenario = json.loads(out)["scenario"]
     assert code == 0
     assert {
-        name: scenario[name] for name in ("model_id", "hardware_id", "n_gpus", "tensor_parallel", "drafter_id")
-    } == {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"}
+        name: scenario[name]
+        for name in ("model_id", "hardware_id", "n_gpus", "tensor_parallel", "drafter_id")
+    } == {
+        "model_id": "deepseek-v3",
+        "hardware_id": "h200-sxm",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "drafter_id": "mtp",
+    }
     assert scenario["acceptance"] == nearest_acceptance("deepseek-v3", "mtp")
     assert err.startswith("assumed: TP 8; ")
     assert "DeepSeek-R1" in err
@@ -52,7 +65,11 @@ def test_what_is_typed_is_not_assumed(run: Run) -> None:
     code, out, err = run("advise", *SHORT, *typed, "--json")
     scenario = json.loads(out)["scenario"]
     assert (code, err) == (0, "")
-    assert (scenario["tensor_parallel"], scenario["drafter_id"], scenario["acceptance"]) == (4, "eagle3", "2.4@3")
+    assert (scenario["tensor_parallel"], scenario["drafter_id"], scenario["acceptance"]) == (
+        4,
+        "eagle3",
+        "2.4@3",
+    )
 
 
 @pytest.mark.parametrize("command", ["curve", "schedule", "explain", "export"])
@@ -65,25 +82,38 @@ def test_the_other_commands_take_the_same_forms(run: Run, command: str, tmp_path
 
 
 def test_a_format_in_the_name_is_the_scenario_s() -> None:
-    assert scenario_from({"model_id": "Qwen/Qwen3-30B-A3B-FP8", "hardware_id": "h200"}).weight_dtype == "fp8_block"
-    assert scenario_from({"model_id": "Qwen/Qwen3-30B-A3B", "hardware_id": "h200"}).weight_dtype is None
+    assert (
+        scenario_from({"model_id": "Qwen/Qwen3-30B-A3B-FP8", "hardware_id": "h200"}).weight_dtype
+        == "fp8_block"
+    )
+    assert (
+        scenario_from({"model_id": "Qwen/Qwen3-30B-A3B", "hardware_id": "h200"}).weight_dtype
+        is None
+    )
     typed = {"model_id": "Qwen/Qwen3-30B-A3B-FP8", "hardware_id": "h200", "weight_dtype": "bf16"}
     assert scenario_from(typed).weight_dtype == "bf16"
 
 
 def test_accelerators_go_by_the_names_people_use() -> None:
-    assert [hardware_named(name) for name in ("H200", "NVIDIA B200", "h200-sxm", "RTX 4090", "mi300x", "l40")] == [
-        *("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40")
-    ]
+    assert [
+        hardware_named(name)
+        for name in ("H200", "NVIDIA B200", "h200-sxm", "RTX 4090", "mi300x", "l40")
+    ] == [*("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40")]
     assert hardware_named("no-such") == "no-such"
-    assert [hardware_named(name) for name in ("H100", "A100", "A100 80GB")] == ["h100-sxm", *["a100-80gb-sxm"] * 2]
+    assert [hardware_named(name) for name in ("H100", "A100", "A100 80GB")] == [
+        "h100-sxm",
+        *["a100-80gb-sxm"] * 2,
+    ]
     with pytest.raises(AdvisorError, match=r"rtx-3090, rtx-4090.*; say which"):
         hardware_named("RTX")
 
 
 def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(run: Run) -> None:
     short = "curve gpt-oss-20b --gpus 1xH100 --accepted-length 2.6 --batches 1k --drafter eagle3"
-    exact = "curve gpt-oss-20b --gpus 1xh100-sxm --accepted-length 2.6@3 --batches 1000 --drafter eagle3"
+    exact = (
+        "curve gpt-oss-20b --gpus 1xh100-sxm --accepted-length 2.6@3 --batches 1000 --drafter "
+        "eagle3"
+    )
     (_, out, err), (_, told, silent) = run(*short.split()), run(*exact.split())
     assert out == told
     assert "assumed: H100 is H100 SXM5 · 80 GiB (others: h100-nvl, h100-pcie)" in err
@@ -95,7 +125,10 @@ def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(run: Run) -> 
     "command",
     [
         "advise qwen3-30b-a3b --gpus 1xH200 --batch 32 --accepted-length 2.4@3",
-        "explore gpt-oss-20b --vary gpus=1xH200,1xB200 --vary batch=1,16 --engine sglang --accepted-length 2.4@3",
+        (
+            "explore gpt-oss-20b --vary gpus=1xH200,1xB200 --vary batch=1,16 --engine sglang "
+            "--accepted-length 2.4@3"
+        ),
         "explore gpt-oss-20b --gpus 1xH200 --vary context=2k,8k",
         "explore gpt-oss-20b qwen3-30b-a3b --gpus 1xH200",
         "explore --models gpt-oss-20b --gpus 2xH200 --users 8",
@@ -107,7 +140,11 @@ def test_the_commands_that_an_answer_names_work_as_they_stand(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = run(*command.split())[1].split("\nNext")[1].replace("\\\n", " ")
-    following = [line.partition("#")[0].split() for line in shown.splitlines() if line.startswith("  advisor ")]
+    following = [
+        line.partition("#")[0].split()
+        for line in shown.splitlines()
+        if line.startswith("  advisor ")
+    ]
     assert following
     for words in following:
         code, _, err = run(*words[1:])
@@ -115,16 +152,28 @@ def test_the_commands_that_an_answer_names_work_as_they_stand(
 
 
 def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(run: Run) -> None:
-    asked = "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 --accepted-length 2.6@3 --batch"
+    asked = (
+        "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 "
+        "--accepted-length 2.6@3 --batch"
+    )
     _, out, _ = run(*asked.split(), "128")
-    at_most = re.search(r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out)
+    at_most = re.search(
+        r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out
+    )
     assert "launch_server" not in out
     assert "launch_server" in run(*asked.split(), at_most[1])[1]
     wider = re.search(r"\n  advisor (advise .*)# it fits", out.replace("\\\n", " "))
     assert "launch_server" in run(*wider[1].split())[1]
-    values = {"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang", "batch_size": 128}
+    values = {
+        "model_id": "qwen3-30b-a3b",
+        "hardware_id": "h100-sxm",
+        "engine": "sglang",
+        "batch_size": 128,
+    }
     report = build_report(advise(scenario_from(values)), dt.date(2026, 1, 1))
-    assert [(one.launch_line, "does not fit" in one.problem) for one in report.engines] == [("", True)] * 2
+    assert [(one.launch_line, "does not fit" in one.problem) for one in report.engines] == [
+        ("", True)
+    ] * 2
 
 
 def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
@@ -142,7 +191,13 @@ def test_a_forced_refit_is_marked_wherever_its_numbers_stand(run: Run) -> None:
         said = "Your refit was rejected by its checks and is forced"
         assert (said in run("advise", *where, text)[1]) is forced
         assert (", refit forced" in run("advise", *where, text)[1].splitlines()[0]) is forced
-        assert any(said in one for one in json.loads(run("advise", *where, text, "--json")[1])["warnings"]) is forced
+        assert (
+            any(
+                said in one
+                for one in json.loads(run("advise", *where, text, "--json")[1])["warnings"]
+            )
+            is forced
+        )
         assert (said in run("curve", *where, text)[2]) is forced
 
 
@@ -159,7 +214,11 @@ def test_one_instance_spans_the_gpus_of_a_node() -> None:
 
 ANSWERED = [
     (model, gpus, engine)
-    for model, gpus in (("deepseek-v3", "8xh200-sxm"), ("gpt-oss-20b", "1xh200-sxm"), ("mixtral-8x7b", "2xmi300x"))
+    for model, gpus in (
+        ("deepseek-v3", "8xh200-sxm"),
+        ("gpt-oss-20b", "1xh200-sxm"),
+        ("mixtral-8x7b", "2xmi300x"),
+    )
     for engine in ("vllm", "sglang", "trtllm")
     if (engine, gpus) != ("trtllm", "2xmi300x")
 ]
@@ -168,7 +227,13 @@ ANSWERED = [
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
 def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line_reads(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: str, gpus: str, engine: str, width: int
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    model: str,
+    gpus: str,
+    engine: str,
+    width: int,
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.chdir(tmp_path)
@@ -186,7 +251,15 @@ def test_an_answer_is_short_and_narrow_and_writes_the_files_that_its_launch_line
 
 def test_a_launch_command_keeps_its_values_when_it_is_broken() -> None:
     sizes = {"cudagraph_capture_sizes": list(range(0, 1000, 7))}
-    words = ["vllm", "serve", "a/b", "--compilation-config", json.dumps(sizes, separators=(",", ":")), "--seed", "1"]
+    words = [
+        "vllm",
+        "serve",
+        "a/b",
+        "--compilation-config",
+        json.dumps(sizes, separators=(",", ":")),
+        "--seed",
+        "1",
+    ]
     lines = shell_lines(shlex.join(words), 80)
     assert max(map(len, lines)) <= 80
     read = shlex.split("\n".join(lines).replace("\\\n", " "))
@@ -198,7 +271,9 @@ def test_the_goals_are_those_of_the_next_steps() -> None:
 
 
 def test_the_recommended_k_and_plain_decoding_stay_in_a_table_that_is_cut() -> None:
-    advice = advise(scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200", "batch_size": 16}))
+    advice = advise(
+        scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200", "batch_size": 16})
+    )
     rows = short_answer(advice, [], 60).table.rows
     assert len(rows) < len(advice.drafts)
     assert {0, advice.recommendation.n_draft} <= {row.n_draft for row in rows}
@@ -206,8 +281,14 @@ def test_the_recommended_k_and_plain_decoding_stay_in_a_table_that_is_cut() -> N
 
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_a_terminal_shows_what_it_showed_and_no_line_is_wider_than_it(columns: int) -> None:
-    assert page(columns) == file(columns).read_text(encoding="utf-8"), "run: python -m tests.golden.terminal"
-    always_wrapped = file(columns).read_text(encoding="utf-8").partition(f"$ advisor {COMMANDS[len(BOTH_WIDTHS)]}")[0]
+    assert page(columns) == file(columns).read_text(encoding="utf-8"), (
+        "run: python -m tests.golden.terminal"
+    )
+    always_wrapped = (
+        file(columns)
+        .read_text(encoding="utf-8")
+        .partition(f"$ advisor {COMMANDS[len(BOTH_WIDTHS)]}")[0]
+    )
     lines = always_wrapped.splitlines()
     widest = max((line for line in lines if not line.startswith("$ ")), key=len)
     assert len(widest) <= columns, widest
@@ -216,7 +297,9 @@ def test_a_terminal_shows_what_it_showed_and_no_line_is_wider_than_it(columns: i
 def test_a_terminal_gets_colour_and_a_pipe_does_not(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = Table(DRAFTS, advise(scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200"})).drafts)
+    table = Table(
+        DRAFTS, advise(scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200"})).drafts
+    )
     print_table(table)
     plain = capsys.readouterr().out
     shown = {}
@@ -238,11 +321,16 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_served(
+    run: Run, tmp_path: Path
+) -> None:
     asked = ("--gpus", "8xH200", "--engine", "sglang", "--batch", "32")
     code, out, _ = run("advise", "DeepSeek-R1", *asked)
     head = out.splitlines()
-    assert (code, head[0].startswith("DeepSeek-R1 (as DeepSeek-V3: the same architecture) + ")) == (0, True)
+    assert (code, head[0].startswith("DeepSeek-R1 (as DeepSeek-V3: the same architecture) + ")) == (
+        0,
+        True,
+    )
     assert "--model-path deepseek-ai/DeepSeek-R1 " in out
     assert "deepseek-ai/DeepSeek-V3" not in out
     assert len(head) <= LINES
@@ -255,12 +343,20 @@ def test_a_checkpoint_named_in_place_of_the_profile_s_own_is_the_one_that_is_ser
 
 
 def test_a_checkpoint_travels_in_the_link_and_counts_for_its_model_alone() -> None:
-    served = scenario_from({"model_id": "DeepSeek-R1", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8})
+    served = scenario_from(
+        {"model_id": "DeepSeek-R1", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8}
+    )
     assert Scenario.from_query(served.to_query()).served_checkpoint == "deepseek-ai/DeepSeek-R1"
     assert served.model_copy(update={"model_id": "qwen3-30b-a3b"}).served_checkpoint is None
 
 
-ON_NODE = {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 32}
+ON_NODE = {
+    "model_id": "deepseek-v3",
+    "hardware_id": "h200-sxm",
+    "n_gpus": 8,
+    "tensor_parallel": 8,
+    "batch_size": 32,
+}
 
 
 def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(run: Run) -> None:
@@ -269,11 +365,18 @@ def test_the_answer_counts_the_published_runs_that_lie_outside_its_prediction(ru
     below, above, runs = 0, 0, runs_beside(advice.scenario, 8)
     for one in runs:
         (row,) = np.flatnonzero(advice.curve.batches == one.batch_size)
-        column = advice.curve.speedup[row].argmax() if np.isnan(one.n_draft) else advice.curve.column(int(one.n_draft))
+        column = (
+            advice.curve.speedup[row].argmax()
+            if np.isnan(one.n_draft)
+            else advice.curve.column(int(one.n_draft))
+        )
         below += one.speedup < advice.curve.low[row, column]
         above += one.speedup > advice.curve.high[row, column]
     assert all(np.isnan(one.accepted_length) for one in runs)
-    said = f"{below + above} lie outside the likely range, {below} below it. It is for this answer's accepted length;"
+    said = (
+        f"{below + above} lie outside the likely range, {below} below it. It is for this "
+        "answer's accepted length;"
+    )
     drawn = sum(one.random_tokens for one in runs)
     told = "the runs do not state theirs, and all had prompts of random tokens, which accept less."
     assert drawn == len(runs)
@@ -287,16 +390,24 @@ def test_the_end_of_the_gain_is_the_last_batch_that_fits_or_where_it_may_lose() 
     fits = np.flatnonzero(advice.curve.batches <= last)
     sure = replace(advice, curve=replace(advice.curve, low=np.maximum(advice.curve.low, 1.0)))
     there = advice.curve.speedup[fits[-1], column]
-    assert gain_end_text(sure) == f"Speculation pays at every batch that fits (up to {last}; {there:.1f}x there)."
+    assert (
+        gain_end_text(sure)
+        == f"Speculation pays at every batch that fits (up to {last}; {there:.1f}x there)."
+    )
     own = sure.k_by_batch[-1]
-    none = (replace(own, batch_start=start, batch_end=end, n_draft=0) for start, end in ((300, 310), (311, last)))
+    none = (
+        replace(own, batch_start=start, batch_end=end, n_draft=0)
+        for start, end in ((300, 310), (311, last))
+    )
     ends = replace(sure, k_by_batch=(*sure.k_by_batch[:-1], replace(own, batch_end=299), *none))
     assert gain_end_text(ends) == "Speculation stops paying at batch 300."
     low = sure.curve.low.copy()
     low[fits[-3] :, column] = 0.9
     losing = replace(advice, curve=replace(advice.curve, low=low))
     before, after = advice.curve.batches[fits[-4]], advice.curve.batches[fits[-3]]
-    share = np.log(low[fits[-4], column]) / np.log(low[fits[-4], column] / 0.9)  # of the way, in logarithms
+    share = np.log(low[fits[-4], column]) / np.log(
+        low[fits[-4], column] / 0.9
+    )  # of the way, in logarithms
     crossed = int(before * (after / before) ** share) + 1
     assert f"; a loss is possible from about {crossed})." in gain_end_text(losing)
 
@@ -330,8 +441,12 @@ def test_validate_shows_each_row_of_a_small_file_and_what_follows(run: Run) -> N
     assert " fit " in out.partition("Next:")[2]
 
 
-@pytest.mark.parametrize(("typed", "expected"), [("H200x8", "e.g. 8xH200"), ("8", "which GPU (--gpus 8xH200")])
-def test_gpus_typed_the_other_way_round_or_without_a_name(run: Run, typed: str, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("H200x8", "e.g. 8xH200"), ("8", "which GPU (--gpus 8xH200")]
+)
+def test_gpus_typed_the_other_way_round_or_without_a_name(
+    run: Run, typed: str, expected: str
+) -> None:
     code, _, err = run("advise", "deepseek-v3", "--gpus", typed)
     assert code == 2
     assert expected in err

@@ -11,7 +11,9 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
 
 
 def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(run: Run) -> None:
-    status, out, _ = run("diagnose", FIXTURES / "misconfigured.txt", "--hardware", "h200-sxm", "--tp", "1")
+    status, out, _ = run(
+        "diagnose", FIXTURES / "misconfigured.txt", "--hardware", "h200-sxm", "--tp", "1"
+    )
     assert status == 0
     assert out.splitlines()[0].startswith("The engine is misconfigured: SGLang admits 48 requests")
     for word in (
@@ -30,7 +32,9 @@ def test_json_and_all_hold_what_was_not_judged(run: Run) -> None:
     assert document["verdict"] == "as_predicted"
     assert all(one["needs"] for one in document["not_judged"])
     every = run("diagnose", FIXTURES / "honest.csv", "--all")[1]
-    assert "  requests wait in the server's queue while others decode: needs waiting_requests" in every
+    assert (
+        "  requests wait in the server's queue while others decode: needs waiting_requests" in every
+    )
 
 
 def test_a_length_given_at_its_k_is_that_of_the_runs_with_drafts(run: Run, tmp_path: Path) -> None:

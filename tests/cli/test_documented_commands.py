@@ -26,7 +26,10 @@ from tests.command_line import QWEN, Run
 
 TOP = Path(__file__).resolve().parents[2]
 FIXTURES = TOP / "tests" / "fixtures"
-PAGES = [TOP / "README.md", *(page for page in sorted((TOP / "docs").rglob("*.md")) if page.name != "cli.md")]
+PAGES = [
+    TOP / "README.md",
+    *(page for page in sorted((TOP / "docs").rglob("*.md")) if page.name != "cli.md"),
+]
 """docs/cli.md is written from the commands themselves."""
 _BLOCK = re.compile(r"^ {4,}(?:\$ \S*)?python -m (advisor\S*) ?(.*)$")
 _README_BLOCK = re.compile(r"^ {4,}(?:\$ )?(advisor) (.*)$")
@@ -69,24 +72,32 @@ def documented() -> Iterator[tuple[str, str, str]]:
                 yield from ((where, module, text.strip()) for module, text in _INLINE.findall(line))
 
 
-COMMANDS = [(*command, where) for command, where in {each[1:]: each[0] for each in documented()}.items()]
+COMMANDS = [
+    (*command, where) for command, where in {each[1:]: each[0] for each in documented()}.items()
+]
 
 
 def words(text: str) -> list[str]:
-    """The words of a command: optional parts left out, the first of several choices taken, `...` spelt out."""
+    """The words of a command: optional parts left out, the first of several choices taken, `...`
+    spelt out."""
     text = re.sub(r"\s\[[^\]]*\]", "", text)
     given = [re.sub(r"\|.*", "", word) for word in shlex.split(text)]
     if "..." not in given:
         return given
     base = WIDE if PLACED & set(given) else BASE
-    spelt = [word for option, value in base.items() if option not in given for word in (option, value)]
+    spelt = [
+        word for option, value in base.items() if option not in given for word in (option, value)
+    ]
     return [given[0], *spelt, *(word for word in given[1:] if word != "...")]
 
 
 def parsed(text: str) -> str:
-    """Name of the command after its arguments were parsed as the command line does. Raises click.UsageError."""
+    """Name of the command after its arguments were parsed as the command line does. Raises
+    click.UsageError."""
     name, *arguments = words(text)
-    above = click.Context(root, **root.context_settings)  # a command keeps the help option of its first context
+    above = click.Context(
+        root, **root.context_settings
+    )  # a command keeps the help option of its first context
     command = root.get_command(above, name)
     assert command is not None, name
     context = command.make_context(name, arguments, parent=above)
@@ -127,59 +138,98 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(FIXTURES / "ingest" / "vllm_serve_trimmed_constructed.json", folder / "run.json")
     log = (FIXTURES / "power" / "nvidia_smi_constructed.csv").read_text().splitlines()
     (folder / "power.csv").write_text("\n".join(line for line in log if ", 1, " not in line))
-    (folder / "server.log").write_text("vllm serve Qwen/Qwen3-30B-A3B --enforce-eager --max-num-seqs 64\n")
+    (folder / "server.log").write_text(
+        "vllm serve Qwen/Qwen3-30B-A3B --enforce-eager --max-num-seqs 64\n"
+    )
     for name in ("scenario.json", "my-scenario.json"):
         (folder / name).write_text(scenario_json(load_example("mixtral").scenario))
-    (folder / "path" / "to" / "config.json").write_text(json.dumps(dict(model_profile(BASE["--model"]).config)))
+    (folder / "path" / "to" / "config.json").write_text(
+        json.dumps(dict(model_profile(BASE["--model"]).config))
+    )
     (folder / "my-accelerator.json").write_text(json.dumps(POD))
     with pytest.raises(SystemExit):
-        main(["fit", str(folder / "my_points.csv"), "--force", "--output", str(folder / "my.refit")])
+        main(
+            ["fit", str(folder / "my_points.csv"), "--force", "--output", str(folder / "my.refit")]
+        )
     return folder
 
 
 def _write_runs(folder: Path) -> None:
-    """Runs whose steps take 2 ms more than predicted, as a table and as records that leave the accelerator out."""
-    named = {"hardware_id": BASE["--hardware"], "model_id": BASE["--model"], "drafter": BASE["--drafter"]}
-    named |= {"gpu_count": 1, "tensor_parallel": 1, "engine": "vllm", "draft_tokens_k": 3, "accepted_length": 2.4}
+    """Runs whose steps take 2 ms more than predicted, as a table and as records that leave the
+    accelerator out."""
+    named = {
+        "hardware_id": BASE["--hardware"],
+        "model_id": BASE["--model"],
+        "drafter": BASE["--drafter"],
+    }
+    named |= {
+        "gpu_count": 1,
+        "tensor_parallel": 1,
+        "engine": "vllm",
+        "draft_tokens_k": 3,
+        "accepted_length": 2.4,
+    }
     batches = [1, 2, 4, 8, 16, 32, 64, 128]
-    asked = {"hardware_id": BASE["--hardware"], "model_id": BASE["--model"], "drafter_id": BASE["--drafter"]}
+    asked = {
+        "hardware_id": BASE["--hardware"],
+        "model_id": BASE["--model"],
+        "drafter_id": BASE["--drafter"],
+    }
     curve = curve_for(
-        load_setup(build_scenario(**asked, acceptance=BASE["--accepted-length"], engine="vllm")), batches, [0, 3]
+        load_setup(build_scenario(**asked, acceptance=BASE["--accepted-length"], engine="vllm")),
+        batches,
+        [0, 3],
     )
     rows = []
     for place, batch in enumerate(batches):
-        plain, round_s = (1e3 * (time + 0.002) for time in (curve.plain_step_s[place], curve.round_s[place, 1]))
+        plain, round_s = (
+            1e3 * (time + 0.002) for time in (curve.plain_step_s[place], curve.round_s[place, 1])
+        )
         values = {"baseline_value": plain, "sd_value": round_s / 2.4, "metric": "tpot_ms"}
         rows.append(named | {"batch_size": batch} | values)
     table = [list(rows[0]), *(each.values() for each in rows)]
     (folder / "my_points.csv").write_text("\n".join(",".join(map(str, cells)) for cells in table))
     shutil.copy(folder / "my_points.csv", folder / "my_runs.csv")
     for name, k, time in (("plain.json", 0, "baseline_value"), ("mtp.json", 3, "sd_value")):
-        alone = [{**named, "draft_tokens_k": k, "batch_size": row["batch_size"], "tpot_ms": row[time]} for row in rows]
+        alone = [
+            {**named, "draft_tokens_k": k, "batch_size": row["batch_size"], "tpot_ms": row[time]}
+            for row in rows
+        ]
         (folder / name).write_text(json.dumps(alone))
     for name in ("my_run.json", "results/a.json"):
-        (folder / name).write_text(json.dumps([{k: v for k, v in each.items() if k != "hardware_id"} for each in rows]))
+        (folder / name).write_text(
+            json.dumps([{k: v for k, v in each.items() if k != "hardware_id"} for each in rows])
+        )
 
 
 def _write_acceptance(folder: Path) -> None:
     counted = {"num_drafts": 100, "num_draft_tokens": 300, "num_accepted_tokens": 140}
     names = {f"vllm:spec_decode_{what}_total": count for what, count in counted.items()}
     per_position = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-    names |= {f'{per_position}{{position="{place}"}}': count for place, count in enumerate((70, 45, 25))}
+    names |= {
+        f'{per_position}{{position="{place}"}}': count for place, count in enumerate((70, 45, 25))
+    }
     for file, scale in (("before.txt", 1), ("after.txt", 3)):
-        (folder / file).write_text("".join(f"{name} {count * scale}\n" for name, count in names.items()))
+        (folder / file).write_text(
+            "".join(f"{name} {count * scale}\n" for name, count in names.items())
+        )
 
 
 def _write_choices(folder: Path) -> None:
-    """Choices of experts and loads of DeepSeek-V3, and in a folder of their own those of the small model."""
+    """Choices of experts and loads of DeepSeek-V3, and in a folder of their own those of the small
+    model."""
     draws = np.random.default_rng(0)
     (folder / "small").mkdir()
     for place, layers, experts in ((folder, 58, 256), (folder / "small", 48, 128)):
         for number in (1, 2):
-            chosen = np.argsort(draws.random((48, layers, experts)), axis=-1)[..., :8].astype(np.int16)
+            chosen = np.argsort(draws.random((48, layers, experts)), axis=-1)[..., :8].astype(
+                np.int16
+            )
             np.save(place / f"request-{number}.npy", chosen)
     counts = draws.integers(50, 150, (58, 256))
-    table = "".join(f"{layer},{expert},{count}\n" for (layer, expert), count in np.ndenumerate(counts))
+    table = "".join(
+        f"{layer},{expert},{count}\n" for (layer, expert), count in np.ndenumerate(counts)
+    )
     for name in ("loads.csv", "loads.txt"):
         (folder / name).write_text("layer,expert,tokens\n" + table)
 
@@ -190,7 +240,11 @@ def is_quick(text: str) -> bool:
     return given[0] not in LONG and (given[0] != "expert-ranks" or bool(PLACED & set(given)))
 
 
-RUN = [(text, where) for module, text, where in COMMANDS if module == "advisor" and text and is_quick(text)]
+RUN = [
+    (text, where)
+    for module, text, where in COMMANDS
+    if module == "advisor" and text and is_quick(text)
+]
 
 
 @pytest.mark.parametrize(("text", "where"), RUN, ids=[each[1] for each in RUN])
@@ -199,15 +253,22 @@ def test_a_documented_command_runs(
 ) -> None:
     shutil.copytree(kept, tmp_path / "here")
     given = words(text)
-    monkeypatch.chdir(tmp_path / "here" / ("small" if BASE["--model"] in given and given[0] == "trace" else ""))
-    expanded = [name for word in given for name in (sorted(glob.glob(word)) if "*" in word else [word])]
+    monkeypatch.chdir(
+        tmp_path / "here" / ("small" if BASE["--model"] in given and given[0] == "trace" else "")
+    )
+    expanded = [
+        name for word in given for name in (sorted(glob.glob(word)) if "*" in word else [word])
+    ]
     status, _, said = run(*expanded)
     assert status == 0, (where, text, said)
 
 
 def test_commands_that_the_package_names_are_today_s() -> None:
-    """On screen, in errors and in docstrings; a command of the release before would answer with its new line."""
+    """On screen, in errors and in docstrings; a command of the release before would answer with its
+    new line."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((TOP / "advisor").rglob("*.py"))]
-    named = {name for text in texts for name in re.findall(r"python -m advisor ([a-z][a-z-]+)", text)}
+    named = {
+        name for text in texts for name in re.findall(r"python -m advisor ([a-z][a-z-]+)", text)
+    }
     assert {"explore", "profile", "models"} <= named
     assert not named - set(root.list_commands(click.Context(root)))

@@ -1,4 +1,5 @@
-"""`explore` and `expert-ranks` as a user calls them: the questions of the day, and what machines read."""
+"""`explore` and `expert-ranks` as a user calls them: the questions of the day, and what machines
+read."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_the_whole_board_goes_into_a_spreadsheet(tmp_path: Path, run: Run) -> No
 
 def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, run: Run) -> None:
     scores = tmp_path / "scores.csv"
-    scores.write_text("model,elo,licence\nqwen3-30b-a3b,1300,apache\ngpt-oss-120b,1350,apache\nqwen3-4b,1200,mit\n")
+    scores.write_text(
+        "model,elo,licence\nqwen3-30b-a3b,1300,apache\ngpt-oss-120b,1350,apache\nqwen3-4b,1200,mit\n"
+    )
     status, out, _ = run(*RANK, "--scores", scores, "--where", "licence=apache", "--quality", "elo")
     assert status == 0
     assert "front" in out
@@ -60,7 +63,9 @@ def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, run: Run) -
 
 
 def test_the_map_is_machine_readable(run: Run) -> None:
-    status, out, _ = run("explore", *QWEN, "--vary", "context=1024,8192", "--vary", "batch=1,64", "--json")
+    status, out, _ = run(
+        "explore", *QWEN, "--vary", "context=1024,8192", "--vary", "batch=1,64", "--json"
+    )
     assert status == 0
     read = json.loads(out)
     assert {(cell["context_tokens"], cell["batch_size"]) for cell in read["cells"]} == {
@@ -69,7 +74,10 @@ def test_the_map_is_machine_readable(run: Run) -> None:
     assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
 
 
-ASKED = "expert-ranks --hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 --drafter eagle3"
+ASKED = (
+    "expert-ranks --hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 "
+    "--drafter eagle3"
+)
 RANKS = (*ASKED.split(), "--accepted-length", "2.4@3")
 
 
@@ -92,7 +100,9 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(run: Run) -> Non
 
 def test_loads_and_copies_are_taken_as_given(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "loads.csv"
-    rows = [f"{layer},{expert},{9 if expert < 16 else 1}" for layer in range(2) for expert in range(128)]
+    rows = [
+        f"{layer},{expert},{9 if expert < 16 else 1}" for layer in range(2) for expert in range(128)
+    ]
     file.write_text("\n".join(["layer,expert,tokens", *rows]))
     status, out, _ = run(*RANKS, "--expert-loads", file, "--copies", "0,16", "--json")
     assert status == 0
@@ -118,7 +128,9 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(tmp_path: Path,
 
 def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, run: Run) -> None:
     file, out = tmp_path / "grid.yaml", tmp_path / "out"
-    file.write_text("acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n")
+    file.write_text(
+        "acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n"
+    )
     status, text, _ = run("explore", "--plan", file, "--output", out, "--dry-run")
     assert (status, text) == (0, "4 scenarios: 2 combinations at 2 batches\n")
     assert not out.exists()
@@ -130,23 +142,33 @@ def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, run: Run) ->
     assert (json.loads(text)["found"], json.loads(text)["scenarios"]) == (1, 4)
 
 
-def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(tmp_path: Path, run: Run) -> None:
+def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
+    tmp_path: Path, run: Run
+) -> None:
     shipped = dict(model_profile("qwen3-30b-a3b").config)
-    for name, config in {"a": shipped, "b": shipped, "qwen3-30b-a3b": {**shipped, "num_experts": 512}}.items():
+    for name, config in {
+        "a": shipped,
+        "b": shipped,
+        "qwen3-30b-a3b": {**shipped, "num_experts": 512},
+    }.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     (tmp_path / "pod.json").write_text(json.dumps(POD))
     plan, out = tmp_path / "grid.yaml", tmp_path / "out"
     own = "a/config.json, b, qwen3-30b-a3b/config.json, qwen3-30b-a3b"
     plan.write_text(
-        f"model_id: [{own}]\nhardware_id: [pod.json]\nacceptance: 2.4@3\ndrafter_id: ngram\nbatch_size: 16\nk_max: 3\n"
+        f"model_id: [{own}]\nhardware_id: [pod.json]\nacceptance: 2.4@3\ndrafter_id: "
+        "ngram\nbatch_size: 16\nk_max: 3\n"
     )
     status, _, said = run("explore", "--plan", plan, "--output", out)
     assert status == 0, said
     rows = pd.read_parquet(out / "part-000000.parquet")
     assert set(rows["reason"]) == {""}
     by_name = {name: group["speedup"].tolist() for name, group in rows.groupby("model_id")}
-    shown = {name.rpartition("-")[0] if name.startswith("own-") else name: found for name, found in by_name.items()}
+    shown = {
+        name.rpartition("-")[0] if name.startswith("own-") else name: found
+        for name, found in by_name.items()
+    }
     assert set(shown) == {"own-a", "own-b", "own-qwen3-30b-a3b", "qwen3-30b-a3b"}
     assert shown["own-a"] == shown["own-b"] == shown["qwen3-30b-a3b"] != shown["own-qwen3-30b-a3b"]
     assert rows["hardware_id"].str.startswith("own-").all()
@@ -160,14 +182,27 @@ def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(tmp_
 
 def test_a_varied_field_is_answered_as_advise_answers_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pod.json").write_text(json.dumps(POD))
-    asked = ("explore", *QWEN[2:], "--vary", f"hardware=h200-sxm,{tmp_path}/pod.json", "--vary", "batch=1,16")
+    asked = (
+        "explore",
+        *QWEN[2:],
+        "--vary",
+        f"hardware=h200-sxm,{tmp_path}/pod.json",
+        "--vary",
+        "batch=1,16",
+    )
     status, out, err = run(*asked, "--json")
     assert status == 0, err
-    best = {(row["hardware_id"][:4], row["batch_size"]): row for row in json.loads(out) if row["recommended"]}
+    best = {
+        (row["hardware_id"][:4], row["batch_size"]): row
+        for row in json.loads(out)
+        if row["recommended"]
+    }
     assert len(best) == 4
     for (place, batch), row in best.items():
         named = "h200-sxm" if place == "h200" else tmp_path / "pod.json"
-        answer = json.loads(run("advise", *QWEN[2:], "--hardware", named, "--batch", batch, "--json")[1])
+        answer = json.loads(
+            run("advise", *QWEN[2:], "--hardware", named, "--batch", batch, "--json")[1]
+        )
         found = answer["recommendation"]
         assert (row["n_draft"], row["tier"]) == (found["n_draft"], found["tier"])
         assert row["speedup"] == pytest.approx(found["speedup"], rel=1e-3)
@@ -176,9 +211,14 @@ def test_a_varied_field_is_answered_as_advise_answers_it(run: Run, tmp_path: Pat
     assert len(table.splitlines()) >= 5
 
 
-def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_them(run: Run, tmp_path: Path) -> None:
+def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_them(
+    run: Run, tmp_path: Path
+) -> None:
     asked, out = ("explore", "deepseek-v3", "--vary", "batch=1,16", "--csv"), tmp_path / "rows.csv"
-    for typed in (("--vary", "gpus=8xH200,8xB200"), ("--gpus", "8", "--vary", "hardware=H200,b200")):
+    for typed in (
+        ("--vary", "gpus=8xH200,8xB200"),
+        ("--gpus", "8", "--vary", "hardware=H200,b200"),
+    ):
         status, shown, said = run(*asked, out, *typed)
         assert (status, "TP 8" in said) == (0, True), said
         assert f"36 rows written to {out}" in flat(shown)
@@ -190,9 +230,16 @@ def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_the
 
 
 def test_the_fastest_at_each_batch_are_named_with_their_ties() -> None:
-    values = {"engine": ["a", "b"] * 2, "batch_size": [1, 1, 8, 8], "tokens_per_s_per_gpu": [100.0, 99.2, 98.0, 100.0]}
+    values = {
+        "engine": ["a", "b"] * 2,
+        "batch_size": [1, 1, 8, 8],
+        "tokens_per_s_per_gpu": [100.0, 99.2, 98.0, 100.0],
+    }
     best = pd.DataFrame(values)
-    assert fastest_of_each(best, ["engine"]) == "Most tokens/s per GPU: a (within 1%: b) at batch 1; b at batch 8."
+    assert (
+        fastest_of_each(best, ["engine"])
+        == "Most tokens/s per GPU: a (within 1%: b) at batch 1; b at batch 8."
+    )
     best = best.assign(usd=[2.0, 1.0, 1.0, 1.0])
     assert fastest_of_each(best, ["engine"]).endswith(
         " Cheapest a token: a and b; prices by the profiles (hardware ID)."
@@ -207,7 +254,9 @@ def test_accelerators_are_compared_by_cost_where_each_has_a_price(run: Run) -> N
     assert "USD/M tokens" in head
     for line in rows[:2]:
         price = load_hardware(line.split()[0]).price_usd_per_hour
-        *_, rate, usd = (cell for cell in line.replace(",", "").split() if re.fullmatch(r"[\d.]+", cell))
+        *_, rate, usd = (
+            cell for cell in line.replace(",", "").split() if re.fullmatch(r"[\d.]+", cell)
+        )
         assert float(usd) == pytest.approx(price.value / 0.0036 / float(rate), rel=0.01)
 
 
@@ -220,9 +269,22 @@ def test_kernels_that_stand_in_are_told_with_the_combinations_they_concern(run: 
     assert f"warning, 1 of 2 combinations: {said}" in both
 
 
-def test_what_does_not_fit_is_not_recommended_and_says_what_it_needs(run: Run, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_not_recommended_and_says_what_it_needs(
+    run: Run, tmp_path: Path
+) -> None:
     out = tmp_path / "rows.csv"
-    asked = ("explore", "deepseek-v3", "--hardware", "H200", "--vary", "gpus=4,8", "--vary", "batch=1", "--csv", out)
+    asked = (
+        "explore",
+        "deepseek-v3",
+        "--hardware",
+        "H200",
+        "--vary",
+        "gpus=4,8",
+        "--vary",
+        "batch=1",
+        "--csv",
+        out,
+    )
     status, shown, _ = run(*asked)
     assert status == 0
     assert "Batch 1 on 4 x h200-sxm, TP 4: needs TP 8 (--tp)." in flat(shown)
@@ -230,6 +292,9 @@ def test_what_does_not_fit_is_not_recommended_and_says_what_it_needs(run: Run, t
 
 
 def test_an_accelerator_is_said_once(run: Run) -> None:
-    for typed in (("--gpus", "8xH200", "--vary", "hardware=B200"), ("--gpus", "8", "--vary", "gpus=8xH200")):
+    for typed in (
+        ("--gpus", "8xH200", "--vary", "hardware=B200"),
+        ("--gpus", "8", "--vary", "gpus=8xH200"),
+    ):
         status, _, said = run("explore", "deepseek-v3", *typed)
         assert (status, "--gpus" in said) == (2, True)

@@ -42,7 +42,13 @@ def test_ingest_reads_a_directory_and_says_what_it_could_not_read(run):
     answer = json.loads(out)
     assert code == 0
     formats = {item["format"] for item in answer["files"]}
-    assert {"vllm_serve", "sglang_serving", "guidellm_csv", "aiperf_json", "kernel_table"} <= formats
+    assert {
+        "vllm_serve",
+        "sglang_serving",
+        "guidellm_csv",
+        "aiperf_json",
+        "kernel_table",
+    } <= formats
     reasons = {item["file"]: item["reason"] for item in answer["not_read"]}
     assert "tuned kernel configuration" in reasons["tuned_config_constructed.json"]
 
@@ -82,12 +88,14 @@ def test_ingest_names_what_is_missing(run, points):
     assert "needed: --set hardware_id=..." in out
 
 
-def test_fit_says_what_moved_and_what_the_data_do_not_tell_and_its_json_holds_parameters_errors_and_rows(run, points):
+def test_fit_says_what_moved_and_what_the_data_do_not_tell(run, points):
     code, out, _ = run("fit", points)
     assert code == 0
     assert out.startswith("Your data moved host time per speculative round by +")
     assert "Cannot be determined from these data" in out
-    assert re.search(r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +±\d+% +±\d+% +yes", out)
+    assert re.search(
+        r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +±\d+% +±\d+% +yes", out
+    )
     assert "MoESD's ten-parameter form fits the 12 speedups" in out
     code, out, _ = run("fit", points, "--json")
     answer = json.loads(out)
@@ -105,12 +113,16 @@ def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(run, tmp_pat
     assert code == 0
     assert "12 sequences, 384 tokens" in out
     routing = out.rsplit("--routing ", 1)[1].strip()
-    asked = "--hardware h200-sxm --model qwen3-30b-a3b --drafter eagle3 --accepted-length 2.4@3 --json"
+    asked = (
+        "--hardware h200-sxm --model qwen3-30b-a3b --drafter eagle3 --accepted-length 2.4@3 --json"
+    )
     code, _, _ = run("advise", *asked.split(), "--routing", routing)
     assert code == 0
 
 
-def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_refit(run, points, tmp_path):
+def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_refit(
+    run, points, tmp_path
+):
     file = tmp_path / "my.refit"
     code, out, _ = run("fit", points, "--accepted-length", "2.4@3", "--output", file)
     assert code == 0
@@ -119,7 +131,9 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     assert run(*following[1:])[0] == 0
     at = following.index("--accepted-length")
     shorter = [*following[1:at], *following[at + 2 :], "--json"]
-    assert json.loads(run(*shorter)[1])["scenario"]["acceptance"] == "1.7@1,2.4@3"  # the refit's file carries it
+    assert (
+        json.loads(run(*shorter)[1])["scenario"]["acceptance"] == "1.7@1,2.4@3"
+    )  # the refit's file carries it
     assert file.read_text().startswith("on=")
 
 
@@ -148,22 +162,39 @@ def test_ingest_promises_no_refit_of_kernel_times(run):
     assert "`fit` can use" not in said
 
 
-DEEPSEEK = ("--hardware", "h200-sxm", "--model", "deepseek-v3", "--drafter", "mtp", "--accepted-length", "2.4@3")
+DEEPSEEK = (
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "deepseek-v3",
+    "--drafter",
+    "mtp",
+    "--accepted-length",
+    "2.4@3",
+)
 
 
-SENTENCE = load_setup(Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3")).warnings[0]
+SENTENCE = load_setup(
+    Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3")
+).warnings[0]
 
 
 COMMANDS = ("advise", "schedule", "curve", "simulate", "explain", "export")
 
 
 def arguments(command: str, folder: Path) -> tuple[str, ...]:
-    more = {"curve": ("--batches", "4,16"), "export": ("--output", str(folder)), "simulate": ("--requests", "4")}
+    more = {
+        "curve": ("--batches", "4,16"),
+        "export": ("--output", str(folder)),
+        "simulate": ("--requests", "4"),
+    }
     return (command, *DEEPSEEK, *more.get(command, ()))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_in_one_sentence_that_a_model_does_not_fit(run: Run, tmp_path: Path, command: str) -> None:
+def test_every_command_says_in_one_sentence_that_a_model_does_not_fit(
+    run: Run, tmp_path: Path, command: str
+) -> None:
     status, out, err = run(*arguments(command, tmp_path))
     assert status == 0
     assert SENTENCE.startswith("Does not fit: weights take")
@@ -208,10 +239,14 @@ def test_reasons_that_differ_in_numbers_or_names_are_one_line_with_their_count()
         (f"{reasons[5]} (and 1 more that differ in numbers or names)", [5, 6]),
         (reasons[7], [7]),
     ]
-    assert len(alike((f"h{number}00-sxm is old", 0, 2) for number in (1, 2))) == 2, "a name with a number is no number"
+    assert len(alike((f"h{number}00-sxm is old", 0, 2) for number in (1, 2))) == 2, (
+        "a name with a number is no number"
+    )
 
 
-def test_predict_names_unreadable_cells_together_with_missing_columns(run: Run, tmp_path: Path) -> None:
+def test_predict_names_unreadable_cells_together_with_missing_columns(
+    run: Run, tmp_path: Path
+) -> None:
     file = tmp_path / "points.csv"
     file.write_text("hardware_id,model_id,batch_size,tpot_s\nh200-sxm,qwen3-30b-a3b,abc,0.01\n")
     code, _, err = run("predict", str(file))
@@ -222,7 +257,9 @@ def test_predict_names_unreadable_cells_together_with_missing_columns(run: Run, 
     assert "(and 2 more rows); and the file lacks" in run("predict", str(file))[2]
 
 
-def test_predict_and_validate_read_a_table_of_other_headers_by_map(run: Run, tmp_path: Path) -> None:
+def test_predict_and_validate_read_a_table_of_other_headers_by_map(
+    run: Run, tmp_path: Path
+) -> None:
     named = (
         "hardware_id,gpu_count,tensor_parallel,model_id,engine,drafter,draft_tokens_k,batch_size,accepted_length,"
         "speedup\n"
@@ -238,7 +275,9 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(run: Run, tmp
     first, second = (next(csv.DictReader(io.StringIO(text))) for text in (wanted, found))
     assert second["predicted_speedup"] == first["predicted_speedup"] != ""
     assert second["people"] == "16"
-    assert float(second["measured_over_predicted"]) == pytest.approx(1.5 / float(second["predicted_speedup"]), rel=1e-5)
+    assert float(second["measured_over_predicted"]) == pytest.approx(
+        1.5 / float(second["predicted_speedup"]), rel=1e-5
+    )
     plain.write_text(named + row.replace('"2,400"', ""))
     borrowed = json.loads(run("predict", plain, "--json")[1])[0]
     assert borrowed["accepted_length_source"] == "other_model"
@@ -249,7 +288,7 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(run: Run, tmp
     assert "need FILE" in run("validate", "--map", "a=batch_size")[2]
 
 
-WIDE = "concurrency,user_tps_K0,user_tps_K3\n1,210,330\n4,180,270\n8,150,220\n16,120,170\n32,90,120\n64,60,75\n"
+WIDE = "concurrency,user_tps_K0,user_tps_K3\n1,210,330\n4,180,270\n8,150,220\n16,120,170\n32,90,120\n64,60,75\n"  # noqa: E501
 RUN = ("--model", "gpt-oss-120b", "--gpus", "1xB200", "--engine", "vllm", "--drafter", "eagle3")
 
 
@@ -260,7 +299,9 @@ def next_of(printed: str) -> list[str]:
     return words[words.index("advisor") + 1 :]
 
 
-def test_rates_by_k_lead_to_a_fit_by_what_is_printed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_by_k_lead_to_a_fit_by_what_is_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.csv").write_text(WIDE)
     typed = ["ingest", "mine.csv", *RUN]
@@ -277,7 +318,10 @@ def test_rates_by_k_lead_to_a_fit_by_what_is_printed(run: Run, tmp_path: Path, m
     assert "borrowed: rows without an accepted length take 2." in out
     status, _, err = run(*next_of(out))
     assert status == 0, err
-    assert "give --accepted-length 2.6@K" in run("ingest", "mine.csv", "--set", "accepted_length=2.6")[2]
+    assert (
+        "give --accepted-length 2.6@K"
+        in run("ingest", "mine.csv", "--set", "accepted_length=2.6")[2]
+    )
 
 
 def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_computes(
@@ -290,7 +334,9 @@ def test_predict_and_validate_take_what_ingest_takes_and_judge_the_speedups_it_c
     judged = json.loads(out)
     assert (status, judged["overall"]["n"]) == (0, 6), err
     assert {row["accepted_length_source"] for row in predicted + judged["rows"]} == {"borrowed"}
-    assert [float(row["speedup"]) for row in judged["rows"]][:2] == pytest.approx([330 / 210, 270 / 180])
+    assert [float(row["speedup"]) for row in judged["rows"]][:2] == pytest.approx(
+        [330 / 210, 270 / 180]
+    )
     named = [word for word in given if word not in ("--gpus", "1xB200")]
     for command in ("predict", "validate"):
         status, _, err = run(command, file, *named, "--hardware", "b200-sxm")
@@ -304,10 +350,14 @@ def test_columns_that_nothing_is_known_of_get_the_command_that_maps_them(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("odd.csv").write_text("reqs in flight,spec,latency each token (ms)\n1,0,5\n1,3,3.2\n8,0,8\n8,3,6\n")
+    Path("odd.csv").write_text(
+        "reqs in flight,spec,latency each token (ms)\n1,0,5\n1,3,3.2\n8,0,8\n8,3,6\n"
+    )
     status, _, err = run("ingest", "odd.csv", "--engine", "vllm")
     assert status == 2
-    assert "none of its columns is understood: reqs in flight, spec, latency each token (ms)." in err
+    assert (
+        "none of its columns is understood: reqs in flight, spec, latency each token (ms)." in err
+    )
     typed = shlex.split(err.split("`")[1])[1:]
     assert typed[:4] == ["ingest", "odd.csv", "--engine", "vllm"]
     status, out, _ = run(*typed, "--json")

@@ -2,7 +2,8 @@
 
 Each command, option, environment variable and configured setting is documented, and no other.
 
-A model given as a file: it is what its configuration says, whatever it is called and whichever way it comes in.
+A model given as a file: it is what its configuration says, whatever it is called and whichever way
+it comes in.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def documented() -> set[str]:
     return set(re.findall(r"^\| `([^`]+)`", SETTINGS, flags=re.M))
 
 
-def test_the_command_line_s_page_is_what_the_commands_say_and_each_option_says_what_it_is_for() -> None:
+def test_the_command_line_s_page_is_what_the_commands_say_and_each_option_says_what_it_is_for() -> (
+    None
+):
     silent = [
         f"{name} {'/'.join(option.opts)}"
         for name, command in commands()
@@ -81,7 +84,9 @@ def test_the_command_line_s_page_is_what_the_commands_say_and_each_option_says_w
     ]
     assert not silent
     assert all(command.help for _, command in commands())
-    assert FILE.read_text(encoding="utf-8") == reference(), "run: python -m tests.golden.cli_reference"
+    assert FILE.read_text(encoding="utf-8") == reference(), (
+        "run: python -m tests.golden.cli_reference"
+    )
 
 
 def test_every_environment_variable_is_documented_and_no_other() -> None:
@@ -133,16 +138,24 @@ PLACE = {"hardware_id": "h200-sxm", "drafter_id": "ngram"}
 def grown(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with one more expert, or with dense blocks that are 128 wider."""
     counts = {key: config[key] + 1 for key in EXPERT_COUNT_KEYS if isinstance(config.get(key), int)}
-    nested = {key: grown(config[key]) for key in ("ffn_config", "text_config") if isinstance(config.get(key), dict)}
+    nested = {
+        key: grown(config[key])
+        for key in ("ffn_config", "text_config")
+        if isinstance(config.get(key), dict)
+    }
     wider = {} if counts or nested else {"intermediate_size": config["intermediate_size"] + 128}
     return {**config, **counts, **nested, **wider}
 
 
-def given(config: Mapping[str, Any], name: str, way: str, folder: Path, weight_dtype: str | None) -> Scenario:
+def given(
+    config: Mapping[str, Any], name: str, way: str, folder: Path, weight_dtype: str | None
+) -> Scenario:
     """The scenario of a configuration that comes in under a name."""
     asked, text = {**PLACE, "weight_dtype": weight_dtype}, json.dumps(config)
     if way in ("file", "cache"):
-        path = folder / (f"models--org--{name}/snapshots/0123456789abcdef" if way == "cache" else name)
+        path = folder / (
+            f"models--org--{name}/snapshots/0123456789abcdef" if way == "cache" else name
+        )
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").write_text(text)
         return scenario_from({**asked, "model_id": str(path), "accepted_length": "2.4@3"})
@@ -156,21 +169,45 @@ def answer(scenario: Scenario) -> tuple[object, ...]:
     setup = load_setup(scenario)
     curve = curve_for(setup, [16], [0, 3])
     times = (curve.plain_step_s.tolist(), curve.speedup.tolist(), str(curve.tier))
-    return setup.memory, setup.cache, *times, setup.routing and setup.routing.id, setup.acceptance.borrowed
+    return (
+        setup.memory,
+        setup.cache,
+        *times,
+        setup.routing and setup.routing.id,
+        setup.acceptance.borrowed,
+    )
 
 
 @pytest.mark.parametrize(("place", "model_id"), enumerate(model_ids()))
-def test_a_model_is_what_its_config_says_and_not_what_it_is_called(place: int, model_id: str, tmp_path: Path) -> None:
-    """The same file answers alike under any name, and one more expert under the same name does not."""
-    profile, called = model_profile(model_id), (model_id, short_name(model_profile(model_id).hf_repo))[place % 2]
-    config, released = dict(profile.config), [each.weight_format for each in profile.published_formats]
-    named = [(name, WAYS_IN[(place + step) % len(WAYS_IN)]) for step, name in enumerate((called, "mine"))]
+def test_a_model_is_what_its_config_says_and_not_what_it_is_called(
+    place: int, model_id: str, tmp_path: Path
+) -> None:
+    """The same file answers alike under any name, and one more expert under the same name does
+    not."""
+    profile, called = (
+        model_profile(model_id),
+        (model_id, short_name(model_profile(model_id).hf_repo))[place % 2],
+    )
+    config, released = (
+        dict(profile.config),
+        [each.weight_format for each in profile.published_formats],
+    )
+    named = [
+        (name, WAYS_IN[(place + step) % len(WAYS_IN)]) for step, name in enumerate((called, "mine"))
+    ]
     for weight_dtype in (None, released[-1] if released else get_args(WeightDtype)[place % 8]):
-        shipped = answer(build_scenario(**PLACE, model_id=model_id, weight_dtype=weight_dtype, acceptance="2.4@3"))
+        shipped = answer(
+            build_scenario(
+                **PLACE, model_id=model_id, weight_dtype=weight_dtype, acceptance="2.4@3"
+            )
+        )
         same = [answer(given(config, name, way, tmp_path, weight_dtype)) for name, way in named]
-        other = [answer(given(grown(config), name, way, tmp_path, weight_dtype)) for name, way in named]
+        other = [
+            answer(given(grown(config), name, way, tmp_path, weight_dtype)) for name, way in named
+        ]
         assert same[0] == same[1], (weight_dtype, named)
-        # A profile that states its weights' format beside the configuration says more than a copy of that does.
+        # A profile that states its weights' format beside the configuration says more than a copy
+        # of that does.
         assert same[0] == shipped or profile.weight_dtypes is not None, weight_dtype
         assert other[0] == other[1], (weight_dtype, named)
         assert other[0][0] != shipped[0], weight_dtype
@@ -181,11 +218,17 @@ def test_a_sweep_and_a_comparison_go_by_the_config_too(tmp_path: Path) -> None:
     config = dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512}
     made = [given(config, name, "file", tmp_path, "fp8") for name in ("mine", "Qwen3-30B-A3B")]
     made.append(given(config, "", "unnamed", tmp_path, "fp8"))
-    swept = [sweep_rows([one.model_dump(exclude={"batch_size"})], [16]).drop(columns="model_id") for one in made]
+    swept = [
+        sweep_rows([one.model_dump(exclude={"batch_size"})], [16]).drop(columns="model_id")
+        for one in made
+    ]
     assert set(swept[0].reason) == {""}
     assert swept[0].equals(swept[1])
     assert swept[0].equals(swept[2])
-    rows = {label: values for label, *values in comparison_table([advise(one) for one in made], "abc").cells}
+    rows = {
+        label: values
+        for label, *values in comparison_table([advise(one) for one in made], "abc").cells
+    }
     answers = list(rows)[list(rows).index("Draft length K") :]
     assert {len(set(rows[label])) for label in answers} == {1}
     assert rows["Draft length K"][0] == "2"

@@ -1,4 +1,5 @@
-"""Models and accelerators of the user's own, named by path, in `ingest`, `fit`, `predict`, `validate` and `curve`.
+"""Models and accelerators of the user's own, named by path, in `ingest`, `fit`, `predict`,
+`validate` and `curve`.
 
 The measured times are SYNTHETIC: a host's 8 ms and time for each token.
 """
@@ -32,7 +33,12 @@ from tests.own_model import CONFIG, CONFIG_JSON
 from tests.studies.test_engine_designs import HOST
 
 FINE = {**CONFIG, "num_local_experts": 64, "num_experts_per_tok": 4, "intermediate_size": 512}
-ROW = {"hardware_id": "cpu.json", "gpu_count": "1", "engine": "vllm", "model_id": "mine/config.json"}
+ROW = {
+    "hardware_id": "cpu.json",
+    "gpu_count": "1",
+    "engine": "vllm",
+    "model_id": "mine/config.json",
+}
 ROW |= {"drafter": "ngram", "context_tokens": "48", "weight_dtype": "bf16", "routing": "uniform"}
 ROW |= {"accepted_length_same_run": "1"}
 BATCHES = (1, 2, 4, 8, 16, 32)
@@ -76,7 +82,9 @@ def written(path: Path) -> pd.DataFrame:
 
 def own_question(**changes: object) -> RowQuestion:
     own = {"model_config_json": json.dumps(FINE), "hardware_json": json.dumps(HOST)}
-    return question_of({**ROW, **own, "draft_tokens_k": 3, "batch_size": 4, "accepted_length": 1.5, **changes})
+    return question_of(
+        {**ROW, **own, "draft_tokens_k": 3, "batch_size": 4, "accepted_length": 1.5, **changes}
+    )
 
 
 def touched(**changes: object) -> float:
@@ -85,7 +93,9 @@ def touched(**changes: object) -> float:
     return float(touched_in_pass(setup, 4, asked.n_draft + 1))
 
 
-def test_fit_reads_both_from_paths_in_cells_and_options_where_cells_have_names_or_nothing(run, folder):
+def test_fit_reads_both_from_paths_in_cells_and_options_where_cells_have_names_or_nothing(
+    run, folder
+):
     code, out, err = run("fit", write(folder / "a.csv"), "--json")
     assert code == 0, err
     answer = json.loads(out)
@@ -123,7 +133,9 @@ def test_written_rows_stay_what_was_measured_when_the_configuration_changes(run,
     assert [point.scenario for point in after] == [point.scenario for point in before]
     assert {point.setup.architecture.moe.n_experts for point in after} == {64}
     assert run("ingest", file, "--output", second)[0] == 0
-    assert {point.setup.architecture.moe.n_experts for point in refit_points(written(second))[0]} == {8}
+    assert {
+        point.setup.architecture.moe.n_experts for point in refit_points(written(second))[0]
+    } == {8}
 
 
 def test_two_configurations_of_one_name_stay_two(run, folder):
@@ -163,15 +175,21 @@ def test_what_is_wrong_with_a_document_is_one_sentence(run, folder, changes, con
 
 def test_rows_with_uniform_routing_are_predicted_with_it():
     natural, uniform = touched(routing="natural"), touched(routing="uniform")
-    assert uniform == pytest.approx(64 * (1 - (1 - 4 / 64) ** 16))  # of 4 sequences x 4 tokens, each 4 of 64
+    assert uniform == pytest.approx(
+        64 * (1 - (1 - 4 / 64) ** 16)
+    )  # of 4 sequences x 4 tokens, each 4 of 64
     assert natural < uniform
 
 
 def lawful(path: Path, routing: str) -> Path:
-    """SYNTHETIC rows of our own law under that routing, on a host six times as slow as the shipped ones."""
+    """SYNTHETIC rows of our own law under that routing, on a host six times as slow as the shipped
+    ones."""
     points = refit_points(read_measured([write(path, routing=routing)]))[0]
     theta = np.where([name in HOSTS for name in NAMES], np.log(6.0), 0.0)
-    times = {(point.batch_size, point.n_draft): np.exp(log_predicted(point.observations, theta)[0]) for point in points}
+    times = {
+        (point.batch_size, point.n_draft): np.exp(log_predicted(point.observations, theta)[0])
+        for point in points
+    }
     table = pd.read_csv(path)
     table["step_time_s"] = [times[row.batch_size, row.draft_tokens_k] for row in table.itertuples()]
     table.to_csv(path, index=False)
@@ -179,7 +197,8 @@ def lawful(path: Path, routing: str) -> Path:
 
 
 def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
-    """Said to be natural, the same rows are explained by slower experts, which no natural row has."""
+    """Said to be natural, the same rows are explained by slower experts, which no natural row
+    has."""
     natural = refit_points(read_measured([lawful(folder / "natural.csv", "natural")]))[0]
     lawful(folder / "uniform.csv", "uniform")
     text = (folder / "uniform.csv").read_text()
@@ -188,7 +207,9 @@ def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
     def error(name: str) -> float:
         result = refit_chosen(select_points(read_measured([folder / name]))[0])
         after = [
-            log_predicted(seen_by(point, refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0]
+            log_predicted(
+                seen_by(point, refitted(point.setup, result)).observations, np.zeros(len(NAMES))
+            )[0]
             for point in natural
         ]
         return float(np.mean(np.abs(np.exp(after) / [point.measured for point in natural] - 1.0)))
@@ -209,13 +230,17 @@ def test_counted_experts_stand_in_for_the_law_in_the_pass_that_was_counted_alone
 
 def as_profiled(path: Path, status: str) -> Path:
     """The rows as `advisor profile --engine` writes them, every second one of that status."""
-    table = pd.read_csv(path).assign(touched_law=14.4, tokens_in_step=8, control_ratio=1.02, n_repeats=3, notes="x2.1")
+    table = pd.read_csv(path).assign(
+        touched_law=14.4, tokens_in_step=8, control_ratio=1.02, n_repeats=3, notes="x2.1"
+    )
     table["status"] = ["ok", status] * (len(table) // 2)
     table.to_csv(path, index=False)
     return path
 
 
-def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(run, folder):
+def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(
+    run, folder
+):
     file = as_profiled(write(folder / "a.csv"), "noisy")
     code, out, err = run("ingest", file, "--output", folder / "steps.csv")
     assert code == 0, err
@@ -223,11 +248,16 @@ def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_i
     assert "'noisy': not to be fitted: x2.1" in out
     assert "ignored" not in out
     assert set(written(folder / "steps.csv")["draft_tokens_k"]) == {0}
-    assert written(folder / "steps.csv")["notes"].str.contains("x2.1; touched_law=14.4; control_ratio=1.02").all()
+    assert (
+        written(folder / "steps.csv")["notes"]
+        .str.contains("x2.1; touched_law=14.4; control_ratio=1.02")
+        .all()
+    )
 
 
 def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(run, folder):
-    """The engine counted 8 tokens in each step and saw the fastest tenth of them, which only one file agrees with."""
+    """The engine counted 8 tokens in each step and saw the fastest tenth of them, which only one
+    file agrees with."""
     changed = as_profiled(write(folder / "a.csv"), "ok")
     _, _, err = run("fit", changed)
     assert "2 rows can be used" in err
@@ -238,15 +268,33 @@ def test_rows_that_were_changed_after_an_engine_wrote_them_are_refused(run, fold
     said = run("ingest", changed, "--output", folder / "rest.csv")[1]
     assert "line 2, step_time_s '0.009" in said
     assert "not to be fitted: time_p10_s is no fastest tenth of" in said
-    assert (written(folder / "rest.csv")["tokens_in_step"] == 8).all(), "the other rows are as they were"
+    assert (written(folder / "rest.csv")["tokens_in_step"] == 8).all(), (
+        "the other rows are as they were"
+    )
 
 
 def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder):
     refit = folder / "r.refit"
-    own = ("--model", folder / "mine/config.json", "--accepted-length", "1.5@3", "--drafter", "ngram")
+    own = (
+        "--model",
+        folder / "mine/config.json",
+        "--accepted-length",
+        "1.5@3",
+        "--drafter",
+        "ngram",
+    )
     code, _, err = run("fit", write(folder / "a.csv"), "--output", refit, "--force")
     assert code == 0, err
-    same = (*own, "--hardware", folder / "cpu.json", "--refit", refit, "--routing", "uniform", "--json")
+    same = (
+        *own,
+        "--hardware",
+        folder / "cpu.json",
+        "--refit",
+        refit,
+        "--routing",
+        "uniform",
+        "--json",
+    )
     code, _, err = run("curve", *same)
     assert code == 0, err
     (folder / "cpu.json").write_text(json.dumps({**HOST, "bandwidth_bytes_per_s": 80e9}))
@@ -257,8 +305,25 @@ def test_a_refit_is_refused_for_another_accelerator_of_that_name(run, folder):
 
 def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run, folder):
     file = write(folder / "a.csv")
-    asked = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json", "--routing", "uniform")
-    asked = ("curve", *asked, "--drafter", "ngram", "--accepted-length", "1.5@3", "--batches", "2,3", "--json")
+    asked = (
+        "--model",
+        folder / "mine/config.json",
+        "--hardware",
+        folder / "cpu.json",
+        "--routing",
+        "uniform",
+    )
+    asked = (
+        "curve",
+        *asked,
+        "--drafter",
+        "ngram",
+        "--accepted-length",
+        "1.5@3",
+        "--batches",
+        "2,3",
+        "--json",
+    )
     code, out, err = run(*asked, "--measured", file)
     assert code == 0, err
     cells = {(row["batch_size"], row["n_draft"]): row for row in json.loads(out)}
@@ -274,7 +339,9 @@ def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(run,
     assert not any(row["measured_tier"] for row in json.loads(out))
 
 
-@pytest.mark.parametrize("place", [{}, {"model_id": "", "hardware_id": ""}], ids=["by path", "not stated"])
+@pytest.mark.parametrize(
+    "place", [{}, {"model_id": "", "hardware_id": ""}], ids=["by path", "not stated"]
+)
 def test_a_plain_sweep_of_an_own_model_is_found_by_its_document(folder, place):
     scenario = scenario_from(
         {
@@ -288,7 +355,9 @@ def test_a_plain_sweep_of_an_own_model_is_found_by_its_document(folder, place):
     found = parse_sweep(plain_sweep_of(read_measured([write(folder / "a.csv", **place)]), scenario))
     assert found.batches.tolist() == list(BATCHES)
     assert found.step_s == pytest.approx([0.008 + 0.001 * batch for batch in BATCHES])
-    (folder / "mine/config.json").write_text(CONFIG_JSON)  # rows that name it by path are now of another model
+    (folder / "mine/config.json").write_text(
+        CONFIG_JSON
+    )  # rows that name it by path are now of another model
     with pytest.raises(AdvisorError, match="0 batches of plain decoding"):
         plain_sweep_of(read_measured([write(folder / "a.csv")]), scenario)
 

@@ -1,4 +1,5 @@
-"""What cannot be answered ends with status 2, nothing on standard output, and one sentence that says what to give."""
+"""What cannot be answered ends with status 2, nothing on standard output, and one sentence that
+says what to give."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ FILES = {
     "mine.json": json.dumps(model_profile("olmoe-1b-7b").config).encode(),
     "qwen3-4b.json": json.dumps(model_profile("olmoe-1b-7b").config).encode(),
     "loads.txt": write_loads(np.ones((2, 128))).encode(),
-    "loads.csv": b"layer,expert,tokens\n" + "\n".join(f"0,{expert},1" for expert in range(128)).encode(),
+    "loads.csv": b"layer,expert,tokens\n"
+    + "\n".join(f"0,{expert},1" for expert in range(128)).encode(),
 }
 REFUSALS = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
 """A command, and what its one sentence says."""
@@ -68,7 +70,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spelt(command: str) -> list[str]:
     """The words of a command, its short words spelt out."""
     words = shlex.split(command.replace("FIXTURES", str(FIXTURES)))
-    return [part for word in words for part in (shlex.split(SHORT[word]) if word in SHORT else [word])]
+    return [
+        part for word in words for part in (shlex.split(SHORT[word]) if word in SHORT else [word])
+    ]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)

@@ -1,8 +1,10 @@
 """`report` on the command line, and the Report page.
 
-`advisor app`: the store first, then Streamlit on this machine alone; what Streamlit does then is its own.
+`advisor app`: the store first, then Streamlit on this machine alone; what Streamlit does then is
+its own.
 
-`advisor profile`: the profiler's own options and exit status, and a sentence where torch is missing.
+`advisor profile`: the profiler's own options and exit status, and a sentence where torch is
+missing.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ WIDE = [*QWEN, "--ep", "8", "--k-max", "2"]
 @pytest.mark.parametrize("form", FORMATS)
 def test_each_format_is_written_and_named(run: Run, tmp_path: Path, form: str) -> None:
     file = tmp_path / f"r.{form}"
-    code, out, err = run("report", *QWEN, "--format", form, "--output", str(file), "--date", "2026-11-21", "--json")
+    code, out, err = run(
+        "report", *QWEN, "--format", form, "--output", str(file), "--date", "2026-11-21", "--json"
+    )
     assert (code, err) == (0, "")
     said = json.loads(out)
     assert said["bytes"] == file.stat().st_size > 1000
@@ -59,7 +63,9 @@ def test_a_json_report_makes_the_same_files_again(run: Run, tmp_path: Path) -> N
     first, again = tmp_path / "a", tmp_path / "b"
     for form in ("json", "pdf"):
         run("report", *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
-        code, _, err = run("report", "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
+        code, _, err = run(
+            "report", "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}"
+        )
         assert (code, err) == (0, "")
         assert Path(f"{again}.{form}").read_bytes() == Path(f"{first}.{form}").read_bytes()
 
@@ -75,7 +81,9 @@ def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged() -> None:
-        raise AdvisorError("profiles/validation/judged_speedups.json cannot be read; run `make validation`")
+        raise AdvisorError(
+            "profiles/validation/judged_speedups.json cannot be read; run `make validation`"
+        )
 
     monkeypatch.setattr(build, "read_judged", damaged)
     file = tmp_path / "r.md"
@@ -154,7 +162,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_an_old_store_is_rebuilt_before_the_app_starts(
     run: Run, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)))
+    monkeypatch.setattr(
+        data,
+        "store_status",
+        lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)),
+    )
     summary = BuildSummary(tmp_path / "new.duckdb", rows_by_table={"moe": 1})
     monkeypatch.setattr(data, "build_store", lambda **_: summary)
     code, out, _ = run("app")
@@ -193,7 +205,9 @@ def test_profile_without_torch_exits_2_with_one_sentence_and_explains_its_option
 
 
 @pytest.mark.parametrize("status", [0, 2, 3])
-def test_profile_hands_on_options_and_exit_status(run: Run, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+def test_profile_hands_on_options_and_exit_status(
+    run: Run, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
     seen: list[list[str]] = []
 
     def profiler(options: list[str]) -> int:
@@ -202,7 +216,16 @@ def test_profile_hands_on_options_and_exit_status(run: Run, monkeypatch: pytest.
 
     monkeypatch.setattr(report, "find_spec", lambda _: object())
     monkeypatch.setattr(report, "profiler", profiler)
-    options = ["--preset", "smoke", "--only", "launch", "--only=gemm", "--json", "--output", "a folder"]
+    options = [
+        "--preset",
+        "smoke",
+        "--only",
+        "launch",
+        "--only=gemm",
+        "--json",
+        "--output",
+        "a folder",
+    ]
     assert run("profile", *options)[0] == status
     assert seen == [options]
 
@@ -213,7 +236,9 @@ def test_profile_refuses_a_wrong_option_in_one_line(run: Run) -> None:
     assert "Traceback" not in err
 
 
-def test_store_status_names_the_sweeps(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_store_status_names_the_sweeps(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
 
     write_sweep(tmp_path / "measurements" / "made-up", status="partial")
     path = tmp_path / "advisor.duckdb"

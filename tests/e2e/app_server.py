@@ -26,14 +26,18 @@ CHROMIUM_ARGUMENTS = [
     "--process-per-site",
 ]
 BUSY_MS = 120_000
-"""How long anything may take: each wait is for a condition and ends with it, this is when it counts as broken. [ms]"""
+"""How long anything may take: each wait is for a condition and ends with it, this is when it counts
+as broken. [ms]"""
 DONE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
 def chromium_path() -> str | None:
-    """The browser to drive: environment variable CHROMIUM, else the one on the path; None without one."""
+    """The browser to drive: environment variable CHROMIUM, else the one on the path; None without
+    one."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("CHROMIUM") or next((found for name in names if (found := shutil.which(name))), None)
+    return os.environ.get("CHROMIUM") or next(
+        (found for name in names if (found := shutil.which(name))), None
+    )
 
 
 def start_app(port: int) -> subprocess.Popen[bytes]:
@@ -53,7 +57,10 @@ def wait_until_up(url: str, limit_s: float = BUSY_MS / 1e3) -> None:
     """Return once the server answers; raises TimeoutError after limit_s."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/_stcore/health", timeout=1) as answer:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"{url}/_stcore/health", timeout=1) as answer,
+        ):
             if answer.status == 200:
                 return
         time.sleep(0.05)
@@ -101,8 +108,8 @@ def new_context(browser: Any, **how: Any) -> Any:
 
 
 def wait_until(page: Any, condition: str, arg: object = None, timeout_ms: int = BUSY_MS) -> None:
-    """Return once a condition written in JavaScript holds. Looked at ten times a second: to look at every frame, which
-    is Playwright's default, makes the page draw and lay out every frame."""
+    """Return once a condition written in JavaScript holds. Looked at ten times a second: to look at
+    every frame, which is Playwright's default, makes the page draw and lay out every frame."""
     page.wait_for_function(condition, arg=arg, timeout=timeout_ms, polling=100)
 
 

@@ -37,11 +37,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def context(browser: Any, app_url: str) -> Iterator[Any]:
-    """One context, so that the app's scripts are fetched once; each page is a session of its own."""
+    """One context, so that the app's scripts are fetched once; each page is a session of its
+    own."""
     made = new_context(
-        browser, viewport={"width": 1280, "height": 1000}, accept_downloads=True, reduced_motion="reduce"
+        browser,
+        viewport={"width": 1280, "height": 1000},
+        accept_downloads=True,
+        reduced_motion="reduce",
     )
-    made.new_page().goto(f"{app_url}/_stcore/health")  # as long as one page is open, the next share its process
+    made.new_page().goto(
+        f"{app_url}/_stcore/health"
+    )  # as long as one page is open, the next share its process
     yield made
     made.close()
 
@@ -72,7 +78,9 @@ def watched_page(context: Any, app_url: str) -> Iterator[Any]:
     errors: list[str] = []
     local = (app_url, app_url.replace("http://", "ws://"), "data:", "blob:")
     elsewhere: list[str] = []
-    opened.on("request", lambda sent: None if sent.url.startswith(local) else elsewhere.append(sent.url))
+    opened.on(
+        "request", lambda sent: None if sent.url.startswith(local) else elsewhere.append(sent.url)
+    )
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     trace = opened.locator("[data-testid=stException]").count()

@@ -1,7 +1,8 @@
-"""Screenshots of every page and state, light and dark, at three widths: `python -m tests.e2e.screenshots [FOLDER]`.
+"""Screenshots of every page and state, light and dark, at three widths:
+`python -m tests.e2e.screenshots [FOLDER]`.
 
-`make screenshots` writes them under test-artifacts/screenshots, and the one of the README when it is asked for by name:
-`python -m tests.e2e.screenshots --readme`.
+`make screenshots` writes them under test-artifacts/screenshots, and the one of the README when it
+is asked for by name: `python -m tests.e2e.screenshots --readme`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _INNER_HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 
 
 def take(folder: Path, views: Sequence[str] = VIEWS) -> None:
-    """Write VIEW-SCHEME-WIDTH.png, whole pages, for each view, colour scheme and width into `folder`."""
+    """Write VIEW-SCHEME-WIDTH.png, whole pages, for each view, colour scheme and width into
+    `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with running_app() as url, running_browser() as browser:
         for width in WIDTHS:
@@ -38,7 +40,9 @@ def take(folder: Path, views: Sequence[str] = VIEWS) -> None:
 def _shoot(page: Any, file: Path, width: int) -> None:
     """One screenshot as tall as the page: the app scrolls inside a box of the window's height."""
     page.wait_for_timeout(_SETTLED_MS)
-    page.set_viewport_size({"width": width, "height": max(HEIGHT, int(page.evaluate(_INNER_HEIGHT)))})
+    page.set_viewport_size(
+        {"width": width, "height": max(HEIGHT, int(page.evaluate(_INNER_HEIGHT)))}
+    )
     page.wait_for_timeout(_SETTLED_MS)
     wait_until_drawn(page)
     page.screenshot(path=file)

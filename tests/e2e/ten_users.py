@@ -1,4 +1,5 @@
-"""Ten users of one server at once: each in a browser context of its own, all changing widgets together."""
+"""Ten users of one server at once: each in a browser context of its own, all changing widgets
+together."""
 
 from __future__ import annotations
 
@@ -21,19 +22,22 @@ _WATCH = """batch => {
   window.answered_ms = null;
   const look = () => shown(batch) ? window.answered_ms = performance.now() - start : setTimeout(look, 50);
   look();
-}""".replace("HEADLINE", _HEADLINE)
-"""Notes in the page itself when its user's answer stands, so that no user's time holds the wait for another's."""
+}""".replace("HEADLINE", _HEADLINE)  # noqa: E501
+"""Notes in the page itself when its user's answer stands, so that no user's time holds the wait for
+another's."""
 _FAULTS = "[data-testid=stException], [data-testid=stMain] [data-testid=stAlertContentError]"
 
 
 @dataclass(frozen=True)
 class Load:
-    """What ten users met: faults on their screens, the server's largest resident memory, how long each round took."""
+    """What ten users met: faults on their screens, the server's largest resident memory, how long
+    each round took."""
 
     faults: tuple[str, ...]
     peak_rss_bytes: int
     round_s: tuple[float, ...]
-    """From the first change to the last answer, the driver's typing for one user after another included. [s]"""
+    """From the first change to the last answer, the driver's typing for one user after another
+    included. [s]"""
     user_s: tuple[float, ...]
     """From each user's change to that user's answer, over all rounds. [s]"""
     server_cpu_s: float
@@ -49,15 +53,20 @@ def peak_rss_bytes(pid: int) -> int:
 
 
 def tree_cpu_s(pid: int) -> float:
-    """The same for a process and all that it has started, and these have, ended or not (Linux). [s]"""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now; its parent counts it
+    """The same for a process and all that it has started, and these have, ended or not (Linux).
+    [s]"""
+    with contextlib.suppress(
+        FileNotFoundError, ProcessLookupError
+    ):  # it ended just now; its parent counts it
         return cpu_s(pid, ended=True) + sum(tree_cpu_s(child) for child in _children(pid))
     return 0.0
 
 
 def _children(pid: int) -> list[int]:
     """Processes that a process has started and that still run."""
-    listed = (file.read_text(encoding="ascii") for file in Path(f"/proc/{pid}/task").glob("*/children"))
+    listed = (
+        file.read_text(encoding="ascii") for file in Path(f"/proc/{pid}/task").glob("*/children")
+    )
     return [int(child) for line in listed for child in line.split()]
 
 
@@ -71,12 +80,15 @@ def cpu_s(pid: int, ended: bool = False) -> float:
 
 
 def ten_users() -> Load:
-    """Ten sessions open the app, then change batch size, model and page at once, none waiting for another."""
+    """Ten sessions open the app, then change batch size, model and page at once, none waiting for
+    another."""
     faults: list[str] = []
     times: list[float] = []
     each: list[float] = []
     with started_app() as (url, pid), running_browser() as browser:
-        contexts = [new_context(browser, viewport={"width": 1280, "height": 1000}) for _ in range(USERS)]
+        contexts = [
+            new_context(browser, viewport={"width": 1280, "height": 1000}) for _ in range(USERS)
+        ]
         pages = [context.new_page() for context in contexts]
         for page in pages:
             page.on("pageerror", lambda error: faults.append(str(error)))
@@ -98,13 +110,17 @@ def ten_users() -> Load:
                 page.wait_for_selector(DONE, state="attached", timeout=120_000)
         cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
         browsers_cpu = (_browsers_cpu_s(pid) - browsers_cpu) / (USERS * ROUNDS)
-        for page, name in zip(pages, itertools.cycle(("Design", "Measure", "Lab", "Trust", "Serve")), strict=False):
+        for page, name in zip(
+            pages, itertools.cycle(("Design", "Measure", "Lab", "Trust", "Serve")), strict=False
+        ):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:
             page.wait_for_timeout(300)
             page.wait_for_selector(DONE, state="attached", timeout=120_000)
             faults += page.locator(_FAULTS).all_inner_texts()
-        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), tuple(each), cpu, browsers_cpu)
+        return Load(
+            tuple(faults), peak_rss_bytes(pid), tuple(times), tuple(each), cpu, browsers_cpu
+        )
 
 
 def _browsers_cpu_s(server: int) -> float:

@@ -1,4 +1,5 @@
-"""Every page and state behind a click: no grave violation of axe-core, light or dark; fits a telephone."""
+"""Every page and state behind a click: no grave violation of axe-core, light or dark; fits a
+telephone."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def violations(page: Any) -> list[str]:
 
 
 def background(page: Any) -> str:
-    return str(page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"))
+    return str(
+        page.evaluate(
+            "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+        )
+    )
 
 
 def no_violation_in_either_theme(page: Any) -> None:
@@ -62,12 +67,15 @@ _CHART_INK = """() => {
     'rect.bg[style*="fill-opacity: 0"] + .annotation-text');
   return Array.from(texts, text => luminance(getComputedStyle(text).fill))
     .map(ink => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
-}"""
-"""Contrast of each text of a chart's axes and legend with the page; axe does not look into drawings."""
+}"""  # noqa: E501
+"""Contrast of each text of a chart's axes and legend with the page; axe does not look into
+drawings."""
 
 
 @pytest.mark.parametrize("view", ["design", "serve-explore", "trust"])
-def test_text_of_charts_has_contrast_also_after_the_theme_changed(page: Any, app_url: str, view: str) -> None:
+def test_text_of_charts_has_contrast_also_after_the_theme_changed(
+    page: Any, app_url: str, view: str
+) -> None:
     open_view(page, app_url, view)
     for scheme in ("light", "dark", "light"):
         page.emulate_media(color_scheme=scheme)

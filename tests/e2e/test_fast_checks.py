@@ -1,4 +1,5 @@
-"""What `make test` checks of every page in Chromium: no grave violation in either theme, a telephone's width, users."""
+"""What `make test` checks of every page in Chromium: no grave violation in either theme, a
+telephone's width, users."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible_in_both_themes_and_fits_a_telephone(page: Any, app_url: str, name: str) -> None:
+def test_a_page_is_accessible_in_both_themes_and_fits_a_telephone(
+    page: Any, app_url: str, name: str
+) -> None:
     page.emulate_media(color_scheme="light")
     open_page(page, app_url, name)
     no_violation_in_either_theme(page)
@@ -53,7 +56,9 @@ MOST_SHIFT = 0.1  # of a first load: what web.dev/articles/cls calls good
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_jumps_while_a_page_first_loads(first_page: Any, app_url: str, name: str, width: int) -> None:
+def test_nothing_jumps_while_a_page_first_loads(
+    first_page: Any, app_url: str, name: str, width: int
+) -> None:
     first_page.set_viewport_size({"width": width, "height": 900})
     open_page(first_page, app_url, name)
     first_page.wait_for_timeout(500)
@@ -61,7 +66,8 @@ def test_nothing_jumps_while_a_page_first_loads(first_page: Any, app_url: str, n
 
 
 def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -> None:
-    """Held here since Streamlit does not document the placeholder colours (advisor/ui/server.py)."""
+    """Held here since Streamlit does not document the placeholder colours
+    (advisor/ui/server.py)."""
     drawn = """blue => Array.from(document.querySelectorAll('.js-plotly-plot .js-line'))
         .some(line => getComputedStyle(line).stroke === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):
@@ -72,9 +78,13 @@ def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -
 
 @pytest.mark.thorough
 def test_the_benchmarks_of_the_browser_run_to_their_end(
-    app: tuple[str, int], browser: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    app: tuple[str, int],
+    browser: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The others run in tests/tools; here on the app and the browser of the tests, one user and one change."""
+    """The others run in tests/tools; here on the app and the browser of the tests, one user and one
+    change."""
     here = contextlib.nullcontext
     for module in (bench_app, ten_users):
         monkeypatch.setattr(module, "running_browser", lambda: here(browser))

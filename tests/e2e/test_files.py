@@ -1,4 +1,5 @@
-"""Journeys with files in a real Chromium: a benchmark, a refit, a trace, an engine's schedule, the report's formats."""
+"""Journeys with files in a real Chromium: a benchmark, a refit, a trace, an engine's schedule, the
+report's formats."""
 
 from __future__ import annotations
 
@@ -59,7 +60,10 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     open_page(page, app_url, "share")
     words = advise(START).recommendation.verdict
     hash_ = START.hash
-    files = {label: download(page, label, tmp_path) for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")}
+    files = {
+        label: download(page, label, tmp_path)
+        for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")
+    }
     assert {name for name, _ in files.values()} == {
         f"advice-{START.model_id}-{START.hardware_id}-{dt.date.today()}-{hash_}.{end}"
         for end in ("pdf", "html", "md", "json", "csv")
@@ -92,9 +96,12 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     opened.close()
 
 
-LINE = "vllm serve deepseek-ai/DeepSeek-R1 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config "
+LINE = (
+    "vllm serve deepseek-ai/DeepSeek-R1 --tensor-parallel-size 8 --max-num-seqs 256 "
+    "--speculative-config "
+)
 LINE += '\'{"method": "mtp", "num_speculative_tokens": 3}\''
-SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=1.9%401"
+SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=1.9%401"  # noqa: E501
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,10 @@ SERVER = "model_id=deepseek-v3&hardware_id=h200-sxm&n_gpus=8&tensor_parallel=8&d
     [
         (LINE, "Predicted to gain"),
         ("we got slower with MTP at batch 64", "at batch 64 with K = "),
-        ("TPOT went from 18 ms to 24 ms with MTP at concurrency 64", "Switch speculation off at batch 64"),
+        (
+            "TPOT went from 18 ms to 24 ms with MTP at concurrency 64",
+            "Switch speculation off at batch 64",
+        ),
         (
             "concurrency,tok/s without,tok/s with\n1,62,98\n16,720,900\n64,1900,1500",
             "switch speculation off at batch 64",
@@ -133,7 +143,8 @@ def test_slower_with_drafts_ends_in_a_verdict_a_remedy_and_one_step(
 
 
 def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
-    """Own model, accelerator, upload and refit of one browser; another, and a second tab of it, are untouched."""
+    """Own model, accelerator, upload and refit of one browser; another, and a second tab of it, are
+    untouched."""
     first, second = (new_context(browser) for _ in range(2))
     try:
         mine, theirs = first.new_page(), second.new_page()
@@ -146,7 +157,11 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         upload(mine, "config.json", "secret-model.json", CONFIG_JSON.encode())
         mine.get_by_text("Your own accelerator").click()
         mine.get_by_label("Name", exact=True).fill("Secret pod")
-        for label, value in (("Memory (GB)", 200), ("Memory bandwidth (TB/s)", 9), ("Peak bf16 (TFLOP/s)", 2000)):
+        for label, value in (
+            ("Memory (GB)", 200),
+            ("Memory bandwidth (TB/s)", 9),
+            ("Peak bf16 (TFLOP/s)", 2000),
+        ):
             mine.get_by_label(label, exact=True).fill(str(value))
         mine.get_by_role("button", name="Use this accelerator").click()
         mine.wait_for_url("**hardware_id=own-secret-pod**")

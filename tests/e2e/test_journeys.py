@@ -45,9 +45,14 @@ def expected(scenario: Scenario) -> tuple[str, str]:
     gain = f"{answer.speedup.value:.2f}×"
     tokens = f"{answer.n_draft} token{'s' if answer.n_draft > 1 else ''}"
     hardly, low, high = answer.speedup.value < 1.1, answer.speedup.low, answer.speedup.high
-    said = f"{gain} modelled" if headline(advice, answer.n_draft).endswith("published") else f"{gain} faster"
-    return f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {said}", (
-        f"{low:.1f}–{high:.1f}×"
+    said = (
+        f"{gain} modelled"
+        if headline(advice, answer.n_draft).endswith("published")
+        else f"{gain} faster"
+    )
+    return (
+        f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {said}",
+        (f"{low:.1f}–{high:.1f}×"),
     )
 
 
@@ -66,7 +71,9 @@ def title(page: Any) -> str:
 def in_address(page: Any) -> Scenario:
     """The scenario that the address says, without the pages' settings."""
     query = parse_qsl(page.url.split("?", 1)[1], keep_blank_values=True)
-    return Scenario.from_query(urlencode([(name, text) for name, text in query if name in FIELDS and text]))
+    return Scenario.from_query(
+        urlencode([(name, text) for name, text in query if name in FIELDS and text])
+    )
 
 
 def choose(page: Any, label: str, option: str) -> None:
@@ -93,7 +100,9 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
     wait_for_answer(page, START)
     choose(page, "Model", "DeepSeek-V3 ")
     curve = "deepseek-r1-mtp-internal"
-    scenario = START.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp", "acceptance": curve})
+    scenario = START.model_copy(
+        update={"model_id": "deepseek-v3", "drafter_id": "mtp", "acceptance": curve}
+    )
     wait_for_answer(page, scenario)
     page.get_by_role("button", name=re.compile(r"^Use \d+ × B200 SXM$")).click()
     page.wait_for_url("**n_gpus=**")
@@ -103,7 +112,9 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
     enter(page, "Batch, exact value", 64)
     wait_for_answer(page, fits.model_copy(update={"batch_size": 64}))
     k = advise(fits.model_copy(update={"batch_size": 64})).curve_k
-    page.get_by_text(f"Accepted length, K = {k}", exact=True).wait_for()  # a length is typed at the K that is shown
+    page.get_by_text(
+        f"Accepted length, K = {k}", exact=True
+    ).wait_for()  # a length is typed at the K that is shown
     enter(page, "Accepted length, exact value", 2.4)
     final = fits.model_copy(update={"batch_size": 64, "acceptance": f"2.4@{k}"})
     wait_for_answer(page, final)
@@ -154,12 +165,12 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     assert "128 sequences, above 48 sequences" in page.locator(".st-key-finding_0").inner_text()
     page.locator("summary", has_text="Measured beside predicted").click()
     beside = page.get_by_test_id("stExpander").filter(has_text="Measured beside predicted")
-    beside.get_by_test_id("stDataFrame").first.wait_for()  # drawn on a canvas: tests/pages reads its cells
+    beside.get_by_test_id(
+        "stDataFrame"
+    ).first.wait_for()  # drawn on a canvas: tests/pages reads its cells
 
 
-def test_a_file_that_is_no_configuration_is_refused_and_an_own_model_s_link_opens_it_in_another_session(
-    page: Any, app_url: str, context: Any
-) -> None:
+def test_a_file_that_is_no_configuration_is_refused(page: Any, app_url: str, context: Any) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     open_more(page)
     page.get_by_text("Your own config.json").click()
@@ -197,13 +208,17 @@ def test_the_curve_s_data_downloads_and_the_headline_says_how_it_was_computed(
     assert len(rows) == 1 + advice.curve.speedup[fits].size, "no batch beyond the memory"
     page.get_by_role("button", name="How computed").click()
     dialog = page.get_by_role("dialog")
-    speedup = derive(load_setup(scenario), 16, advice.recommendation.n_draft).step("speedup").result.value
+    speedup = (
+        derive(load_setup(scenario), 16, advice.recommendation.n_draft).step("speedup").result.value
+    )
     dialog.get_by_text(f"Predicted speedup {speedup:.2f}×").wait_for()
     dialog.get_by_text("Plain step", exact=True).first.click()
     dialog.get_by_text("Distinct experts touched").wait_for()
 
 
-def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, app_url: str) -> None:
+def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(
+    page: Any, app_url: str
+) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
     assert title(page) == design_answer(design_space(scenario)).headline
@@ -211,7 +226,9 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**design_mine=N128+k8+s0+w800**")
     wait_until_drawn(page)
-    page.get_by_role("radio", name="Mine").or_(page.get_by_role("button", name="Mine")).first.click()
+    page.get_by_role("radio", name="Mine").or_(
+        page.get_by_role("button", name="Mine")
+    ).first.click()
     page.get_by_text("With qwen3-30b-a3b-n128k8s0w800.json").wait_for()
     page.get_by_role("button", name="Open in Serve").click()
     page.wait_for_url("**model_id=own-*")

@@ -1,4 +1,5 @@
-"""The live answer in a real browser: its rules against the library's on the same draws, and what a user does."""
+"""The live answer in a real browser: its rules against the library's on the same draws, and what a
+user does."""
 
 from __future__ import annotations
 
@@ -31,7 +32,11 @@ DEEPSEEK = {
     "tensor_parallel": 8,
     "drafter_id": "mtp",
 }
-GPT_OSS = {"model_id": "gpt-oss-20b", "hardware_id": "b200-sxm", "acceptance": "gpt-oss-20b-eagle3-mt-bench"}
+GPT_OSS = {
+    "model_id": "gpt-oss-20b",
+    "hardware_id": "b200-sxm",
+    "acceptance": "gpt-oss-20b-eagle3-mt-bench",
+}
 CASES = {
     "gpt-oss": Scenario(**GPT_OSS),
     "gpt-oss at an odd batch": Scenario(**GPT_OSS, batch_size=37),
@@ -63,7 +68,9 @@ def asked(rules: Any, advice: Advice, what: str) -> Any:
     return rules.evaluate(f"{given} return {what}; }}", live_answer(advice))
 
 
-def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: Any, advice: Advice) -> None:
+def test_the_browser_recommends_and_judges_every_k_as_the_library_does(
+    rules: Any, advice: Advice
+) -> None:
     found = asked(rules, advice, "outcome(m, b, al)")
     assert found["k"] == advice.recommendation.n_draft
     for shown, own in zip(found["rows"], advice.drafts, strict=True):
@@ -80,7 +87,11 @@ def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: An
 
 def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) -> None:
     data = live_answer(
-        replace(advise(CASES["gpt-oss"]), gain_factor=0.5, counting="counting 2 published runs, 2 slower")
+        replace(
+            advise(CASES["gpt-oss"]),
+            gain_factor=0.5,
+            counting="counting 2 published runs, 2 slower",
+        )
     )
     parts = rules.evaluate(
         "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
@@ -89,13 +100,19 @@ def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) 
     )
     assert "acceptance borrowed from another" in parts
     assert re.search(
-        r"likely \(fitted\) · (49|50|51)% chance of gain \(9\d% modelled; 2 published runs, 2 slower\) · ",
+        (
+            r"likely \(fitted\) · (49|50|51)% chance of gain \(9\d% modelled; 2 published runs, 2 "
+            r"slower\) · "
+        ),
         parts,
     )
 
 
-def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(rules: Any, advice: Advice) -> None:
-    """The likely range of the schedule's K, from there to the last batch that drafts; none where it stays above."""
+def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(
+    rules: Any, advice: Advice
+) -> None:
+    """The likely range of the schedule's K, from there to the last batch that drafts; none where it
+    stays above."""
     found = asked(rules, advice, "[mayLose(m, al, schedule(m, al)), schedule(m, al)]")
     curve, lose = advice.curve, 0
     batches = np.arange(1, found[1][-1]["last"] + 1)
@@ -110,13 +127,16 @@ def test_the_batch_that_may_lose_is_where_the_library_s_range_reaches_below_1(ru
 
 @pytest.mark.parametrize(("batch", "words"), [(32, "by batch, "), (128, "by batch, "), (1, "")])
 def test_what_is_said_of_k_by_batch_names_it(rules: Any, batch: int, words: str) -> None:
-    """DeepSeek-V3 has other K at other batches; where one K is drafted throughout there is nothing to name."""
+    """DeepSeek-V3 has other K at other batches; where one K is drafted throughout there is nothing
+    to name."""
     alone = {"k_max": 1} if not words else {}
     advice = advise(CASES["deepseek on vllm"].model_copy(update={"batch_size": batch, **alone}))
     assert (len({one.n_draft for one in advice.k_by_batch if one.n_draft}) > 1) == bool(words)
     shown = "verdict(m, b, al, outcome(m, b, al), schedule(m, al)).parts.flat().join('')"
     said = asked(rules, advice, shown)
-    assert re.search(rf" · {words}pays (on average )?to (full memory \(|{'' if words else 'batch '})\d", said)
+    assert re.search(
+        rf" · {words}pays (on average )?to (full memory \(|{'' if words else 'batch '})\d", said
+    )
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
@@ -132,15 +152,22 @@ def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> 
     ("scenario", "cause"),
     [
         (Scenario(**DEEPSEEK, acceptance="2.4@3"), "experts"),
-        (Scenario(model_id="gpt-oss-120b", hardware_id="b200-sxm", acceptance="2.4@3"), ""),  # they grow by 4 %
+        (
+            Scenario(model_id="gpt-oss-120b", hardware_id="b200-sxm", acceptance="2.4@3"),
+            "",
+        ),  # they grow by 4 %
     ],
 )
-def test_a_dip_is_laid_to_the_experts_where_they_explain_it(rules: Any, scenario: Scenario, cause: str) -> None:
+def test_a_dip_is_laid_to_the_experts_where_they_explain_it(
+    rules: Any, scenario: Scenario, cause: str
+) -> None:
     assert asked(rules, advise(scenario), "landmarks(m, al, schedule(m, al)).dip.cause") == cause
 
 
 @pytest.mark.parametrize(("batch", "said"), [(16, ""), (24, "keeps 3 here"), (400, "keeps 2 here")])
-def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(rules: Any, batch: int, said: str) -> None:
+def test_no_batch_moves_the_schedule_and_a_k_beside_it_says_why(
+    rules: Any, batch: int, said: str
+) -> None:
     found = asked(
         rules,
         advise(CASES["gpt-oss"]),
@@ -159,45 +186,68 @@ def test_the_strip_is_what_an_engine_is_given(rules: Any, name: str, batch: int)
     advice = advise(CASES[name].model_copy(update={"batch_size": batch}))
     found = asked(rules, advice, f"served(m, outcome(m, {batch}, al), schedule(m, al))")
     assert advice.recommendation.n_draft
-    assert [(one["first"], one["k"]) for one in found] == [(one.batch_start, one.n_draft) for one in advice.to_serve]
+    assert [(one["first"], one["k"]) for one in found] == [
+        (one.batch_start, one.n_draft) for one in advice.to_serve
+    ]
 
 
 def test_a_batch_changes_the_headline_s_k_to_another_one_alone(rules: Any) -> None:
     """At 24 the headline has K = 2 and the schedule 3: its change to 2 is none of the headline."""
     advice = advise(CASES["gpt-oss"])
     found = asked(rules, advice, "[outcome(m, 24, al).k, flips(m, 24, al, schedule(m, al))]")
-    own, later = found[0], [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]]
+    own, later = (
+        found[0],
+        [one for one in advice.k_by_batch if one.batch_start > 24 and one.n_draft != found[0]],
+    )
     batches = [one for one in found[1] if one["what"] == "batch"]
     assert own != int(k_at(advice.k_by_batch, 24))
-    assert [(one["value"], one["k"]) for one in batches] == [(later[0].batch_start - 1, later[0].n_draft)]
+    assert [(one["value"], one["k"]) for one in batches] == [
+        (later[0].batch_start - 1, later[0].n_draft)
+    ]
 
 
 @pytest.mark.parametrize(
     ("loss", "said"),
-    [(0.05, "faster centrally, but loses more on average (5.0%, not 2.0%)."), (0.02, "tied; the smaller")],
+    [
+        (0.05, "faster centrally, but loses more on average (5.0%, not 2.0%)."),
+        (0.02, "tied; the smaller"),
+    ],
 )
 def test_a_k_that_is_not_the_fastest_says_why(rules: Any, loss: float, said: str) -> None:
     rows = [
-        {"k": k, "speedup": s, "loss": x, "kept": True} for k, s, x in ((0, 1, 0.3), (1, 1.4, 0.02), (2, 1.42, loss))
+        {"k": k, "speedup": s, "loss": x, "kept": True}
+        for k, s, x in ((0, 1, 0.3), (1, 1.4, 0.02), (2, 1.42, loss))
     ]
     assert rules.evaluate("rows => besides({rows, chosen: 1})", rows).startswith(f"K = 2: {said}")
 
 
 def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) -> None:
-    found = [one for one in asked(rules, advice, "flips(m, b, al, schedule(m, al))") if one["what"] == "length"]
-    library = {one.is_below: one for one in reversed(accepted_length_flips(advice))}  # the nearest below comes first
+    found = [
+        one
+        for one in asked(rules, advice, "flips(m, b, al, schedule(m, al))")
+        if one["what"] == "length"
+    ]
+    library = {
+        one.is_below: one for one in reversed(accepted_length_flips(advice))
+    }  # the nearest below comes first
     assert {not one["above"] for one in found} == set(library)
     for one in found:
         own = library[not one["above"]]
-        assert one["value"] == pytest.approx(own.accepted_length, abs=4 * _FINE)  # between lengths of the payload
+        assert one["value"] == pytest.approx(
+            own.accepted_length, abs=4 * _FINE
+        )  # between lengths of the payload
         assert one["k"] == own.k_after
 
 
 @pytest.mark.parametrize(("length", "apart"), [(2.9, 0.0), (3.0, 0.01), (3.2, 0.01)])
-def test_another_accepted_length_is_what_the_library_would_scale_to(rules: Any, length: float, apart: float) -> None:
-    """The library computes anew for the length typed; its factors of K are those that the browser interpolates.
+def test_another_accepted_length_is_what_the_library_would_scale_to(
+    rules: Any, length: float, apart: float
+) -> None:
+    """The library computes anew for the length typed; its factors of K are those that the browser
+    interpolates.
 
-    At two of them K are tied by 1 %: the browser, which has the range of the first length, may take the longer.
+    At two of them K are tied by 1 %: the browser, which has the range of the first length, may take
+    the longer.
     """
     base, other = (advise(Scenario(acceptance=f"{x}@3", batch_size=16)) for x in (2.4, length))
     found = asked(rules, base, f"outcome(m, b, {length})")
@@ -212,8 +262,12 @@ def test_another_accepted_length_is_what_the_library_would_scale_to(rules: Any, 
 def test_ties_go_to_the_smaller_k_as_in_the_library(rules: Any, kind: str) -> None:
     rng = np.random.default_rng(7)
     shared = np.exp(rng.normal(0.3, 0.1, (256, 1)))
-    lead = {"equal": 0.0, "within the noise": 0.0005, "beyond the noise": 0.05, "forbidden": 0.05}[kind]
-    own = np.concatenate([shared, shared * np.exp(rng.normal(lead, 0.02 if lead else 0.0, (256, 1)))], axis=1)
+    lead = {"equal": 0.0, "within the noise": 0.0005, "beyond the noise": 0.05, "forbidden": 0.05}[
+        kind
+    ]
+    own = np.concatenate(
+        [shared, shared * np.exp(rng.normal(lead, 0.02 if lead else 0.0, (256, 1)))], axis=1
+    )
     draws = np.concatenate([np.ones((256, 1)), own], axis=1)
     allowed = np.array([True, True, kind != "forbidden"])
     odds = draft_odds(draws, allowed)
@@ -221,7 +275,11 @@ def test_ties_go_to_the_smaller_k_as_in_the_library(rules: Any, kind: str) -> No
     assert library == (2 if kind == "beyond the noise" else 1)
     given = {"draws": packed(draws[:, None, 1:]), "drafts": [0, 1, 2], "batches": [1]}
     found = rules.evaluate(
-        "([d, may]) => { const m = unpack(d), f = [1, 1, 1]; return recommended(odds(drawn(m, 1), f, may), may); }",
+        (
+            "([d, may]) => { const m = unpack(d), f = [1, 1, 1]; return recommended(odds(drawn(m, "
+            "1), "
+            "f, may), may); }"
+        ),
         [given, allowed.tolist()],
     )
     assert found == library
@@ -229,7 +287,11 @@ def test_ties_go_to_the_smaller_k_as_in_the_library(rules: Any, kind: str) -> No
 
 def test_the_draws_come_whole(rules: Any) -> None:
     advice = advise(CASES["gpt-oss"])
-    back = np.array(rules.evaluate("d => unpack(d).logs.map(row => row.map(k => Array.from(k)))", live_answer(advice)))
+    back = np.array(
+        rules.evaluate(
+            "d => unpack(d).logs.map(row => row.map(k => Array.from(k)))", live_answer(advice)
+        )
+    )
     assert np.exp(back).transpose(2, 0, 1) == pytest.approx(advice.curve.draws, rel=1e-6)
 
 
@@ -240,12 +302,14 @@ def opened(page: Any, app_url: str, query: str = "") -> Any:
     return page
 
 
-def test_a_slider_moves_the_whole_screen_without_a_run_and_then_the_address(page: Any, app_url: str) -> None:
+def test_a_slider_moves_the_whole_screen_without_a_run_and_then_the_address(
+    page: Any, app_url: str
+) -> None:
     opened(page, app_url)
     before = page.locator(HEADLINE).inner_text()
     took = page.locator("#batch").evaluate(
         """slider => { const from = performance.now(); slider.value = 9;
-        slider.dispatchEvent(new Event("input")); slider.getBoundingClientRect(); return performance.now() - from; }"""
+        slider.dispatchEvent(new Event("input")); slider.getBoundingClientRect(); return performance.now() - from; }"""  # noqa: E501
     )
     assert page.locator(HEADLINE).inner_text() != before
     assert page.get_by_label("Batch, exact value").input_value() == "512"
@@ -277,7 +341,10 @@ def test_on_a_telephone_no_note_covers_a_line(page: Any, app_url: str) -> None:
       return [...svg.querySelectorAll('g path[fill=none]')].some(line => Array.from({length: 800},
         (_, i) => line.getPointAtLength(i / 800 * line.getTotalLength())).some(inside));
     }).map(note => note.textContent)"""
-    for model in ("model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp", "model_id=gpt-oss-120b"):
+    for model in (
+        "model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp",
+        "model_id=gpt-oss-120b",
+    ):
         opened(page, app_url, f"{model}&acceptance=2.4%403")
         assert page.locator(".plot svg").first.evaluate(covered) == []
 
@@ -291,7 +358,9 @@ def test_another_engine_changes_numbers_and_command_together(page: Any, app_url:
     page.locator(".sub details p").first.wait_for()
     assert copy.bounding_box() == stood, "remarks lie over the page and move nothing"
     rates = page.locator(".live tbody tr").first.inner_text()
-    page.get_by_role("radio", name="SGLang").or_(page.get_by_text("SGLang", exact=True)).first.click()
+    page.get_by_role("radio", name="SGLang").or_(
+        page.get_by_text("SGLang", exact=True)
+    ).first.click()
     page.get_by_role("heading", name="Launch on SGLang").wait_for()
     assert "sglang.launch_server" in page.locator(".launch pre").inner_text()
     assert page.locator(".live tbody tr").first.inner_text() != rates
@@ -302,7 +371,9 @@ def test_what_does_not_fit_has_no_figures_beside_it(page: Any, app_url: str) -> 
     assert page.locator(HEADLINE).inner_text() == "Does not fit in memory"
     assert not page.locator(".live tbody tr").first.is_visible()
     assert page.get_by_role("heading", name="as if it fitted").is_visible()
-    page.get_by_text("experts loaded", exact=False).first.wait_for()  # the tab Why, whose script shares the rules
+    page.get_by_text(
+        "experts loaded", exact=False
+    ).first.wait_for()  # the tab Why, whose script shares the rules
 
 
 def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: str) -> None:
@@ -314,16 +385,25 @@ def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: st
     assert "At batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
 
 
-EIGHT = "&".join(f"{name}={value}" for name, value in DEEPSEEK.items()) + "&acceptance=2.4%403&batch_size=32"
+EIGHT = (
+    "&".join(f"{name}={value}" for name, value in DEEPSEEK.items())
+    + "&acceptance=2.4%403&batch_size=32"
+)
 
 
-@pytest.mark.parametrize("query", ["", EIGHT, f"{EIGHT}&engine=sglang", f"{EIGHT}&engine=trtllm", "max_tpot_ms=2"])
-def test_the_first_screen_has_at_most_a_hundred_and_twenty_words(first_page: Any, app_url: str, query: str) -> None:
+@pytest.mark.parametrize(
+    "query", ["", EIGHT, f"{EIGHT}&engine=sglang", f"{EIGHT}&engine=trtllm", "max_tpot_ms=2"]
+)
+def test_the_first_screen_has_at_most_a_hundred_and_twenty_words(
+    first_page: Any, app_url: str, query: str
+) -> None:
     opened(first_page, app_url, query)
     assert len(words_on_screen(first_page)) <= 120, " ".join(words_on_screen(first_page))
 
 
-def test_neither_have_measure_after_a_drop_and_serve_with_own_points(first_page: Any, app_url: str) -> None:
+def test_neither_have_measure_after_a_drop_and_serve_with_own_points(
+    first_page: Any, app_url: str
+) -> None:
     judged(first_page, app_url)
     assert len(words_on_screen(first_page)) <= 120, " ".join(words_on_screen(first_page))
     assert first_page.locator("[data-testid=stMain] button[kind=primary]:visible").count() == 1
@@ -337,7 +417,8 @@ def test_neither_have_measure_after_a_drop_and_serve_with_own_points(first_page:
 
 
 @pytest.mark.parametrize(
-    ("name", "query"), [*((name, "") for name in ("design", "trust", "lab", "share")), ("design", EIGHT)]
+    ("name", "query"),
+    [*((name, "") for name in ("design", "trust", "lab", "share")), ("design", EIGHT)],
 )
 def test_no_other_page_has_more(first_page: Any, app_url: str, name: str, query: str) -> None:
     open_page(first_page, app_url, name, query or SCENARIO)
@@ -345,16 +426,27 @@ def test_no_other_page_has_more(first_page: Any, app_url: str, name: str, query:
 
 
 @pytest.mark.parametrize(
-    ("speedup", "said"), [([0.72, 0.79], "0.72× and 0.79×"), ([0.7, 0.8, 0.9], "0.70–0.90×"), ([1.7, 1.7], None)]
+    ("speedup", "said"),
+    [([0.72, 0.79], "0.72× and 0.79×"), ([0.7, 0.8, 0.9], "0.70–0.90×"), ([1.7, 1.7], None)],
 )
 def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
     rules: Any, speedup: list[float], said: str | None
 ) -> None:
     scenario = Scenario(acceptance="2.4@3")
-    rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
-    data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True}))
+    rows = {
+        "batch_size": 16.0,
+        "n_draft": 3,
+        "speedup": speedup,
+        "drafter": scenario.drafter_id,
+        "source": "made up",
+    }
+    data = live_answer(
+        advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan, "random_tokens": True})
+    )
     found = rules.evaluate("d => against(unpack(d), d.accepted.now, 32, 3)", data)
-    assert [part for part in found if part[0]] == ([[said, " at batch 16, random tokens"]] if said else [])
+    assert [part for part in found if part[0]] == (
+        [[said, " at batch 16, random tokens"]] if said else []
+    )
     assert all("runs below the range: " in before for _, before in found[:1])
     here = rules.evaluate("d => against(unpack(d), d.accepted.now, 16, 3)", data)
     title, parts = rules.evaluate(
@@ -379,10 +471,22 @@ def test_shares_are_rounded_as_the_library_prints_them(rules: Any) -> None:
 
 
 def test_runs_published_at_the_batch_with_another_k_are_named_with_it(rules: Any) -> None:
-    rows = {"batch_size": [16.0], "n_draft": 3, "speedup": [1.6], "drafter": "eagle3", "source": "a"}
+    rows = {
+        "batch_size": [16.0],
+        "n_draft": 3,
+        "speedup": [1.6],
+        "drafter": "eagle3",
+        "source": "a",
+    }
     data = live_answer(advise(Scenario(acceptance="2.4@3")), published=pd.DataFrame(rows))
-    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 2)", data) for batch in (16, 8)]
-    assert ["".join("".join(part) for part in one) for one in said] == [" · ◆ published here: 1.60× at K = 3", ""]
+    said = [
+        rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, 2)", data)
+        for batch in (16, 8)
+    ]
+    assert ["".join("".join(part) for part in one) for one in said] == [
+        " · ◆ published here: 1.60× at K = 3",
+        "",
+    ]
 
 
 def test_where_nothing_pays_the_batch_below_which_it_does_is_named(rules: Any) -> None:
@@ -399,11 +503,20 @@ def test_where_nothing_pays_the_batch_below_which_it_does_is_named(rules: Any) -
 
 
 def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rules: Any) -> None:
-    rows = {"batch_size": [16.0, 64.0], "n_draft": 3, "speedup": [1.53, 0.8], "drafter": "", "source": "made up"}
+    rows = {
+        "batch_size": [16.0, 64.0],
+        "n_draft": 3,
+        "speedup": [1.53, 0.8],
+        "drafter": "",
+        "source": "made up",
+    }
     rows |= {"accepted_length": np.nan, "decides": False}
     data = live_answer(advise(Scenario(acceptance="2.4@3")), own=pd.DataFrame(rows))
     asked = ((16, 3), (16, 2), (64, 3), (4, 3))
-    said = [rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, {k})", data) for batch, k in asked]
+    said = [
+        rules.evaluate(f"d => against(unpack(d), d.accepted.now, {batch}, {k})", data)
+        for batch, k in asked
+    ]
     text = ["".join("".join(part) for part in one) for one in said]
     assert text[0] == " · ● you measured 1.53× here"
     assert text[1] == " · ● you measured 1.53× here, K = 3"
@@ -411,19 +524,37 @@ def test_own_runs_at_the_batch_and_k_of_the_answer_stand_beside_the_headline(rul
     assert text[3] == " · ● 1 of 2 runs of yours below the range: 0.80× at batch 64"
 
 
-def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_length(rules: Any) -> None:
-    """K = 3 gains most at batch 8, K = 1 at batch 64, where the model has K = 3 and more; nothing gains at 256."""
-    cells = [(8, 1, 1.30), (8, 3, 1.45), (64, 1, 1.04), (64, 3, 0.90), (256, 1, 0.80), (256, 3, 0.60)]
-    own = pd.DataFrame(cells, columns=["batch_size", "n_draft", "speedup"]).assign(drafter="", source="", decides=True)
+def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_length(
+    rules: Any,
+) -> None:
+    """K = 3 gains most at batch 8, K = 1 at batch 64, where the model has K = 3 and more; nothing
+    gains at 256."""
+    cells = [
+        (8, 1, 1.30),
+        (8, 3, 1.45),
+        (64, 1, 1.04),
+        (64, 3, 0.90),
+        (256, 1, 0.80),
+        (256, 3, 0.60),
+    ]
+    own = pd.DataFrame(cells, columns=["batch_size", "n_draft", "speedup"]).assign(
+        drafter="", source="", decides=True
+    )
     answer = advise(Scenario(acceptance="1.8@1,2.6@3", batch_size=64))
     assert answer.recommendation.n_draft > 1
     data = live_answer(answer, own=own)
 
     def said(batch: int, length: float = data["accepted"]["now"]) -> tuple[str, str, int]:
-        given = f"const m = unpack(d), b = {batch}, al = {length}, now = outcome(m, b, al), s = schedule(m, al);"
+        given = (
+            f"const m = unpack(d), b = {batch}, al = {length}, now = outcome(m, b, al), s = "
+            "schedule(m, al);"
+        )
         shown = "const said = verdict(m, b, al, now, s);"
         return tuple(
-            rules.evaluate(f"d => {{ {given} {shown} return [said.title, besides(now), scheduled(s, b)]; }}", data)
+            rules.evaluate(
+                f"d => {{ {given} {shown} return [said.title, besides(now), scheduled(s, b)]; }}",
+                data,
+            )
         )
 
     title, why, k = said(64)
@@ -438,7 +569,8 @@ def test_own_speedups_decide_k_in_headline_and_schedule_up_to_another_accepted_l
 
 
 def words_on_screen(page: Any) -> list[str]:
-    """Words with letters that stand in the first screen, the launch command apart, shadow roots included."""
+    """Words with letters that stand in the first screen, the launch command apart, shadow roots
+    included."""
     found: list[str] = page.evaluate(
         """() => { const words = [], apart = "pre, style, script, title, [data-testid=stIconMaterial], a[href^='#']";
         const seen = (node, box) => box.height && box.top < innerHeight && box.bottom > 0 && !node.closest(apart)
@@ -453,7 +585,7 @@ def words_on_screen(page: Any) -> list[str]:
             for (const child of [...(node.shadowRoot ? [node.shadowRoot] : []), ...node.childNodes]) walk(child);
         };
         walk(document.body);
-        return words; }"""
+        return words; }"""  # noqa: E501
     )
     return found
 
@@ -464,7 +596,9 @@ def test_the_payload_s_curves_are_the_same_whatever_batch_of_the_grid_is_asked_a
     assert one["draws"] == other["draws"]
 
 
-def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(page: Any, app_url: str) -> None:
+def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(
+    page: Any, app_url: str
+) -> None:
     """The K that is recommended changes on the way; the K that the length is stated at does not."""
     opened(page, app_url, "acceptance=2.2%403")
     exact = page.locator("#length").locator("xpath=..").locator("input[type=number]")
@@ -472,13 +606,20 @@ def test_a_typed_length_keeps_its_k_and_one_beyond_it_is_refused_in_words(page: 
         exact.fill(typed)
         exact.press("Enter")
         page.wait_for_url(re.compile(rf"acceptance={float(typed):g}%403"))
-        page.locator(".live .stale").first.wait_for(state="hidden")  # an answer on its way would take the next key back
+        page.locator(".live .stale").first.wait_for(
+            state="hidden"
+        )  # an answer on its way would take the next key back
         page.wait_for_timeout(500)
     exact.fill("4.5")
     exact.press("Enter")
     assert page.get_by_text("4.5 not taken: a round of K = 3 emits").is_visible()
     assert exact.input_value() == "1.20"
-    assert page.locator("#length").locator("xpath=..").inner_text().startswith("Accepted length, K = 3")
+    assert (
+        page.locator("#length")
+        .locator("xpath=..")
+        .inner_text()
+        .startswith("Accepted length, K = 3")
+    )
 
 
 def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None:
@@ -495,7 +636,10 @@ def test_the_chart_s_csv_ends_where_memory_does(page: Any, app_url: str) -> None
 
 def test_a_click_that_closes_a_menu_is_none_on_the_chart(first_page: Any, app_url: str) -> None:
     open_page(first_page, app_url, "serve")
-    plot, batch = first_page.locator(".live .plot").first, first_page.get_by_label("Batch, exact value")
+    plot, batch = (
+        first_page.locator(".live .plot").first,
+        first_page.get_by_label("Batch, exact value"),
+    )
     first_page.get_by_role("button", name="Share", exact=True).click()
     first_page.get_by_text("Link to this page").wait_for()
     plot.click(position={"x": 200, "y": 300}, force=True)

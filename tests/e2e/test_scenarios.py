@@ -1,4 +1,5 @@
-"""Journeys with scenarios in a real Chromium: undo by Back, examples, pins, files, an accelerator of one's own."""
+"""Journeys with scenarios in a real Chromium: undo by Back, examples, pins, files, an accelerator
+of one's own."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 def wait_for_value(page: Any, label: str, value: int) -> None:
     wait_until(
         page,
-        "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value === value",
+        (
+            "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value === "
+            "value"
+        ),
         arg=[label, str(value)],
     )
     wait_until_drawn(page)
@@ -51,13 +55,17 @@ def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str)
     assert history_length(page) == before + 2
 
 
-def test_a_narrow_field_of_the_bar_says_that_enter_applies_what_is_typed(page: Any, app_url: str) -> None:
+def test_a_narrow_field_of_the_bar_says_that_enter_applies_what_is_typed(
+    page: Any, app_url: str
+) -> None:
     open_app(page, app_url)
     context = page.get_by_label("Context", exact=True)
     context.fill("64")
     said = "e => getComputedStyle(e.closest('.stNumberInput, .stTextInput'), '::after').content"
     assert context.evaluate(said) == '"Press Enter to apply"'
-    assert not page.locator(".st-key-bar_fields [data-testid=InputInstructions]").count(), "not said twice"
+    assert not page.locator(".st-key-bar_fields [data-testid=InputInstructions]").count(), (
+        "not said twice"
+    )
     context.press("Escape")
     assert page.get_by_label("GPUs", exact=True).evaluate(said) == "none", "where nobody types"
 
@@ -81,7 +89,8 @@ def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: 
 
 
 def test_what_was_typed_under_more_gives_way_to_what_the_bar_sets(page: Any, app_url: str) -> None:
-    """A browser goes on sending what was typed into a widget that is folded away, whatever the app set since."""
+    """A browser goes on sending what was typed into a widget that is folded away, whatever the app
+    set since."""
     open_app(page, app_url)
     enter(page, "GPUs", 4)
     page.wait_for_url("**tensor_parallel=4**")
@@ -94,13 +103,16 @@ def test_what_was_typed_under_more_gives_way_to_what_the_bar_sets(page: Any, app
     page.get_by_role("tab", name="Why").click()
     wait_until_drawn(page)
     enter(page, "Batch, exact value", 32)
-    wait_for_answer(page, START.model_copy(update={"n_gpus": 8, "tensor_parallel": 8, "batch_size": 32}))
+    wait_for_answer(
+        page, START.model_copy(update={"n_gpus": 8, "tensor_parallel": 8, "batch_size": 32})
+    )
     open_more(page)
     assert page.get_by_label("TP", exact=True).input_value() == "8"
 
 
 def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_url: str) -> None:
-    """A browser goes on sending what a widget showed that is folded away, whatever the app set since."""
+    """A browser goes on sending what a widget showed that is folded away, whatever the app set
+    since."""
     open_app(page, app_url)
     open_more(page)
     page.keyboard.press("Escape")
@@ -116,12 +128,18 @@ def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_ur
         wait_until_drawn(page)
         page.get_by_role("button", name="Limits").click()
         # Streamlit mounts a field at its least value and fills it in the next frame.
-        wait_until(page, "document.querySelector('[aria-label=\"Quality loss (%)\"]')?.value === '5.00'")
+        wait_until(
+            page, "document.querySelector('[aria-label=\"Quality loss (%)\"]')?.value === '5.00'"
+        )
         page.keyboard.press("Escape")
     page.locator("[class*=st-key-design_dial_ratio] input[type=range]").press("ArrowLeft")
     page.wait_for_url("**design_mine=**")
     asked = parse_qs(urlsplit(page.url).query)
-    assert [asked.get(f"design_{name}") for name in ("batches", "target_total", "quality")] == [["2000"], ["40"], ["5"]]
+    assert [asked.get(f"design_{name}") for name in ("batches", "target_total", "quality")] == [
+        ["2000"],
+        ["40"],
+        ["5"],
+    ]
 
 
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:
@@ -157,9 +175,15 @@ def test_quick_typing_loses_nothing(page: Any, app_url: str) -> None:
     page.wait_for_url("**batch_size=60**")
 
 
-def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str, context: Any, tmp_path: Path) -> None:
+def test_a_downloaded_scenario_opens_in_another_session(
+    page: Any, app_url: str, context: Any, tmp_path: Path
+) -> None:
     scenario = Scenario(
-        acceptance="2.4@3", batch_size=8, hardware_id="own-pod-of-2027", hardware_json=json.dumps(POD), k_max=4
+        acceptance="2.4@3",
+        batch_size=8,
+        hardware_id="own-pod-of-2027",
+        hardware_json=json.dumps(POD),
+        k_max=4,
     )
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     wait_for_answer(page, scenario)
@@ -184,8 +208,11 @@ def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str,
 
 
 @pytest.mark.parametrize("pause_ms", [30, 90, 150])
-def test_size_and_batch_typed_in_one_go_leave_no_other_design(page: Any, app_url: str, pause_ms: int) -> None:
-    """The browser still sends where the dials of the model before stood: it was taken for a turn of these."""
+def test_size_and_batch_typed_in_one_go_leave_no_other_design(
+    page: Any, app_url: str, pause_ms: int
+) -> None:
+    """The browser still sends where the dials of the model before stood: it was taken for a turn of
+    these."""
     open_page(page, app_url, "design")
     page.get_by_label("New size (B)").click()
     for key in ("4", "0", "Tab", "6", "4", "Enter"):

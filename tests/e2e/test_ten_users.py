@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")
-@pytest.mark.skipif(chromium_path() is None, reason="no Chromium found; tests/e2e/install_chromium.sh says how")
+@pytest.mark.skipif(
+    chromium_path() is None, reason="no Chromium found; tests/e2e/install_chromium.sh says how"
+)
 def test_ten_users_at_once_see_no_error_and_the_server_stays_below_a_gibibyte() -> None:
     with ThreadPoolExecutor(
         1

@@ -1,4 +1,5 @@
-"""What the advice says and counts in twenty states: `python -m tests.golden.answers` writes what a test compares."""
+"""What the advice says and counts in twenty states: `python -m tests.golden.answers` writes what a
+test compares."""
 
 from __future__ import annotations
 
@@ -8,12 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from advisor.answers.advice import Advice, advise, answer_values, component_times
-from advisor.answers.summary import accepted_text, fit_of, flip_texts, headline, likely_text, one_k_text, place_text
+from advisor.answers.summary import (
+    accepted_text,
+    fit_of,
+    flip_texts,
+    headline,
+    likely_text,
+    one_k_text,
+    place_text,
+)
 from advisor.predict.scenario import Scenario
 
 FILE = Path(__file__).parents[1] / "answers" / "answers.json"
 QWEN = Scenario(
-    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+    hardware_id="h200-sxm",
+    model_id="qwen3-30b-a3b",
+    drafter_id="eagle3",
+    acceptance="2.4@3",
+    batch_size=16,
 )
 DEEPSEEK: dict[str, Any] = {"model_id": "deepseek-v3", "drafter_id": "mtp"}
 STATES: dict[str, dict[str, Any]] = {
@@ -22,8 +35,18 @@ STATES: dict[str, dict[str, Any]] = {
     "more likely a loss": {"acceptance": "0.3", "batch_size": 512},
     "may lose": {"acceptance": "1.9@3", "batch_size": 256},
     "break-even": {"acceptance": "1.15@3"},
-    "noise": {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": "1.62@3", "batch_size": 512},
-    "more than noise": {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": "1.4@3", "batch_size": 512},
+    "noise": {
+        "hardware_id": "b200-sxm",
+        "model_id": "gpt-oss-20b",
+        "acceptance": "1.62@3",
+        "batch_size": 512,
+    },
+    "more than noise": {
+        "hardware_id": "b200-sxm",
+        "model_id": "gpt-oss-20b",
+        "acceptance": "1.4@3",
+        "batch_size": 512,
+    },
     "limit kept": {"max_tpot_ms": 9.0},
     "limit missed": {"max_tpot_ms": 0.01},
     "batch too large": {"batch_size": 4096, "context_tokens": 32768},
@@ -35,7 +58,8 @@ STATES: dict[str, dict[str, Any]] = {
     "first token": {"input_tokens": 4000, "output_tokens": 200},
     "launches": {"graph_sizes": "none", "batch_size": 1},
     "borrowed acceptance": {"acceptance": "gpt-oss-20b-eagle3-mt-bench"},
-    "another checkpoint": DEEPSEEK | {"n_gpus": 8, "tensor_parallel": 8, "acceptance": "deepseek-r1-mtp-internal"},
+    "another checkpoint": DEEPSEEK
+    | {"n_gpus": 8, "tensor_parallel": 8, "acceptance": "deepseek-r1-mtp-internal"},
     "dense": {
         "model_id": "command-a",
         "weight_dtype": "fp8",
@@ -57,21 +81,45 @@ def told(advice: Advice) -> dict[str, Any]:
         "values": answer_values(advice),
         "warnings": list(advice.warnings),
         "drafts": [
-            [row.n_draft, row.speedup, row.speedup_low, row.speedup_high, row.expected_loss, row.p_best, row.p_gain]
+            [
+                row.n_draft,
+                row.speedup,
+                row.speedup_low,
+                row.speedup_high,
+                row.expected_loss,
+                row.p_best,
+                row.p_gain,
+            ]
             for row in advice.drafts
         ],
-        "k_by_batch": [[one.batch_start, one.batch_end, one.n_draft, one.regret] for one in advice.k_by_batch],
+        "k_by_batch": [
+            [one.batch_start, one.batch_end, one.n_draft, one.regret] for one in advice.k_by_batch
+        ],
         "to_serve": [[one.batch_start, one.batch_end, one.n_draft] for one in advice.to_serve],
         "schedule": list(advice.schedule_texts),
-        "ends": [advice.curve_k, advice.sweet_spot_batch, advice.break_even_batch, advice.setup.memory.largest_batch],
+        "ends": [
+            advice.curve_k,
+            advice.sweet_spot_batch,
+            advice.break_even_batch,
+            advice.setup.memory.largest_batch,
+        ],
         "components": [[one.label, one.plain_ms, one.round_ms] for one in component_times(advice)],
-        "screen": [*place_text(advice), headline(advice, k), likely_text(advice, k), one_k_text(advice)],
+        "screen": [
+            *place_text(advice),
+            headline(advice, k),
+            likely_text(advice, k),
+            one_k_text(advice),
+        ],
         "picked": [headline(advice, 8), likely_text(advice, 8)],
         "flips": flip_texts(advice),
         "accepted": accepted_text(advice),
-        "fit": None if fit is None else [fit.because, fit.remedy, fit.needed_bytes, fit.usable_bytes],
+        "fit": None
+        if fit is None
+        else [fit.because, fit.remedy, fit.needed_bytes, fit.usable_bytes],
     }
-    return json.loads(json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.6g}"))
+    return json.loads(
+        json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.6g}")
+    )
 
 
 def answers(name: str) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""docs/cli.md from the commands themselves: `python -m tests.golden.cli_reference` writes it, a test compares."""
+"""docs/cli.md from the commands themselves: `python -m tests.golden.cli_reference` writes it, a
+test compares."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ accelerator: one instance over them, tensor parallel within a node, unless `--tp
 is taken as the app takes it and said in a line `assumed:` on standard error: the model's own MTP module as drafter,
 else EAGLE-3, with the accepted length of the nearest measured curve.
 
-"""
+"""  # noqa: E501
 
 
 def commands(group: click.Group = root, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -48,17 +49,29 @@ def commands(group: click.Group = root, path: str = "") -> Iterator[tuple[str, c
 def reference() -> str:
     """The page."""
     shared = _options(SCENARIO_OPTIONS, click.Context(root))
-    return _HEAD + "\n".join(shared) + "\n" + "".join(_section(name, command) for name, command in commands())
+    return (
+        _HEAD
+        + "\n".join(shared)
+        + "\n"
+        + "".join(_section(name, command) for name, command in commands())
+    )
 
 
 def _section(name: str, command: click.Command) -> str:
     context = click.Context(command)
     arguments = " ".join(
-        parameter.make_metavar(context) for parameter in command.params if isinstance(parameter, click.Argument)
+        parameter.make_metavar(context)
+        for parameter in command.params
+        if isinstance(parameter, click.Argument)
     )
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     own = [option for option in options if option not in SCENARIO_OPTIONS]
-    lines = [f"\n## {name} {arguments}".rstrip(), "", " ".join((command.help or "").replace("\b", "").split()), ""]
+    lines = [
+        f"\n## {name} {arguments}".rstrip(),
+        "",
+        " ".join((command.help or "").replace("\b", "").split()),
+        "",
+    ]
     if own:
         lines += _options(own, context)
     if len(own) < len(options):
@@ -68,7 +81,11 @@ def _section(name: str, command: click.Command) -> str:
 
 def _options(options: Sequence[click.Option], context: click.Context) -> list[str]:
     rows = [record for option in options if (record := option.get_help_record(context)) is not None]
-    return ["| option | meaning |", "|---|---|", *(f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows)]
+    return [
+        "| option | meaning |",
+        "|---|---|",
+        *(f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows),
+    ]
 
 
 def _cell(text: str) -> str:

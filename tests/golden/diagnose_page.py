@@ -1,4 +1,5 @@
-"""The table of rules in docs/diagnose.md, from profiles/diagnosis: `python -m tests.golden.diagnose_page`."""
+"""The table of rules in docs/diagnose.md, from profiles/diagnosis:
+`python -m tests.golden.diagnose_page`."""
 
 from __future__ import annotations
 
@@ -26,26 +27,44 @@ def _row(rule: Rule) -> str:
     engines = f" ({', '.join(rule.engines)})" if rule.engines else ""
     tests = "; ".join(_test(one) for one in rule.tests)
     needs = ", ".join(dict.fromkeys(need for one in rule.tests for need in _needs(one)))
-    fixes = "<br>".join(text if name == "any" else f"{name}: {text}" for name, text in rule.fix.items())
+    fixes = "<br>".join(
+        text if name == "any" else f"{name}: {text}" for name, text in rule.fix.items()
+    )
     if rule.fix_without:
-        others = (text if name == "any" else f"{name}: {text}" for name, text in rule.fix_without.items())
+        others = (
+            text if name == "any" else f"{name}: {text}" for name, text in rule.fix_without.items()
+        )
         fixes += "<br>where K = 0 is recommended: " + "; ".join(others)
     case = f"{rule.published.says} ({rule.published.source})"
-    assumed = f"; not stated there: {', '.join(rule.published.assumed)}" if rule.published.assumed else ""
-    cells = (f"`{rule.id}`{engines}", f"{rule.title}: {rule.because}", tests, needs, fixes, case + assumed)
+    assumed = (
+        f"; not stated there: {', '.join(rule.published.assumed)}" if rule.published.assumed else ""
+    )
+    cells = (
+        f"`{rule.id}`{engines}",
+        f"{rule.title}: {rule.because}",
+        tests,
+        needs,
+        fixes,
+        case + assumed,
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _test(one: Condition) -> str:
     tested, limit = quantity(one.quantity), one.limit
     if limit.of is not None:
-        against = quantity(limit.of).words if limit.times == 1.0 else f"{limit.times:g} x {quantity(limit.of).words}"
+        against = (
+            quantity(limit.of).words
+            if limit.times == 1.0
+            else f"{limit.times:g} x {quantity(limit.of).words}"
+        )
         return f"{tested.words} {IN_WORDS[one.test]} {against}"
     if isinstance(limit.value, bool):
         return f"{tested.words}: {'yes' if limit.value else 'no'} ({limit.source})"
     shown = limit.value if isinstance(limit.value, str) else f"{limit.value:g}"
     return (
-        f"{tested.words} {IN_WORDS[one.test]} {shown}{'' if limit.unit == '1' else f' {limit.unit}'} ({limit.source})"
+        f"{tested.words} {IN_WORDS[one.test]} "
+        f"{shown}{'' if limit.unit == '1' else f' {limit.unit}'} ({limit.source})"
     )
 
 

@@ -28,12 +28,21 @@ WHEN = {
 def _range(guard: Guard) -> str:
     if guard.since and guard.before:
         return f"{guard.since} to before {guard.before}"
-    return f"from {guard.since}" if guard.since else f"before {guard.before}" if guard.before else "all that were read"
+    return (
+        f"from {guard.since}"
+        if guard.since
+        else f"before {guard.before}"
+        if guard.before
+        else "all that were read"
+    )
 
 
 def guards_table() -> str:
     """Every guard of every engine as a row."""
-    lines = ["| engine | versions | with | effect | what happens | instead | source |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| engine | versions | with | effect | what happens | instead | source |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for engine in export_engines():
         for guard in engine.guards:
             cells = (
@@ -72,17 +81,27 @@ def _says(engine: Engine, family: str) -> str:
     if modules is None or engine.mtp is None:
         return "no"
     layers = ", a worker per module" if family in engine.mtp.multi_layer else ""
-    return ("yes" if modules == 0 else f"yes, {modules} where the configuration states none") + layers
+    return (
+        "yes" if modules == 0 else f"yes, {modules} where the configuration states none"
+    ) + layers
 
 
 def platforms_table() -> str:
-    """Vendors that each engine runs on, and the weight formats that its documentation leaves open."""
-    lines = ["| engine | runs on | weight formats not listed | source of these |", "|---|---|---|---|"]
+    """Vendors that each engine runs on, and the weight formats that its documentation leaves
+    open."""
+    lines = [
+        "| engine | runs on | weight formats not listed | source of these |",
+        "|---|---|---|---|",
+    ]
     for engine in engines():
-        rules = [f"{', '.join(rule.formats)} on {', '.join(rule.generations)}" for rule in engine.unlisted]
+        rules = [
+            f"{', '.join(rule.formats)} on {', '.join(rule.generations)}"
+            for rule in engine.unlisted
+        ]
         sources = dict.fromkeys(rule.source for rule in engine.unlisted)
         lines.append(
-            f"| {engine.name} | {', '.join(engine.vendors)} | {'; '.join(rules) or '-'} | {'; '.join(sources) or '-'} |"
+            f"| {engine.name} | {', '.join(engine.vendors)} | {'; '.join(rules) or '-'} | "
+            f"{'; '.join(sources) or '-'} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -91,18 +110,27 @@ _FORMATS: tuple[ComputeDtype, ...] = ("fp8", "int8", "nvfp4", "mxfp4")
 
 
 def formats_table() -> str:
-    """Generations with arithmetic of their own in each narrow format, as profiles/hardware give peaks."""
+    """Generations with arithmetic of their own in each narrow format, as profiles/hardware give
+    peaks."""
     by_generation = {load_hardware(name).generation: load_hardware(name) for name in hardware_ids()}
     lines = ["| generation | " + " | ".join(_FORMATS) + " |", "|---|" + "---|" * len(_FORMATS)]
     for generation, hardware in sorted(by_generation.items()):
-        cells = ["yes" if compute_dtype(hardware, dtype) == dtype else "widened to bf16" for dtype in _FORMATS]
+        cells = [
+            "yes" if compute_dtype(hardware, dtype) == dtype else "widened to bf16"
+            for dtype in _FORMATS
+        ]
         lines.append(f"| {generation} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def with_tables(text: str) -> str:
     """The page with its tables written anew."""
-    tables = {"guards": guards_table(), "mtp": mtp_table(), "platforms": platforms_table(), "formats": formats_table()}
+    tables = {
+        "guards": guards_table(),
+        "mtp": mtp_table(),
+        "platforms": platforms_table(),
+        "formats": formats_table(),
+    }
     return _BLOCK.sub(lambda found: found[1] + tables[found[2]], text)
 
 

@@ -23,10 +23,13 @@ FILE = Path(__file__).parents[1] / "show" / "figures.json"
 
 
 def figures() -> dict[str, Any]:
-    """Charts by name: on screen as plotly has them, without what the maps' own tests compare; on paper as SVG."""
+    """Charts by name: on screen as plotly has them, without what the maps' own tests compare; on
+    paper as SVG."""
     return {
         "sweep": _on_screen(sweep_chart(wide_map())),
-        "regions": _on_screen(design_regions_chart(with_an_edge(drawn_map())[0]), "z", "text", "customdata"),
+        "regions": _on_screen(
+            design_regions_chart(with_an_edge(drawn_map())[0]), "z", "text", "customdata"
+        ),
         "explored": _on_screen(explored_chart(EXPLORED, "Speedup")),
         "speedup on paper": _on_paper(draw_speedup(hand_curve(), 2, 64, 300, RUNS)),
         "components on paper": _on_paper(draw_components(TIMES, 3)),
@@ -36,7 +39,9 @@ def figures() -> dict[str, Any]:
 def _on_screen(chart: Chart, *left_out: str) -> dict[str, Any]:
     drawn = chart.figure.to_plotly_json()
     del drawn["layout"]["template"]
-    drawn["data"] = [{name: trace[name] for name in trace if name not in left_out} for trace in drawn["data"]]
+    drawn["data"] = [
+        {name: trace[name] for name in trace if name not in left_out} for trace in drawn["data"]
+    ]
     return json.loads(json.dumps(drawn, default=list))
 
 
@@ -49,5 +54,9 @@ def _on_paper(figure: Figure) -> list[str]:
 
 
 if __name__ == "__main__":
-    lines = (f' "{name}": {json.dumps(chart, ensure_ascii=False)}' for name, chart in figures().items())
-    FILE.write_text("{\n" + ",\n".join(lines).replace('", "', '",\n  "') + "\n}\n", encoding="utf-8")
+    lines = (
+        f' "{name}": {json.dumps(chart, ensure_ascii=False)}' for name, chart in figures().items()
+    )
+    FILE.write_text(
+        "{\n" + ",\n".join(lines).replace('", "', '",\n  "') + "\n}\n", encoding="utf-8"
+    )

@@ -1,6 +1,8 @@
-"""Formulas of docs/model.md from docstrings of laws: `python -m tests.golden.model_page` writes, a test compares.
+"""Formulas of docs/model.md from docstrings of laws: `python -m tests.golden.model_page` writes, a
+test compares.
 
-Between `<!-- laws: NAME, NAME -->` and `<!-- end -->` stands what the docstrings say; the rest of the page is prose.
+Between `<!-- laws: NAME, NAME -->` and `<!-- end -->` stands what the docstrings say; the rest of
+the page is prose.
 """
 
 from __future__ import annotations
@@ -22,12 +24,19 @@ def listed_laws(page: str) -> list[str]:
 
 def with_laws(page: str) -> str:
     """The page with every place for laws filled from their docstrings."""
-    return _BLOCK.sub(lambda found: found[1] + "".join(map(_section, found[2].split(", "))) + "\n" + found[3], page)
+    return _BLOCK.sub(
+        lambda found: found[1] + "".join(map(_section, found[2].split(", "))) + "\n" + found[3],
+        page,
+    )
 
 
 def _section(name: str) -> str:
     title, _, equation, _, *lines = (inspect.getdoc(getattr(laws, name)) or "").splitlines()
-    points = "".join(f"- {' '.join(entry.split())}\n" for entry in re.split(r"\n(?=\S)", "\n".join(lines)) if entry)
+    points = "".join(
+        f"- {' '.join(entry.split())}\n"
+        for entry in re.split(r"\n(?=\S)", "\n".join(lines))
+        if entry
+    )
     return f"\n**{title.rstrip('.')}** (`laws.{name}`)\n\n    {equation}\n\n{points}"
 
 

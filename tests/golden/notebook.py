@@ -1,4 +1,5 @@
-"""Outputs of docs/advisor.ipynb: `python -m tests.golden.notebook` runs its cells and writes what they print."""
+"""Outputs of docs/advisor.ipynb: `python -m tests.golden.notebook` runs its cells and writes what
+they print."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/advisor.ipynb"
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook with the printed output of each cell of code, names of one cell known in the next."""
+    """The notebook with the printed output of each cell of code, names of one cell known in the
+    next."""
     known: dict[str, Any] = {}
     number = 0
     for cell in notebook["cells"]:
@@ -34,4 +36,6 @@ def written(notebook: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(executed(json.loads(PAGE.read_text(encoding="utf-8")))), encoding="utf-8")
+    PAGE.write_text(
+        written(executed(json.loads(PAGE.read_text(encoding="utf-8")))), encoding="utf-8"
+    )

@@ -1,6 +1,7 @@
 """What every page of the app shows: `python -m tests.golden.pages` writes what a test compares.
 
-Texts, labels, tables and what the browser's component is handed, lists of numbers by their length alone.
+Texts, labels, tables and what the browser's component is handed, lists of numbers by their length
+alone.
 """
 
 from __future__ import annotations
@@ -18,12 +19,21 @@ from streamlit.testing.v1.element_tree import Block, Element
 from tests.pages.app_page import opened
 
 FILE = Path(__file__).parents[1] / "pages" / "pages.txt"
-QWEN = {"model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3", "hardware_id": "h200-sxm"}
+QWEN = {
+    "model_id": "qwen3-30b-a3b",
+    "drafter_id": "eagle3",
+    "acceptance": "2.4@3",
+    "hardware_id": "h200-sxm",
+}
 STATES: dict[str, tuple[str, str, dict[str, str]]] = {
     "serve": ("serve", "", {}),
     "serve, why": ("serve", "Why", {}),
     "serve, one limit": ("serve", "", {"max_tpot_ms": "9", "batch_size": "64"} | QWEN),
-    "serve, weights too large": ("serve", "", {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": "1"}),
+    "serve, weights too large": (
+        "serve",
+        "",
+        {"model_id": "deepseek-v3", "hardware_id": "h200-sxm", "n_gpus": "1"},
+    ),
     "design": ("design", "", {}),
     "design, batch 16": ("design", "", {"batch_size": "16"} | QWEN),
     "measure": ("measure", "", {}),
@@ -50,7 +60,8 @@ def elements(block: Block) -> Iterator[Element]:
 
 
 def without_bulk(value: Any) -> Any:
-    """A value of JSON with lists of numbers, lists of lists and packed bytes replaced by their length."""
+    """A value of JSON with lists of numbers, lists of lists and packed bytes replaced by their
+    length."""
     if isinstance(value, dict):
         return {key: without_bulk(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -69,7 +80,9 @@ def shown(element: Element) -> str:
         return json.dumps(without_bulk(data), ensure_ascii=False, indent=1, sort_keys=True)
     if element.type == "plotly_chart":
         layout = json.loads(element.proto.spec)["layout"]
-        return json.dumps([layout.get("title", {}).get("text"), layout.get("meta")], ensure_ascii=False)
+        return json.dumps(
+            [layout.get("title", {}).get("text"), layout.get("meta")], ensure_ascii=False
+        )
     if element.type in ("dataframe", "table"):
         rows = str(element.value.to_csv(index=False)).splitlines()
         return "\n".join([*rows[: MOST_ROWS + 1], f"({len(rows) - 1} rows)"])
@@ -78,7 +91,8 @@ def shown(element: Element) -> str:
 
 
 def pages() -> str:
-    """All of STATES, without a store; an element that the first state shows alike is left out of the others."""
+    """All of STATES, without a store; an element that the first state shows alike is left out of
+    the others."""
     text = ""
     in_first: set[str] = set()
     with (
@@ -86,8 +100,13 @@ def pages() -> str:
         mock.patch.dict(os.environ, MOE_ADVISOR_STORE=f"{folder}/none.duckdb"),
     ):
         for name, (page, tab, query) in STATES.items():
-            lines = [f"[{element.type}] {shown(element)}" for element in elements(opened(page, tab, **query)._tree)]
-            text += "\n".join([f"##### {name}", *(line for line in lines if line not in in_first), "", ""])
+            lines = [
+                f"[{element.type}] {shown(element)}"
+                for element in elements(opened(page, tab, **query)._tree)
+            ]
+            text += "\n".join(
+                [f"##### {name}", *(line for line in lines if line not in in_first), "", ""]
+            )
             in_first = in_first or set(lines)
     return text
 

@@ -1,8 +1,8 @@
 """A fixed grid of predictions, so that a change of the model shows what it moves.
 
-`python -m tests.golden.predict_grid` prints old against new (`make predict-diff`); `--write` accepts the new ones.
-The grid: accelerators and models of each confidence, at K = 3 and three batch sizes. What is pinned stays in it, so
-that a new profile prints no difference.
+`python -m tests.golden.predict_grid` prints old against new (`make predict-diff`); `--write`
+accepts the new ones. The grid: accelerators and models of each confidence, at K = 3 and three batch
+sizes. What is pinned stays in it, so that a new profile prints no difference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ PER_CONFIDENCE = 5
 
 
 def chosen(ids: list[str], confidence_of: dict[str, str], pinned: Collection[str]) -> list[str]:
-    """Five of each confidence, those pinned first, then spread over the sorted ids; all where there are fewer."""
+    """Five of each confidence, those pinned first, then spread over the sorted ids; all where there
+    are fewer."""
     picked: list[str] = []
     for confidence in ("high", "medium", "low"):
         group = [name for name in ids if confidence_of[name] == confidence]
@@ -36,7 +37,8 @@ def chosen(ids: list[str], confidence_of: dict[str, str], pinned: Collection[str
 
 
 def scenarios() -> dict[str, Scenario]:
-    """One scenario for each chosen profile: accelerators with one model, models on one accelerator."""
+    """One scenario for each chosen profile: accelerators with one model, models on one
+    accelerator."""
     hardware = {name: load_hardware(name).confidence for name in hardware_ids()}
     models = {name: load_model(name).confidence for name in model_ids()}
     pinned = {key.partition("/")[2] for key in pinned_predictions()}
@@ -46,7 +48,9 @@ def scenarios() -> dict[str, Scenario]:
         for name in chosen(list(hardware), dict(hardware), pinned)
     }
     grid |= {
-        f"model/{name}": base.model_copy(update={"model_id": name, "n_gpus": 8, "tensor_parallel": 8})
+        f"model/{name}": base.model_copy(
+            update={"model_id": name, "n_gpus": 8, "tensor_parallel": 8}
+        )
         for name in chosen(list(models), dict(models), pinned)
     }
     return grid
@@ -60,7 +64,10 @@ def pinned_predictions() -> dict[str, list[float]]:
 def predictions() -> dict[str, list[float]]:
     """Speedup at K = 3 over BATCHES for each scenario of the grid."""
     return {
-        name: [float(f"{value:.5g}") for value in speedup_curve(scenario, BATCHES, [N_DRAFT]).speedup[:, 0]]
+        name: [
+            float(f"{value:.5g}")
+            for value in speedup_curve(scenario, BATCHES, [N_DRAFT]).speedup[:, 0]
+        ]
         for name, scenario in scenarios().items()
     }
 
@@ -73,7 +80,9 @@ def main() -> None:
         before = old.get(name)
         if before != values:
             change = (
-                "new" if before is None else " ".join(f"{b / a - 1:+.1%}" for a, b in zip(before, values, strict=True))
+                "new"
+                if before is None
+                else " ".join(f"{b / a - 1:+.1%}" for a, b in zip(before, values, strict=True))
             )
             print(f"{name:36s} {before or '-'} -> {values}  {change}")
     if "--write" in sys.argv:

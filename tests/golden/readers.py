@@ -1,4 +1,5 @@
-"""What each reader makes of its fixture, resolved to known names: `python -m tests.golden.readers` writes the file."""
+"""What each reader makes of its fixture, resolved to known names: `python -m tests.golden.readers`
+writes the file."""
 
 from __future__ import annotations
 
@@ -19,11 +20,14 @@ REFUSED = "tuned_config_constructed.json"
 
 def names() -> list[str]:
     """Fixtures that are read."""
-    return sorted(path.name for path in FIXTURES.iterdir() if path.name not in ("README.md", REFUSED))
+    return sorted(
+        path.name for path in FIXTURES.iterdir() if path.name not in ("README.md", REFUSED)
+    )
 
 
 def outcome(name: str) -> dict[str, Any]:
-    """Rows by line without their empty cells, what was refused, asked for and said; numbers to nine digits."""
+    """Rows by line without their empty cells, what was refused, asked for and said; numbers to nine
+    digits."""
     rows = resolve_names(read_upload(name, (FIXTURES / name).read_bytes()))
     result = rows.result
     return {
@@ -33,7 +37,10 @@ def outcome(name: str) -> dict[str, Any]:
             str(line): {str(key): _plain(cell) for key, cell in row.items() if not pd.isna(cell)}
             for line, row in result.frame.iterrows()
         },
-        "rejects": [{key: _plain(cell) for key, cell in row.items()} for row in result.rejects.to_dict("records")],
+        "rejects": [
+            {key: _plain(cell) for key, cell in row.items()}
+            for row in result.rejects.to_dict("records")
+        ],
         "asked": {item.name: _plain(item.prefill) for item in result.missing if item.required},
         "derived": list(result.derived),
         "warnings": list(result.warnings),

@@ -1,4 +1,5 @@
-"""`python -m tests.golden.readme_example` writes what the examples print now, and the gates, into README and docs."""
+"""`python -m tests.golden.readme_example` writes what the examples print now, and the gates, into
+README and docs."""
 
 from __future__ import annotations
 
@@ -12,11 +13,21 @@ SCENARIO = [
     *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3"),
     *("--accepted-length", "2.4@3", "--batch", "16"),
 ]
-# Page, command, the line that ends it there, the line that follows its output, and how many lines are shown.
+# Page, command, the line that ends it there, the line that follows its output, and how many lines
+# are shown.
 EXAMPLES = [
     (
         README,
-        ["advise", "deepseek-ai/DeepSeek-V3", "--gpus", "8xH200", "--engine", "sglang", "--batch", "32"],
+        [
+            "advise",
+            "deepseek-ai/DeepSeek-V3",
+            "--gpus",
+            "8xH200",
+            "--engine",
+            "sglang",
+            "--batch",
+            "32",
+        ],
         "--engine sglang --batch 32\n",
         "\nWhat you leave open",
         None,
@@ -24,19 +35,47 @@ EXAMPLES = [
     (
         PAGE,
         [
-            *("schedule", "--hardware", "h200-sxm", "--tp", "4", "--model", "command-a-plus", "--weight-dtype", "fp8"),
-            *("--drafter", "eagle3", "--accepted-length", "2.73@3", "--histogram", "1:10,32:60,256:30"),
+            *(
+                "schedule",
+                "--hardware",
+                "h200-sxm",
+                "--tp",
+                "4",
+                "--model",
+                "command-a-plus",
+                "--weight-dtype",
+                "fp8",
+            ),
+            *(
+                "--drafter",
+                "eagle3",
+                "--accepted-length",
+                "2.73@3",
+                "--histogram",
+                "1:10,32:60,256:30",
+            ),
         ],
         "eagle3 --accepted-length 2.73@3 --histogram 1:10,32:60,256:30\n",
         "\n`export --engine vllm|sglang` writes",
         7,
     ),
-    (PAGE, ["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
+    (
+        PAGE,
+        ["design", *SCENARIO, "--tokens", "1e12"],
+        "--batch 16 --tokens 1e12\n",
+        "\nThe reasoning in one breath",
+        4,
+    ),
 ]
 BEFORE_TABLE = "so a share is a mean over them:\n\n"
 AFTER_TABLE = "\n## Bring your own"
 VALIDATION = README.parent / "docs/validation.md"
-TRUSTED = ("speedup, known engine class", "speedup, unknown engine", "80 % band, all rows", "best K regret, ")
+TRUSTED = (
+    "speedup, known engine class",
+    "speedup, unknown engine",
+    "80 % band, all rows",
+    "best K regret, ",
+)
 """How the rows of docs/validation.md begin that stand in the README, the missed one among them."""
 
 
@@ -49,10 +88,16 @@ def validation_table() -> str:
 
 
 def main() -> None:
-    """Replace each example's output between its command and the paragraph after it, and the table of gates."""
+    """Replace each example's output between its command and the paragraph after it, and the table
+    of gates."""
     for page, arguments, before, after, shown in EXAMPLES:
         text = page.read_text(encoding="utf-8")
-        run = [sys.executable, "-c", "from advisor.cli import main; main()", *arguments]  # under its own name
+        run = [
+            sys.executable,
+            "-c",
+            "from advisor.cli import main; main()",
+            *arguments,
+        ]  # under its own name
         done = subprocess.run(run, capture_output=True, text=True, check=True)
         lines = done.stdout.rstrip().splitlines()[:shown]
         example = "\n".join(f"    {line}".rstrip() for line in lines)

@@ -1,4 +1,5 @@
-"""The settings in docs/scenarios.md from the table of fields: `python -m tests.golden.scenario_table` writes them."""
+"""The settings in docs/scenarios.md from the table of fields:
+`python -m tests.golden.scenario_table` writes them."""
 
 from __future__ import annotations
 
@@ -19,10 +20,15 @@ def table() -> str:
 
 def _line(row: FieldRow) -> str:
     meaning = (
-        " Or: ".join(flag.help for flag in row.flags) or row.help or f"In place of what `{row.document_of}` names."
+        " Or: ".join(flag.help for flag in row.flags)
+        or row.help
+        or f"In place of what `{row.document_of}` names."
     )
     flags = ", ".join(f"`{flag.name}`" for flag in row.flags)
-    return f"| `{row.name}` | {row.screen_label} | {meaning} | {_values(row)} | {_default(row)} | {flags} |\n"
+    return (
+        f"| `{row.name}` | {row.screen_label} | {meaning} | {_values(row)} | {_default(row)} | "
+        f"{flags} |\n"
+    )
 
 
 def _values(row: FieldRow) -> str:

@@ -1,4 +1,5 @@
-"""What commands print at 80 and 120 columns, digit by digit: `python -m tests.golden.terminal` writes the pages."""
+"""What commands print at 80 and 120 columns, digit by digit: `python -m tests.golden.terminal`
+writes the pages."""
 
 from __future__ import annotations
 
@@ -35,13 +36,19 @@ BOTH_WIDTHS = (
     f"validate {_RUNS}",
     f"diagnose {_TWO}",
     "ingest tests/fixtures/terminal/runs.csv",
-    "advise qwen3-30b-a3b --gpus 1xH200 --batch 256 --plain-sweep tests/fixtures/terminal/plain.csv",
+    (
+        "advise qwen3-30b-a3b --gpus 1xH200 --batch 256 --plain-sweep "
+        "tests/fixtures/terminal/plain.csv"
+    ),
     f"ingest {_TWO} --engine vllm --drafter mtp",
 )
 """Printed at each of COLUMNS."""
 COMMANDS = (
     *BOTH_WIDTHS,
-    "advise gpt-oss-120b --gpus 4xH100 --engine sglang --batch 64 --drafter eagle3 --accepted-length 2.3@3",
+    (
+        "advise gpt-oss-120b --gpus 4xH100 --engine sglang --batch 64 --drafter eagle3 "
+        "--accepted-length 2.3@3"
+    ),
     f"advise {_QWEN} --batch 1",
     f"advise {_QWEN} --batch 512 --context 8k",
     f"advise {_QWEN} --batch 4096 --context 32k",
@@ -55,7 +62,10 @@ COMMANDS = (
     "advise gpt-oss-20b --gpus 1xB200 --engine trtllm --batch 128",
     "advise kimi-k2 --gpus 8xB200 --batch 16",
     "advise qwen3-235b-a22b --gpus 8xH100 --engine vllm --engine-version 0.24.0 --batch 300",
-    "advise mixtral-8x7b --gpus 2xA100 --drafter eagle3 --accepted-length 2.2@3 --batch 8 --context 4k",
+    (
+        "advise mixtral-8x7b --gpus 2xA100 --drafter eagle3 --accepted-length 2.2@3 --batch 8 "
+        "--context 4k"
+    ),
     f"advise {_QWEN} --refit nowhere.refit",
     f"explain {_QWEN} --batch 16 --k 3",
     "explain deepseek-v3 --gpus 8xH200 --batch 32 --no-nearby",
@@ -100,14 +110,22 @@ class Terminal(io.StringIO):
 def printed(command: str) -> str:
     """Standard output and error of a command, one after the other."""
     out, err = Terminal(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        contextlib.suppress(SystemExit),
+    ):
         main(command.split())
     return out.getvalue() + err.getvalue()
 
 
 def page(columns: int) -> str:
-    """All commands as a terminal of that width shows them, run in an empty folder that sees the fixtures."""
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, COLUMNS=str(columns), NO_COLOR="1"):
+    """All commands as a terminal of that width shows them, run in an empty folder that sees the
+    fixtures."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, COLUMNS=str(columns), NO_COLOR="1"),
+    ):
         (Path(folder) / "tests").symlink_to(ROOT / "tests")
         with contextlib.chdir(folder):
             return "".join(

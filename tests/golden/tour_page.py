@@ -1,6 +1,8 @@
-"""Outputs of docs/tour.md: `python -m tests.golden.tour_page` runs its examples and writes what they print.
+"""Outputs of docs/tour.md: `python -m tests.golden.tour_page` runs its examples and writes what
+they print.
 
-A fenced block of Python holds `>>>` lines and, below each, what it printed; the prose around them has no numbers.
+A fenced block of Python holds `>>>` lines and, below each, what it printed; the prose around them
+has no numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _BLOCK = re.compile(r"(^```python\n)(.*?)(^```$)", flags=re.M | re.S)
 
 
 def with_outputs(page: str) -> str:
-    """The page with the output of every example as it is now; names of one block are known in the next."""
+    """The page with the output of every example as it is now; names of one block are known in the
+    next."""
     known: dict[str, Any] = {}
     return _BLOCK.sub(lambda block: block[1] + _run(block[2], known) + block[3], page)
 

@@ -1,7 +1,9 @@
-"""SYNTHETIC hostile files, made by code from one seed: every kind that a command or an uploader takes, damaged or bent.
+"""SYNTHETIC hostile files, made by code from one seed: every kind that a command or an uploader
+takes, damaged or bent.
 
-Text and JSON of each tool are cut, doubled, nested and filled with what a cell or key must not hold; archives are
-bombs, truncated or nested; arrays claim shapes that they do not have; configurations have absurd sizes.
+Text and JSON of each tool are cut, doubled, nested and filled with what a cell or key must not
+hold; archives are bombs, truncated or nested; arrays claim shapes that they do not have;
+configurations have absurd sizes.
 """
 
 from __future__ import annotations
@@ -56,7 +58,16 @@ CELLS = (
     "12 ms",
     "1e5e5",
 )
-COLUMNS = ("hardware_id", "model_id", "engine", "batch_size", "draft_tokens_k", "accepted_length", "tpot_s", "drafter")
+COLUMNS = (
+    "hardware_id",
+    "model_id",
+    "engine",
+    "batch_size",
+    "draft_tokens_k",
+    "accepted_length",
+    "tpot_s",
+    "drafter",
+)
 JSON_VALUES: tuple[object, ...] = (
     None,
     True,
@@ -112,7 +123,16 @@ def corpus() -> dict[str, bytes]:
     """All files by name; the same on every call."""
     rng = np.random.default_rng(SEED)
     made = {}
-    for source in (_tables(), _json(rng), _archives(), _bytes(rng), _arrays(), _documents(), _tools(rng), _parquets()):
+    for source in (
+        _tables(),
+        _json(rng),
+        _archives(),
+        _bytes(rng),
+        _arrays(),
+        _documents(),
+        _tools(rng),
+        _parquets(),
+    ):
         for name, data in source:
             assert name not in made, name
             made[name] = data
@@ -134,10 +154,16 @@ def _tables() -> Iterator[tuple[str, bytes]]:
         for column in ("batch_size", "tpot_s") if number % 2 else ("model_id", "accepted_length"):
             bent = rows[0].split(",")
             bent[place[column]] = f'"{cell}"' if "," in cell else cell
-            yield f"cell-{number:02d}-{column}.csv", "\n".join([head, ",".join(bent), *rows[1:], ""]).encode()
+            yield (
+                f"cell-{number:02d}-{column}.csv",
+                "\n".join([head, ",".join(bent), *rows[1:], ""]).encode(),
+            )
     yield "only-header.csv", head.encode()
     yield "header-twice.csv", f"{head}\n{text}".encode()
-    yield "same-column-twice.csv", "\n".join(f"{row},{row.split(',')[3]}9" for row in (f"{head}", *rows)).encode()
+    yield (
+        "same-column-twice.csv",
+        "\n".join(f"{row},{row.split(',')[3]}9" for row in (f"{head}", *rows)).encode(),
+    )
     yield "extra-cells.csv", "\n".join([head, *(f"{row},1,2" for row in rows)]).encode()
     yield "short-cells.csv", "\n".join([head, *(row.rsplit(",", 2)[0] for row in rows)]).encode()
     yield "open-quote.csv", (head + '\n"' + "\n".join(rows)).encode()
@@ -193,7 +219,9 @@ def _zip(*members: tuple[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members:
-            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)  # without the time of day
+            archive.writestr(
+                zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED
+            )  # without the time of day
     return out.getvalue()
 
 
@@ -214,7 +242,10 @@ def _parquets() -> Iterator[tuple[str, bytes]]:
     yield "nothing-set.parquet", parquet(pd.DataFrame({name: [None] for name in SWEPT}))
     yield "impossible.parquet", whole
     yield "long-text.parquet", parquet(pd.DataFrame(row | {"model_id": ["x" * 3_000_000]}))
-    yield "infinite.parquet", parquet(pd.DataFrame(row | {"speedup": [float("inf")], "reason": [""]}))
+    yield (
+        "infinite.parquet",
+        parquet(pd.DataFrame(row | {"speedup": [float("inf")], "reason": [""]})),
+    )
     yield "cut.parquet", whole[: len(whole) // 2]
     yield "two-heads.parquet", whole + whole
     yield "only-a-mark.parquet", b"PAR1" * 3
@@ -237,7 +268,10 @@ def _archives() -> Iterator[tuple[str, bytes]]:
     yield "two-files.zip", _zip(("a.csv", text), ("b.csv", text))
     yield "path.zip", _zip(("../../../etc/cron.d/x", text))
     yield "office.zip", _zip(("[Content_Types].xml", b"<x/>"))
-    yield "wrong-size.zip", _zip(("x.csv", text)).replace(len(text).to_bytes(4, "little"), b"\xff\xff\xff\x7f")
+    yield (
+        "wrong-size.zip",
+        _zip(("x.csv", text)).replace(len(text).to_bytes(4, "little"), b"\xff\xff\xff\x7f"),
+    )
     yield "bz2.csv", bz2.compress(text)
     yield "xz.csv", lzma.compress(text)
 
@@ -315,7 +349,10 @@ def _documents() -> Iterator[tuple[str, bytes]]:
     for number, change in enumerate(changes):
         yield f"config-{number:02d}.json", json.dumps(CONFIG | change).encode()
     for key in ("num_hidden_layers", "hidden_size", "num_experts_per_tok", "vocab_size"):
-        yield f"config-without-{key}.json", json.dumps({k: v for k, v in CONFIG.items() if k != key}).encode()
+        yield (
+            f"config-without-{key}.json",
+            json.dumps({k: v for k, v in CONFIG.items() if k != key}).encode(),
+        )
     settings: tuple[dict[str, object], ...] = (
         {"batch_size": True},
         {"batch_size": 10**12},
@@ -337,7 +374,10 @@ def _documents() -> Iterator[tuple[str, bytes]]:
     for number, setting in enumerate(settings):
         document = {**SCENARIO, "scenario": {"acceptance": "2.4@3", **setting}}
         yield f"scenario-{number:02d}.json", json.dumps(document).encode()
-    yield "scenario-version.json", json.dumps(SCENARIO | {"schema_version": {"a": [1] * 999}}).encode()
+    yield (
+        "scenario-version.json",
+        json.dumps(SCENARIO | {"schema_version": {"a": [1] * 999}}).encode(),
+    )
     yield "scenario-date.json", json.dumps(SCENARIO | {"date": "31-31-31"}).encode()
     figures: tuple[dict[str, object], ...] = (
         {"memory_bytes": 1},
@@ -355,7 +395,14 @@ def _documents() -> Iterator[tuple[str, bytes]]:
         yield f"hardware-{number:02d}.json", json.dumps(HARDWARE | figure).encode()
     refit = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
     for number, (old, new) in enumerate(
-        (("1.1", "nan"), ("1.1", "1e300"), ("n=5", "n=-5"), ("h200-sxm", "../../x"), ("routed", "magic"), (";", "\n"))
+        (
+            ("1.1", "nan"),
+            ("1.1", "1e300"),
+            ("n=5", "n=-5"),
+            ("h200-sxm", "../../x"),
+            ("routed", "magic"),
+            (";", "\n"),
+        )
     ):
         yield f"bent-{number}.refit", refit.replace(old, new).encode()
     yield "long.refit", (refit + ";" * 10_000).encode()

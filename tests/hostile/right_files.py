@@ -1,8 +1,9 @@
-"""Result files that are right: twenty, ten of them rows that others measured and published, in the forms people use.
+"""Result files that are right: twenty, ten of them rows that others measured and published, in the
+forms people use.
 
-CONSTRUCTED is the model's own predictions under constants drawn from their priors (`wrong_readings.synthetic`), or how
-published rows are written down; REAL are published rows as their authors would upload them: the largest file of each
-source, whatever is predicted for it.
+CONSTRUCTED is the model's own predictions under constants drawn from their priors
+(`wrong_readings.synthetic`), or how published rows are written down; REAL are published rows as
+their authors would upload them: the largest file of each source, whatever is predicted for it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,25 @@ from functools import cache
 import pandas as pd
 
 from advisor.measured.points import judged_rows
-from tests.hostile.wrong_readings import DEPLOYMENTS, REAL, File, as_own_rows, file_of, published, synthetic
+from tests.hostile.wrong_readings import (
+    DEPLOYMENTS,
+    REAL,
+    File,
+    as_own_rows,
+    file_of,
+    published,
+    synthetic,
+)
 
-STATES = ("hardware_id", "gpu_count", "tensor_parallel", "engine", "model_id", "drafter", "batch_size")
+STATES = (
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "engine",
+    "model_id",
+    "drafter",
+    "batch_size",
+)
 _NUMBERS = ("draft_tokens_k", "accepted_length", "tpot_s")
 SOURCES = (
     "DSpark serving validation on A30 (vLLM 0.26)",
@@ -32,12 +49,17 @@ SOURCES = (
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """Rows as a benchmark's author would keep them: plain names, times in ms, nothing that is not stated."""
-    return [{k: v for k, v in row.items() if pd.notna(v)} for row in frame[[*STATES, *_NUMBERS]].to_dict("records")]
+    """Rows as a benchmark's author would keep them: plain names, times in ms, nothing that is not
+    stated."""
+    return [
+        {k: v for k, v in row.items() if pd.notna(v)}
+        for row in frame[[*STATES, *_NUMBERS]].to_dict("records")
+    ]
 
 
 def _serve(frame: pd.DataFrame) -> bytes:
-    """Lines of `vllm bench serve --save-result --append-result` with the run's settings as metadata."""
+    """Lines of `vllm bench serve --save-result --append-result` with the run's settings as
+    metadata."""
     lines = []
     for row in _rows(frame):
         batch, tpot = float(str(row["batch_size"])), float(str(row["tpot_s"]))
@@ -66,13 +88,17 @@ def _serve(frame: pd.DataFrame) -> bytes:
 
 
 def _nested(frame: pd.DataFrame) -> bytes:
-    """A home-made document: what holds of all around the list, metrics within each run, units in the cells."""
+    """A home-made document: what holds of all around the list, metrics within each run, units in
+    the cells."""
     setup = {name: _rows(frame)[0][name] for name in STATES[:-1]}
     runs = [
         {
             "users": row["batch_size"],
             "K": row["draft_tokens_k"],
-            "metrics": {"tpot": f"{1e3 * float(str(row['tpot_s'])):.6g} ms", "al": row.get("accepted_length")},
+            "metrics": {
+                "tpot": f"{1e3 * float(str(row['tpot_s'])):.6g} ms",
+                "al": row.get("accepted_length"),
+            },
         }
         for row in _rows(frame)
     ]
@@ -85,7 +111,10 @@ def _wide(frame: pd.DataFrame) -> bytes:
     plain = frame[frame["draft_tokens_k"] == 0].groupby(cells)["tpot_s"].first()
     rows = frame[frame["draft_tokens_k"] > 0].drop_duplicates(["batch_size", "accepted_length"])
     wide = rows[[*STATES, "draft_tokens_k", "accepted_length"]].assign(
-        **{"TPOT (ms), no spec": 1e3 * cells.loc[rows.index].map(plain), "TPOT (ms), spec": 1e3 * rows["tpot_s"]}
+        **{
+            "TPOT (ms), no spec": 1e3 * cells.loc[rows.index].map(plain),
+            "TPOT (ms), spec": 1e3 * rows["tpot_s"],
+        }
     )
     return wide.to_csv(index=False).encode()
 
@@ -99,7 +128,9 @@ def _markdown(frame: pd.DataFrame) -> bytes:
     """A table as it is pasted into an issue."""
     table = pd.DataFrame(_rows(frame)).astype(object).where(lambda cells: cells.notna(), "")
     head = [list(table.columns), ["---"] * len(table.columns)]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in [*head, *table.to_numpy().tolist()]).encode()
+    return "\n".join(
+        f"| {' | '.join(map(str, row))} |" for row in [*head, *table.to_numpy().tolist()]
+    ).encode()
 
 
 def _gpu_and_k_in_words(frame: pd.DataFrame) -> bytes:
@@ -108,7 +139,9 @@ def _gpu_and_k_in_words(frame: pd.DataFrame) -> bytes:
         columns={"hardware_id": "GPU", "draft_tokens_k": "num_speculative_tokens"}
     )
     return (
-        table.assign(GPU="NVIDIA H200", model_id="Qwen/Qwen3-30B-A3B", batch_kind="batch").to_csv(index=False).encode()
+        table.assign(GPU="NVIDIA H200", model_id="Qwen/Qwen3-30B-A3B", batch_kind="batch")
+        .to_csv(index=False)
+        .encode()
     )
 
 
@@ -125,7 +158,10 @@ FORMS: dict[str, Callable[[pd.DataFrame], bytes]] = {
 @cache
 def right_files() -> dict[str, File]:
     """All twenty, by name; those that are `real` are published rows."""
-    found = {one.name: file_of(one.name, synthetic(one), synthetic(one), one.ratios) for one in DEPLOYMENTS}
+    found = {
+        one.name: file_of(one.name, synthetic(one), synthetic(one), one.ratios)
+        for one in DEPLOYMENTS
+    }
     rows = synthetic(DEPLOYMENTS[0])
     for form, written in FORMS.items():
         name = f"{DEPLOYMENTS[0].name}, as a {form}"
@@ -133,7 +169,10 @@ def right_files() -> dict[str, File]:
     found |= {name: file_of(name, published(*of), published(*of)) for name, of in REAL.items()}
     files = published_files()
     for source in SOURCES:
-        name = max((name for name in files if name.startswith(f"{source} / ")), key=lambda name: len(files[name].truth))
+        name = max(
+            (name for name in files if name.startswith(f"{source} / ")),
+            key=lambda name: len(files[name].truth),
+        )
         found[name] = files[name]
     return found
 
@@ -145,9 +184,22 @@ def is_real(name: str) -> bool:
 
 @cache
 def published_files() -> dict[str, File]:
-    """Published rows by source and place, as their authors would upload them: taken as right. None set apart."""
+    """Published rows by source and place, as their authors would upload them: taken as right. None
+    set apart."""
     found = judged_rows()
     found = found[(found["defect"] == "") & (found["hardware_id"] != "not-stated")]
-    keys = ["source_title", "hardware_id", "gpu_count", "engine", "model_id", "weight_dtype", "drafter", "dataset"]
+    keys = [
+        "source_title",
+        "hardware_id",
+        "gpu_count",
+        "engine",
+        "model_id",
+        "weight_dtype",
+        "drafter",
+        "dataset",
+    ]
     named = ((" / ".join(map(str, key)), rows) for key, rows in found.groupby(keys, dropna=False))
-    return {name: file_of(name, rows, rows) for name, rows in ((n, as_own_rows(r)) for n, r in named if len(r) >= 4)}
+    return {
+        name: file_of(name, rows, rows)
+        for name, rows in ((n, as_own_rows(r)) for n, r in named if len(r) >= 4)
+    }

@@ -1,4 +1,5 @@
-"""The hostile corpus through every command and every uploader: an answer or one sentence, soon, and nothing else."""
+"""The hostile corpus through every command and every uploader: an answer or one sentence, soon, and
+nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
 ONE_FILE_S = 20
-"""Processor seconds after which a command counts as hanging, so that a busy machine makes none of them hang. [s]"""
+"""Processor seconds after which a command counts as hanging, so that a busy machine makes none of
+them hang. [s]"""
 WAITS_S = 600
 """Clock seconds after which one that computes nothing does. [s]"""
 ALL_FILES_S = 120
@@ -86,7 +88,10 @@ def at_most(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise HangsError
 
-    clocks = ((signal.ITIMER_PROF, signal.SIGPROF, seconds), (signal.ITIMER_REAL, signal.SIGALRM, WAITS_S))
+    clocks = (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, WAITS_S),
+    )
     before = [signal.signal(number, stop) for _, number, _ in clocks]
     for clock, _, limit_s in clocks:
         signal.setitimer(clock, limit_s)
@@ -116,7 +121,9 @@ def test_the_corpus_is_large_and_the_same_every_time(files: dict[str, Path]) -> 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_file_through_a_command_gives_an_answer_or_one_sentence(files: dict[str, Path], command: str) -> None:
+def test_every_file_through_a_command_gives_an_answer_or_one_sentence(
+    files: dict[str, Path], command: str
+) -> None:
     wrong = []
     start, step = SHARING.get(command, (0, 1))
     for name, path in list(files.items())[start::step]:
@@ -127,7 +134,11 @@ def test_every_file_through_a_command_gives_an_answer_or_one_sentence(files: dic
             wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
             continue
         last = err.splitlines()[-1] if err else ""
-        if code not in (0, 2) or (code == 2 and not last.startswith("error: ")) or len(last) > LONGEST_SENTENCE:
+        if (
+            code not in (0, 2)
+            or (code == 2 and not last.startswith("error: "))
+            or len(last) > LONGEST_SENTENCE
+        ):
             wrong.append(f"{name}: exit {code}: {err[:300]}")
     assert not wrong, "\n".join(wrong)
 
@@ -185,7 +196,9 @@ def _sweep(given: UserFile) -> None:
 UPLOADERS: dict[str, Callable[[UserFile], None]] = {
     "dropped": _dropped,
     "acceptance": lambda given: take_acceptance([(given.name, given.getvalue())]),
-    "routing trace": lambda given: take_trace(load_setup(SCENARIO), [(given.name, given.getvalue())]),
+    "routing trace": lambda given: take_trace(
+        load_setup(SCENARIO), [(given.name, given.getvalue())]
+    ),
     "power": lambda given: POWER.take(read_power_log, given.name, given.getvalue()),
     "config.json": _model,
     "accelerator": _accelerator,
@@ -209,7 +222,11 @@ def test_every_file_through_an_uploader_leaves_the_page_alive(
             wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
             continue
         told = [text for key, text in st.session_state.items() if key.endswith("problem")]
-        wrong += [f"{name}: {len(text)} characters: {text[:200]}" for text in told if len(str(text)) > 3000]
+        wrong += [
+            f"{name}: {len(text)} characters: {text[:200]}"
+            for text in told
+            if len(str(text)) > 3000
+        ]
     assert not wrong, "\n".join(wrong)
 
 

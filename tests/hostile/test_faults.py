@@ -1,4 +1,5 @@
-"""Faults stay faults: damage, full and read-only disks, foreign files, missing packages, files that never end."""
+"""Faults stay faults: damage, full and read-only disks, foreign files, missing packages, files that
+never end."""
 
 from __future__ import annotations
 
@@ -68,17 +69,23 @@ def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path)
     assert problems > 6
 
 
-def test_a_foreign_database_is_left_as_it_is_and_a_store_that_lacks_tables_has_a_problem(tmp_path: Path) -> None:
+def test_a_foreign_database_is_left_as_it_is_and_a_store_that_lacks_tables_has_a_problem(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "advisor.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE accounts (id INTEGER)")
     assert what_is_said(lambda: counted(path))
     with duckdb.connect(str(path)) as connection:
-        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("accounts",)]
+        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [
+            ("accounts",)
+        ]
     assert "store build" in status(path).problem
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE store_info (key VARCHAR, value VARCHAR)")
-        connection.execute("INSERT INTO store_info VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+        connection.execute(
+            "INSERT INTO store_info VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)]
+        )
     assert "store build" in status(path).problem
     for odd in (tmp_path, Path("/dev/null"), Path("x" * 5000), tmp_path / "nothing"):
         assert status(odd).problem
@@ -101,11 +108,21 @@ FILE_COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", FILE_COMMANDS, ids=lambda command: f"{command[0]}{len(command)}")
-def test_what_is_no_file_is_refused_in_a_sentence(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "command", FILE_COMMANDS, ids=lambda command: f"{command[0]}{len(command)}"
+)
+def test_what_is_no_file_is_refused_in_a_sentence(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for odd in ("/dev/zero", pipe, "x" * 5000, f"{tmp_path}/{'y' * 300}.json", tmp_path / "absent.json"):
+    for odd in (
+        "/dev/zero",
+        pipe,
+        "x" * 5000,
+        f"{tmp_path}/{'y' * 300}.json",
+        tmp_path / "absent.json",
+    ):
         code, out, err = run(*command, odd)
         assert (code, out) == (2, ""), (odd, err)
         assert err.startswith("error: ")
@@ -140,14 +157,18 @@ def test_a_report_without_its_package_says_which_is_missing(
         (("curve", *QWEN, "--k", ""), "--k"),
     ],
 )
-def test_absurd_and_empty_option_values_are_errors(run: Run, arguments: tuple[str, ...], words: str) -> None:
+def test_absurd_and_empty_option_values_are_errors(
+    run: Run, arguments: tuple[str, ...], words: str
+) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert words in err
     assert len(err) < 1500
 
 
-def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(tmp_path: Path) -> None:
+def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(
+    tmp_path: Path,
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="nobody reads"):
@@ -159,7 +180,9 @@ def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(tmp
     write_whole(Path("/dev/null"), b"gone")
 
 
-def test_a_file_is_replaced_as_a_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_as_a_whole_or_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, link = tmp_path / "report.md", tmp_path / "link.md"
     old.write_text("old")
     old.chmod(0o640)
@@ -178,7 +201,8 @@ def test_a_file_is_replaced_as_a_whole_or_stays_as_it_was(tmp_path: Path, monkey
 
 
 def test_reading_takes_the_memory_of_what_is_there(tmp_path: Path) -> None:
-    """A read of at most 256 MB set them all aside, so that a refit of seven rows failed where 1 GB is free."""
+    """A read of at most 256 MB set them all aside, so that a refit of seven rows failed where 1 GB
+    is free."""
     asked: list[int] = []
 
     class Stream(io.BytesIO):
@@ -198,7 +222,10 @@ def test_a_command_that_is_terminated_takes_away_what_it_had_begun(tmp_path: Pat
     store = tmp_path / "advisor.duckdb"
     code = "import sys; from advisor.cli import main; main(['store', 'build'])"
     child = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, STORE_VARIABLE: str(store)}, stderr=subprocess.PIPE
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, STORE_VARIABLE: str(store)},
+        stderr=subprocess.PIPE,
     )
     while not store.with_name("advisor.duckdb.new").exists():
         assert child.poll() is None, "it ended before it was terminated"

@@ -1,4 +1,5 @@
-"""`predict` and `validate` read as `ingest` does: bounded, every odd cell named, what is handed back is quoted."""
+"""`predict` and `validate` read as `ingest` does: bounded, every odd cell named, what is handed
+back is quoted."""
 
 from __future__ import annotations
 
@@ -57,15 +58,23 @@ def test_a_table_is_predicted_plain_or_packed(call, pack):
         (b"\x1f\x8b\x08\x00" + b"rubbish" * 9, "damaged gzip"),
         (zipped(table(GOOD))[:60], "damaged zip"),
         (table(GOOD, head=HEAD.replace("speedup", "engine")), "several columns named 'engine'"),
-        (table(GOOD.replace("1.6", "4"), head=HEAD.replace("speedup", "k")), "both give the draft length K and differ"),
-        (",".join(f"c{i}" for i in range(300_000)).encode() + b"\n1,2\n", "more than the 1,024 allowed"),
+        (
+            table(GOOD.replace("1.6", "4"), head=HEAD.replace("speedup", "k")),
+            "both give the draft length K and differ",
+        ),
+        (
+            ",".join(f"c{i}" for i in range(300_000)).encode() + b"\n1,2\n",
+            "more than the 1,024 allowed",
+        ),
         (json.dumps({"a": 1}).encode(), "is not a CSV file"),
         (b"", "empty"),
         (b"\x80\x04\x95" + b"x" * 40, "pickle"),
         (b"\x00" * 4096, "binary"),
         (table(), "no rows"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "data",  # archives hold the second they were made in
+    ids=lambda value: (
+        value if isinstance(value, str) else "data"
+    ),  # archives hold the second they were made in
 )
 def test_what_is_no_such_table_is_refused_at_once_in_one_sentence(call, data, words):
     start = time.process_time()
@@ -93,7 +102,9 @@ def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
         (GOOD.replace("1.6", "160"), "looks like a percentage"),
     ],
 )
-def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(call, row, reason):
+def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(
+    call, row, reason
+):
     code, out, err = call(table(GOOD, row))
     assert code == 0, err
     good, bad = predicted(out)

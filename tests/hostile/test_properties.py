@@ -1,4 +1,5 @@
-"""Hypothesis for every reader of what comes from outside: AdvisorError or an answer, for any bytes and any edit."""
+"""Hypothesis for every reader of what comes from outside: AdvisorError or an answer, for any bytes
+and any edit."""
 
 from __future__ import annotations
 
@@ -36,13 +37,19 @@ REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/
 READERS: dict[str, tuple[Read, bytes]] = {
     "benchmark": (lambda data: read_upload("file", data).result, table(GOOD, GOOD)),
     "points to predict": (lambda data: read_given("file", data), table(GOOD)),
-    "trace": (lambda data: read_trace("file", data), npy(np.arange(48, dtype=np.int32).reshape(8, 3, 2))),
+    "trace": (
+        lambda data: read_trace("file", data),
+        npy(np.arange(48, dtype=np.int32).reshape(8, 3, 2)),
+    ),
     "metrics": (lambda data: read_acceptance_file("file", data), METRICS.encode()),
     "config.json": (architecture_from_config, json.dumps(CONFIG).encode()),
     "scenario": (read_scenario, json.dumps(SCENARIO).encode()),
     "accelerator": (as_text(read_own_hardware), json.dumps(HARDWARE).encode()),
     "accepted drafts": (lambda data: recorded(data, "file"), b"[[3, 0, 2], [1, 1]]"),
-    "power log": (lambda data: read_power_log("file", data), b"timestamp, power.draw [W]\n0, 300.0 W\n1, 310.0 W\n"),
+    "power log": (
+        lambda data: read_power_log("file", data),
+        b"timestamp, power.draw [W]\n0, 300.0 W\n1, 310.0 W\n",
+    ),
     "scores": (lambda data: read_scores("file.csv", data), b"model,arena\nqwen3-4b,1100\n"),
     "refit": (as_text(parse_adjustment), REFIT.encode()),
 }
@@ -65,7 +72,13 @@ def test_any_bytes_give_an_answer_or_one_sentence(reader, data):
 
 @pytest.mark.parametrize("reader", READERS)
 @SETTINGS
-@given(edits=st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=5), st.booleans()), min_size=1, max_size=5))
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, 5000), st.binary(max_size=5), st.booleans()),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_any_edit_of_a_good_file_gives_an_answer_or_one_sentence(reader, edits):
     read, seed = READERS[reader]
     data = bytearray(seed)
@@ -78,7 +91,9 @@ def test_any_edit_of_a_good_file_gives_an_answer_or_one_sentence(reader, edits):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -89,7 +104,9 @@ JSON = st.recursive(
 def test_any_json_value_under_any_key_gives_an_answer_or_one_sentence(reader, seed, data):
     document = json.loads(json.dumps(seed))
     inner = document.get("scenario", document)
-    for key in data.draw(st.lists(st.sampled_from([*inner, "batch_size", "model_id", "extra"]), max_size=3)):
+    for key in data.draw(
+        st.lists(st.sampled_from([*inner, "batch_size", "model_id", "extra"]), max_size=3)
+    ):
         inner[key] = data.draw(JSON)
     with contextlib.suppress(AdvisorError):
         READERS[reader][0](json.dumps(document).encode())
@@ -109,11 +126,17 @@ def test_a_key_that_stands_twice_is_never_read(key, values):
         read_json(text)
 
 
-@pytest.mark.parametrize("reader", ["config.json", "accelerator", "scenario", "benchmark", "accepted drafts"])
+@pytest.mark.parametrize(
+    "reader", ["config.json", "accelerator", "scenario", "benchmark", "accepted drafts"]
+)
 def test_a_key_twice_is_refused_by_every_reader_of_json(reader):
     read, seed = READERS[reader]
     inside = b'{"accepted": [[1]], ' if reader == "accepted drafts" else b"{"
-    text = inside + b'"twice": 1, "twice": 2, ' + seed.lstrip(b"{") if seed.startswith(b"{") else inside
+    text = (
+        inside + b'"twice": 1, "twice": 2, ' + seed.lstrip(b"{")
+        if seed.startswith(b"{")
+        else inside
+    )
     if not seed.startswith(b"{"):
         text = inside + b'"twice": 1, "twice": 2}'
     with pytest.raises(AdvisorError, match="occurs twice"):

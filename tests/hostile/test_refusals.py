@@ -1,4 +1,5 @@
-"""What every reader of a text, file or setting refuses: refusals.yaml by reader, and here what is too large for it."""
+"""What every reader of a text, file or setting refuses: refusals.yaml by reader, and here what is
+too large for it."""
 
 from __future__ import annotations
 
@@ -22,13 +23,23 @@ from advisor.answers.simulation.compare import MAX_TRACE_BYTES, recorded
 from advisor.catalog.engines import stated_sizes
 from advisor.catalog.hardware import read_own_hardware
 from advisor.catalog.models import load_model
-from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.acceptance import (
+    MAX_METRICS_BYTES,
+    rates_from_list,
+    read_acceptance_file,
+)
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import complete
 from advisor.measured.ingest.traces import read_power_log
 from advisor.measured.row_questions import question_of
 from advisor.physics.hardware import load_hardware
-from advisor.predict.scenario import Scenario, build_scenario, parse_loads, read_loads, read_scenario
+from advisor.predict.scenario import (
+    Scenario,
+    build_scenario,
+    parse_loads,
+    read_loads,
+    read_scenario,
+)
 from advisor.prediction import AdvisorError
 from advisor.show.explain.formulas import written
 from tests.answers.test_design_start import PLAIN
@@ -44,7 +55,10 @@ CASES: dict[str, list[list[Any]]] = yaml.safe_load(
 HUGE: dict[str, list[tuple[Any, str]]] = {
     "shape": [("a" * 5000, "is no part of a shape")],
     "plan of a sweep": [
-        (f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}", "asks for 25,000,000")
+        (
+            f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}",
+            "asks for 25,000,000",
+        )
     ],
     "trace of accepted drafts": [
         ("[" * 100_000, "not valid JSON"),
@@ -100,7 +114,9 @@ READERS: dict[str, Callable[[Any], object]] = {
     "model": load_model,
     "id of an accelerator": load_hardware,
     "text of loads": parse_loads,
-    "damaged link": lambda packed: Scenario.from_query(f"acceptance=2@3&model_config_json={packed}"),
+    "damaged link": lambda packed: Scenario.from_query(
+        f"acceptance=2@3&model_config_json={packed}"
+    ),
     "row": lambda cells: question_of(SERVER | cells).setup(),
     "load of users": load_from_text,
     "formula": lambda text: written(text, "plain"),

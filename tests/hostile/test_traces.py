@@ -23,7 +23,10 @@ def test_a_sequence_counts_once_however_often_and_in_whatever_type_it_is_sent():
     read = read_traces(files, MODEL)
     assert len(read.sequences) == 6
     assert "3 sequences equal to another counted once" in read.layout
-    assert fit_sequences(read.sequences, 16).fit == fit_sequences(read_trace(*files[0], MODEL).sequences, 16).fit
+    assert (
+        fit_sequences(read.sequences, 16).fit
+        == fit_sequences(read_trace(*files[0], MODEL).sequences, 16).fit
+    )
 
 
 @pytest.mark.parametrize(

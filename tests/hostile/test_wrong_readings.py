@@ -1,7 +1,8 @@
-"""No misread file is refitted in silence to predictions worse than the shipped ones, and no right one is refused.
+"""No misread file is refitted in silence to predictions worse than the shipped ones, and no right
+one is refused.
 
-Thresholds were chosen on the kinds of `half` 0; the whole corpus is judged by the thorough test, a sample of the
-kinds of `half` 1 in every run.
+Thresholds were chosen on the kinds of `half` 0; the whole corpus is judged by the thorough test, a
+sample of the kinds of `half` 1 in every run.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from tests.hostile.right_files import is_real, published_files, right_files
 from tests.hostile.wrong_readings import KINDS, MACHINES, File, half, wrong_files
 
 WORSE, CLEARLY_WORSE = 0.01, 0.05
-"""Rise of the mean error that counts as worse than the shipped constants, and as clearly worse. [-]"""
+"""Rise of the mean error that counts as worse than the shipped constants, and as clearly worse.
+[-]"""
 MAX_SHARE = 0.05
 """Share of wrong files that may be written in silence and be worse. [-]"""
 FALSE_ALARMS = 2
-"""Published files near the shipped predictions that are asked about all the same, as measured. [-]"""
+"""Published files near the shipped predictions that are asked about all the same, as measured.
+[-]"""
 SAMPLE = (
     "a third of the batch running: qwen3-30b on an H200",
     "twice K: qwen3-30b on an H200",
@@ -36,20 +39,27 @@ SAMPLE = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a file on its way into a refit, and how much worse the refit makes predictions. [-]"""
+    """What is said of a file on its way into a refit, and how much worse the refit makes
+    predictions. [-]"""
 
     said: tuple[str, ...]
     worse: float
 
 
 def verdict(file: File) -> Verdict:
-    """Verdict on a file: it is read and refitted, and the refit judged on the rows as they were run."""
+    """Verdict on a file: it is read and refitted, and the refit judged on the rows as they were
+    run."""
     try:
         result = read_upload("mine.csv", file.data).result
         answer = refit_chosen(*select_points(result.frame))
     except AdvisorError as error:
         return Verdict((str(error),), 0.0)
-    theta = np.array([np.log({one.name: one.factor for one in answer.parameters}.get(name, 1.0)) for name in NAMES])
+    theta = np.array(
+        [
+            np.log({one.name: one.factor for one in answer.parameters}.get(name, 1.0))
+            for name in NAMES
+        ]
+    )
     theta[LENGTH] = 0.0  # a borrowed length stays the scenario's own
     truth = refit_points(file.truth)[0]
     shaped = truth if answer.shape is None else grown(truth, answer.shape.growth)
@@ -59,7 +69,8 @@ def verdict(file: File) -> Verdict:
         for one, at in ((observed, 0.0 * theta), (own, theta))
     )
     rise = max(
-        float((after - before)[observed.quantity == quantity].mean()) for quantity in np.unique(observed.quantity)
+        float((after - before)[observed.quantity == quantity].mean())
+        for quantity in np.unique(observed.quantity)
     )
     refused = tuple(map(str, result.rejects["reason"].unique()))
     return Verdict((*refused, *result.warnings, *answer.reasons_against), rise)

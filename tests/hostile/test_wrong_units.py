@@ -1,4 +1,5 @@
-"""No silent wrong refit: every wrong unit or sense that a file can show is refused, named, asked about or judged."""
+"""No silent wrong refit: every wrong unit or sense that a file can show is refused, named, asked
+about or judged."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_there_are_at_least_23_wrong_files():
 
 def test_a_wrong_prefix_is_refused_with_column_example_and_question():
     with pytest.raises(
-        AdvisorError, match=r"tpot_s is .* times what is predicted.*line \d+.*unit in the header right\?"
+        AdvisorError,
+        match=r"tpot_s is .* times what is predicted.*line \d+.*unit in the header right\?",
     ):
         refitted(table(("tpot_s",), times("tpot_s", 1e3)))
 
@@ -86,7 +88,9 @@ def test_an_outlier_or_two_are_set_aside_and_do_not_refuse_the_column():
 
 
 def test_better_is_never_said_of_a_refit_that_stays_far_off():
-    answer = refitted(table(("step_time_s",), lambda f: {"step_time_s": f["tpot_s"]}, drafts_only=True))
+    answer = refitted(
+        table(("step_time_s",), lambda f: {"step_time_s": f["tpot_s"]}, drafts_only=True)
+    )
     assert answer.own_errors.after.mape > MAX_ERROR
     assert answer.own_errors.after.mape < answer.own_errors.before.mape
     assert answer.own_errors.far_off
@@ -108,7 +112,8 @@ def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("truth", "reason"), [({}, "no better than by the shipped constants"), ({"launch": 40.0}, "Ended at their bound")]
+    ("truth", "reason"),
+    [({}, "no better than by the shipped constants"), ({"launch": 40.0}, "Ended at their bound")],
 )
 def test_a_refit_that_brings_nothing_or_ends_at_a_bound_has_that_against_it(truth, reason):
     answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth=truth))
@@ -136,7 +141,9 @@ def test_a_long_file_becomes_few_questions_and_says_how_many_rows_it_left_out(mo
     monkeypatch.setattr(module, "MAX_ASKED", 100)
     monkeypatch.setattr(module, "MAX_POINTS", 40)
     asked = []
-    monkeypatch.setattr(module, "_ask", lambda *given, ask=module._ask: asked.append(given) or ask(*given))
+    monkeypatch.setattr(
+        module, "_ask", lambda *given, ask=module._ask: asked.append(given) or ask(*given)
+    )
     points, refused = select_points(frame)
     assert len(asked) == 100
     assert len(points) == 40

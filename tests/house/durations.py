@@ -1,4 +1,5 @@
-"""`python -m tests.house.durations FILE`: where the suite's time goes, from pytest's `--junitxml=FILE`."""
+"""`python -m tests.house.durations FILE`: where the suite's time goes, from pytest's
+`--junitxml=FILE`."""
 
 from __future__ import annotations
 
@@ -36,8 +37,16 @@ def lines_of(times: Mapping[tuple[str, str], float]) -> list[str]:
     """Two tables, Markdown: by folder, and the slowest tests."""
     total = sum(times.values())
     lines = ["| folder | tests | seconds | share |", "|---|---|---|---|"]
-    lines += [f"| {name} | {n} | {seconds:.0f} | {seconds / total:.0%} |" for name, n, seconds in by_folder(times)]
-    lines += [f"| all | {len(times)} | {total:.0f} | |", "", "| slowest tests | seconds |", "|---|---|"]
+    lines += [
+        f"| {name} | {n} | {seconds:.0f} | {seconds / total:.0%} |"
+        for name, n, seconds in by_folder(times)
+    ]
+    lines += [
+        f"| all | {len(times)} | {total:.0f} | |",
+        "",
+        "| slowest tests | seconds |",
+        "|---|---|",
+    ]
     slowest = sorted(times.items(), key=lambda item: -item[1])[:SLOWEST]
     return lines + [f"| {place}.py: {name} | {seconds:.1f} |" for (place, name), seconds in slowest]
 
@@ -52,4 +61,6 @@ def written(text: str, lines: Sequence[str], day: dt.date) -> str:
 
 if __name__ == "__main__":
     page = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(written(page, lines_of(times_of(Path(sys.argv[1]))), dt.date.today()), encoding="utf-8")
+    DOCUMENT.write_text(
+        written(page, lines_of(times_of(Path(sys.argv[1]))), dt.date.today()), encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""docs/architecture.md shows the house as it is: every room on its floor, every file it sends to."""
+"""docs/architecture.md shows the house as it is: every room on its floor, every file it sends
+to."""
 
 from __future__ import annotations
 
@@ -13,15 +14,23 @@ PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 
 def rows_under(heading: str) -> list[list[str]]:
     table = PAGE.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
-    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]
+    ]
 
 
 def test_the_rooms_are_those_that_imports_are_held_to_in_their_order() -> None:
     listed = [room for rooms, _ in rows_under("room") for room in re.findall(r"`(\w+)`", rooms)]
     assert set(listed) == set(FLOOR) - {"__main__"}
-    row = [room for room in listed if room not in ("prediction", "profiles", "text", "profiling", "studies")]
+    row = [
+        room
+        for room in listed
+        if room not in ("prediction", "profiles", "text", "profiling", "studies")
+    ]
     assert [FLOOR[room] for room in row] == sorted(FLOOR[room] for room in row)
-    assert re.search(r"^    (.*)$", PAGE, flags=re.M)[1] == " < ".join(row).replace("cli < ui", "cli, ui")
+    assert re.search(r"^    (.*)$", PAGE, flags=re.M)[1] == " < ".join(row).replace(
+        "cli < ui", "cli, ui"
+    )
 
 
 def test_every_file_that_a_change_is_sent_to_exists() -> None:

@@ -51,8 +51,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_command_loads_each_scenario_once(
     command: str, calls: Counter[str], capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
-    """The scenario's own curve and schedule; in `schedule` and `export` the curves at other contexts."""
-    more = {"report": ["-o", str(tmp_path / "r.pdf"), "--brief"], "export": ["--output", str(tmp_path)]}
+    """The scenario's own curve and schedule; in `schedule` and `export` the curves at other
+    contexts."""
+    more = {
+        "report": ["-o", str(tmp_path / "r.pdf"), "--brief"],
+        "export": ["--output", str(tmp_path)],
+    }
     more["export"] += ["--draft-model", "HEAD"]
     code, _, err = command_line.run(capsys, command, *OPTIONS, *more.get(command, []))
     assert code == 0, err

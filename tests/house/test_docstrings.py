@@ -1,8 +1,10 @@
-"""Docstrings that can be read without the signature: first sentence, units, errors and source, read with ast.
+"""Docstrings that can be read without the signature: first sentence, units, errors and source, read
+with ast.
 
 A first sentence names the thing or starts with
-a verb ("Whether ..." names a truth value), has one clause and ends on the first line. In the physics every number with
-a unit says it in brackets, `[-]` where it has none, and a function that computes one names where its formula is from.
+a verb ("Whether ..." names a truth value), has one clause and ends on the first line. In the
+physics every number with a unit says it in brackets, `[-]` where it has none, and a function that
+computes one names where its formula is from.
 """
 
 from __future__ import annotations
@@ -17,8 +19,21 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
 PHYSICS = (
-    *("physics.laws", "physics.touched_experts", "physics.expert_ranks", "physics.routing_trace", "physics.step"),
-    *("physics.acceptance", "physics.draft", "physics.attention", "physics.memory", "physics.bands", "physics.quality"),
+    *(
+        "physics.laws",
+        "physics.touched_experts",
+        "physics.expert_ranks",
+        "physics.routing_trace",
+        "physics.step",
+    ),
+    *(
+        "physics.acceptance",
+        "physics.draft",
+        "physics.attention",
+        "physics.memory",
+        "physics.bands",
+        "physics.quality",
+    ),
     *("predict.prefill", "predict.spend", "predict.curve"),
 )
 """Files, and one folder, whose functions state units and limits."""
@@ -26,10 +41,41 @@ LONGEST = 100
 """Letters of a first sentence, its unit in brackets apart."""
 ABBREVIATED = re.compile(r"\b(e\.g|i\.e|eq|vs|et al|cf)\.$")
 HEADLESS = {
-    *("What", "Which", "Where", "When", "How", "Why", "Who", "That", "Those", "These", "This", "Its", "Their", "It"),
-    *("They", "Such", "Likewise", "As", "Of", "In", "On", "At", "By", "From", "With", "Without", "Between", "For"),
+    *(
+        "What",
+        "Which",
+        "Where",
+        "When",
+        "How",
+        "Why",
+        "Who",
+        "That",
+        "Those",
+        "These",
+        "This",
+        "Its",
+        "Their",
+        "It",
+    ),
+    *(
+        "They",
+        "Such",
+        "Likewise",
+        "As",
+        "Of",
+        "In",
+        "On",
+        "At",
+        "By",
+        "From",
+        "With",
+        "Without",
+        "Between",
+        "For",
+    ),
 }
-"""Words that begin a clause without a noun, point to something that a reader has not read, or continue a sentence."""
+"""Words that begin a clause without a noun, point to something that a reader has not read, or
+continue a sentence."""
 REPEATING = ("The same", "The other", "The rest", "The others")
 NUMBERS = re.compile(r"\b(float|Array|Floats|ArrayLike|NDArray\[np\.float64\])\b")
 UNIT = re.compile(r"\[(?:-|1/s|[A-Za-zµ%$]+(?:[ /][A-Za-z]+)*)\]")
@@ -39,7 +85,8 @@ UNIT_IN_NAME = re.compile(
     r"(_s|_w|_bytes|_bytes_per_\w+|_tokens|_params|_flops?|_per_s\w*|_usd_per_\w+|_log_sd|_share|_ratio|_sizes?)$"
 )
 SOURCED = re.compile(
-    r"\[[A-Z][\w. -]+\]|arXiv:|`laws\.|`advisor\.|docs/decisions/|[Oo]wn\s(derivation|choice)|[Dd]efinition"
+    r"\[[A-Z][\w. "
+    r"-]+\]|arXiv:|`laws\.|`advisor\.|docs/decisions/|[Oo]wn\s(derivation|choice)|[Dd]efinition"
     r"|[Mm]easured|[Aa]ssumed|[Ff]itted|Source:|`[a-z_]+\.[a-z_]+`"
 )
 """A named paper, a law, a decision, another function, or how the number came about."""
@@ -58,7 +105,8 @@ class Fault:
 
 
 def documented(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
-    """Public functions, classes and methods of public classes by dotted name; what a function defines is its own."""
+    """Public functions, classes and methods of public classes by dotted name; what a function
+    defines is its own."""
     todo: list[tuple[str, list[ast.stmt]]] = [("", tree.body)]
     while todo:
         before, body = todo.pop(0)
@@ -98,17 +146,24 @@ def opening_faults(name: str, docstring: str) -> Iterator[str]:
 
 
 def is_a_name(word: str) -> bool:
-    """Whether a word is written as it is wherever it stands: a file, a symbol, a product such as vLLM."""
+    """Whether a word is written as it is wherever it stands: a file, a symbol, a product such as
+    vLLM."""
     return bool(re.search(r"[A-Z._/()\d]", word)) and not word.startswith("`")
 
 
 def words_of(text: str) -> set[str]:
     """The words of a text without articles, in the singular."""
-    return {word.lower().rstrip("s") for word in re.findall(r"[A-Za-z]+", text)} - {"the", "a", "an", "of"}
+    return {word.lower().rstrip("s") for word in re.findall(r"[A-Za-z]+", text)} - {
+        "the",
+        "a",
+        "an",
+        "of",
+    }
 
 
 def raised(function: ast.FunctionDef) -> set[str]:
-    """Names of the errors that leave a function's own body; those of functions inside it are theirs."""
+    """Names of the errors that leave a function's own body; those of functions inside it are
+    theirs."""
     found: set[str] = set()
     todo: list[tuple[ast.AST, frozenset[str]]] = [(node, frozenset()) for node in function.body]
     while todo:
@@ -122,7 +177,9 @@ def raised(function: ast.FunctionDef) -> set[str]:
         inside = caught
         if isinstance(node, ast.Try):
             types = (handler.type for handler in node.handlers if handler.type is not None)
-            inside |= {name.id for one in types for name in ast.walk(one) if isinstance(name, ast.Name)}
+            inside |= {
+                name.id for one in types for name in ast.walk(one) if isinstance(name, ast.Name)
+            }
             todo += [(after, caught) for after in [*node.handlers, *node.orelse, *node.finalbody]]
             todo += [(before, inside) for before in node.body]
         else:
@@ -131,13 +188,17 @@ def raised(function: ast.FunctionDef) -> set[str]:
 
 
 def is_command(function: ast.FunctionDef) -> bool:
-    """Whether click shows the docstring as help, where a user reads the message and not the error's name."""
+    """Whether click shows the docstring as help, where a user reads the message and not the error's
+    name."""
     names = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
-    return any(ast.unparse(name).endswith((".command", ".group", "command", "group")) for name in names)
+    return any(
+        ast.unparse(name).endswith((".command", ".group", "command", "group")) for name in names
+    )
 
 
 def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
-    """What a function of the physics leaves out of its numbers: units of result and parameters, and the source."""
+    """What a function of the physics leaves out of its numbers: units of result and parameters, and
+    the source."""
     units = [found for found in UNIT.findall(docstring) if found[1:-1] not in SHAPES]
     returns = ast.unparse(function.returns) if function.returns is not None else ""
     gives_numbers = bool(NUMBERS.search(returns))
@@ -145,7 +206,11 @@ def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
         yield "the result has no unit in brackets"
     for one in [*function.args.args, *function.args.kwonlyargs]:
         annotation = ast.unparse(one.annotation) if one.annotation is not None else ""
-        if NUMBERS.search(annotation) and not UNIT_IN_NAME.search(one.arg) and not unit_of(one.arg, docstring):
+        if (
+            NUMBERS.search(annotation)
+            and not UNIT_IN_NAME.search(one.arg)
+            and not unit_of(one.arg, docstring)
+        ):
             yield f"the parameter {one.arg} has no unit in brackets"
     is_property = any(ast.unparse(one).endswith("property") for one in function.decorator_list)
     if gives_numbers and not is_property and not SOURCED.search(docstring):
@@ -155,12 +220,17 @@ def number_faults(function: ast.FunctionDef, docstring: str) -> Iterator[str]:
 def unit_of(parameter: str, docstring: str) -> bool:
     """Whether the entry or sentence of a docstring that names a parameter has a unit."""
     pieces = re.split(r"\n(?=\S)|\n\s*\n", docstring)
-    return any(re.search(rf"\b{re.escape(parameter)}\b", piece) and UNIT.search(piece) for piece in pieces)
+    return any(
+        re.search(rf"\b{re.escape(parameter)}\b", piece) and UNIT.search(piece) for piece in pieces
+    )
 
 
 def faults_of(module: str, source: str) -> list[Fault]:
     """All faults of the docstrings in one module."""
-    found = [Fault(module, f"line {n}", "has [1]: write [-], or name the reference") for n in numbered(source)]
+    found = [
+        Fault(module, f"line {n}", "has [1]: write [-], or name the reference")
+        for n in numbered(source)
+    ]
     for name, node in documented(ast.parse(source)):
         docstring = ast.get_docstring(node) or ""
         if not docstring:
@@ -168,18 +238,28 @@ def faults_of(module: str, source: str) -> list[Fault]:
             continue
         found += [Fault(module, name, what) for what in opening_faults(name, docstring)]
         if isinstance(node, ast.FunctionDef):
-            unsaid = {error for error in raised(node) if error not in docstring and not is_command(node)}
-            found += [Fault(module, name, f"does not say that it raises {error}") for error in sorted(unsaid)]
+            unsaid = {
+                error for error in raised(node) if error not in docstring and not is_command(node)
+            }
+            found += [
+                Fault(module, name, f"does not say that it raises {error}")
+                for error in sorted(unsaid)
+            ]
             if module.startswith(PHYSICS):
                 found += [Fault(module, name, what) for what in number_faults(node, docstring)]
     return found
 
 
 def numbered(source: str) -> list[int]:
-    """Lines of texts (docstrings, and those beside constants) with [1], which may mean a reference or no unit."""
+    """Lines of texts (docstrings, and those beside constants) with [1], which may mean a reference
+    or no unit."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             lines = enumerate(node.value.value.splitlines(), start=node.lineno)
             found += [line for line, text in lines if re.search(r"(?<!\w)\[1\]", text)]
     return found
@@ -202,8 +282,13 @@ def test_docstrings_can_be_read_without_the_signature() -> None:
 
 def test_a_planted_number_in_brackets_is_seen() -> None:
     """`[-]` and `[MoESD]`, so that no mark means two things."""
-    source = '"""Share, by [1].\n\nMore. [1]\n"""\nx = row[1]\n"""Shape [-], of row[1], [1, 2]."""\n'
-    assert [fault.name for fault in faults_of("physics.laws.shares", source)] == ["line 1", "line 3"]
+    source = (
+        '"""Share, by [1].\n\nMore. [1]\n"""\nx = row[1]\n"""Shape [-], of row[1], [1, 2]."""\n'
+    )
+    assert [fault.name for fault in faults_of("physics.laws.shares", source)] == [
+        "line 1",
+        "line 3",
+    ]
 
 
 GOOD = '''
@@ -221,7 +306,9 @@ TITLE = "Mean rate of a transfer."
 
 def test_a_good_docstring_has_no_fault_and_outside_the_physics_numbers_need_no_unit() -> None:
     assert not faults_of("physics.laws.links", GOOD)
-    assert not faults_of("cli.links", GOOD.replace(" [B/s]", "").replace("Definition: bytes", "Bytes"))
+    assert not faults_of(
+        "cli.links", GOOD.replace(" [B/s]", "").replace("Definition: bytes", "Bytes")
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,10 +340,15 @@ def test_an_error_that_the_function_itself_catches_is_none_of_its_own() -> None:
         raise KeyError from None
 """
     source = 'def pick():\n    """Choose the first."""\n' + body
-    assert [fault.what for fault in faults_of("cli.pick", source)] == ["does not say that it raises KeyError"]
+    assert [fault.what for fault in faults_of("cli.pick", source)] == [
+        "does not say that it raises KeyError"
+    ]
     assert not faults_of("cli.pick", f"@cli.command()\n{source}")
 
 
 def test_a_missing_docstring_is_seen_and_a_private_function_needs_none() -> None:
-    source = "def spin():\n    pass\n\ndef _spin():\n    pass\n\nclass Top:\n    def spin(self):\n        pass\n"
+    source = (
+        "def spin():\n    pass\n\ndef _spin():\n    pass\n\nclass Top:\n    def spin(self):\n   "
+        "     pass\n"
+    )
     assert [fault.name for fault in faults_of("cli.top", source)] == ["spin", "Top", "Top.spin"]

@@ -1,4 +1,5 @@
-"""Where the suite's time goes: read from what pytest writes, and what the mutation pass is told to run exists."""
+"""Where the suite's time goes: read from what pytest writes, and what the mutation pass is told to
+run exists."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tools.mutation.plan import Target, missing
 ROOT = Path(__file__).resolve().parents[2]
 XML = """<testsuites><testsuite><testcase classname="tests.physics.test_touched_experts" name="a" time="1.5"/>
 <testcase classname="tests.physics.test_step" name="b[x]" time="2.5"/>
-<testcase classname="tests.predict.test_curve" name="c" time="1.0"/></testsuite></testsuites>"""
+<testcase classname="tests.predict.test_curve" name="c" time="1.0"/></testsuite></testsuites>"""  # noqa: E501
 
 
 def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: Path) -> None:
@@ -37,17 +38,27 @@ def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: P
 
 def test_the_page_about_tests_has_its_places_for_tables() -> None:
     page = DOCUMENT.read_text(encoding="utf-8")
-    assert page.index(START) < page.index(END) < page.index("<!-- mutation scores") < page.index("<!-- end of mutation")
+    assert (
+        page.index(START)
+        < page.index(END)
+        < page.index("<!-- mutation scores")
+        < page.index("<!-- end of mutation")
+    )
 
 
 def test_what_the_mutation_pass_breaks_and_runs_exists() -> None:
     assert missing() == []
     planted = Target("advisor.answers.explore.standing", ("tests/answers/test_standing.py",))
-    assert [text.rpartition("/")[2] for text in missing((planted,))] == ["standing.py", "test_standing.py"]
+    assert [text.rpartition("/")[2] for text in missing((planted,))] == [
+        "standing.py",
+        "test_standing.py",
+    ]
     scores = DOCUMENT.read_text(encoding="utf-8").partition("## The mutation pass")[2]
     scored = re.findall(r"^\| ([a-z_]+[/.][\w/.]+?)(?:\.py)? \|", scores, flags=re.M)
     assert len(scored) > 20
-    assert [name for name in scored if not (ROOT / "advisor" / f"{name.replace('.', '/')}.py").exists()] == []
+    assert [
+        name for name in scored if not (ROOT / "advisor" / f"{name.replace('.', '/')}.py").exists()
+    ] == []
 
 
 CLOCKS = {"time", "monotonic", "perf_counter"}
@@ -57,15 +68,25 @@ def judged_times(source: str) -> Iterator[int]:
     """Lines that assert how long something took, or give Hypothesis a deadline."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assert):
-            spans = [one.left for one in ast.walk(node) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)]
-            if any(isinstance(one, ast.Call) and getattr(one.func, "attr", "") in CLOCKS for one in spans):
+            spans = [
+                one.left
+                for one in ast.walk(node)
+                if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub)
+            ]
+            if any(
+                isinstance(one, ast.Call) and getattr(one.func, "attr", "") in CLOCKS
+                for one in spans
+            ):
                 yield node.lineno
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "settings":
             yield from (node.lineno for keyword in node.keywords if keyword.arg == "deadline")
 
 
 def test_no_test_fails_on_a_busy_machine_for_the_time_it_took() -> None:
-    for planted in ("assert time.monotonic() - start < 30", "@settings(deadline=200)\ndef test(): ..."):
+    for planted in (
+        "assert time.monotonic() - start < 30",
+        "@settings(deadline=200)\ndef test(): ...",
+    ):
         assert list(judged_times(planted)) == [1]
     found = {
         f"{path.relative_to(ROOT)}:{line}"

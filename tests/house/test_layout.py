@@ -1,8 +1,9 @@
 """Who may import whom (docs/architecture.md), read from the source with ast.
 
-The house has rooms: every module in the root of advisor/ is one, every folder is one; studies/ stands beside it. Rules:
-imports between rooms go to a lower floor; no two files import each other in a circle, anywhere; what begins with an
-underscore stays in its room; a room's `__init__` is one line, and its files are its face.
+The house has rooms: every module in the root of advisor/ is one, every folder is one; studies/
+stands beside it. Rules: imports between rooms go to a lower floor; no two files import each other
+in a circle, anywhere; what begins with an underscore stays in its room; a room's `__init__` is one
+line, and its files are its face.
 """
 
 from __future__ import annotations
@@ -36,7 +37,19 @@ MOST_ARROWS = 70
 """Pairs of rooms of which one imports from the other."""
 FACES = {"physics.laws", "cli", "ui", "measured.readers", "profiling"}
 """Folders whose `__init__` holds more than a line: a noun of many files, or what starts there."""
-IN_OUT = {"os", "io", "pathlib", "logging", "time", "random", "datetime", "yaml", "json", "duckdb", "requests"}
+IN_OUT = {
+    "os",
+    "io",
+    "pathlib",
+    "logging",
+    "time",
+    "random",
+    "datetime",
+    "yaml",
+    "json",
+    "duckdb",
+    "requests",
+}
 """What a formula does not import."""
 ONLY_IN = {
     "streamlit": {"ui"},
@@ -51,7 +64,8 @@ NEVER_AT_IMPORT = ("torch", "scipy")
 
 @dataclass(frozen=True)
 class Import:
-    """`name` of the module `module`, taken by the module `by`; dotted names without the leading `advisor.`."""
+    """`name` of the module `module`, taken by the module `by`; dotted names without the leading
+    `advisor.`."""
 
     by: str
     module: str
@@ -66,12 +80,15 @@ class Import:
 
 
 def sources() -> dict[str, str]:
-    """Source of each module by its dotted name, advisor's without `advisor.`; a folder's `__init__` has its name."""
+    """Source of each module by its dotted name, advisor's without `advisor.`; a folder's `__init__`
+    has its name."""
     found = {}
     for folder, above in ((PACKAGE, PACKAGE), (STUDIES, ROOT)):
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(above).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(
+                encoding="utf-8"
+            )
     return found
 
 
@@ -87,7 +104,8 @@ def _local(module: str | None) -> str | None:
 
 
 def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Import]:
-    """The imports of our modules in `source`; a module taken as a name counts as an import of that module."""
+    """The imports of our modules in `source`; a module taken as a name counts as an import of that
+    module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -104,17 +122,25 @@ def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Impor
 
 @cache
 def all_imports() -> list[Import]:
-    return [found for by, source in SOURCES.items() if by for found in imports_of(by, source, SOURCES)]
+    return [
+        found for by, source in SOURCES.items() if by for found in imports_of(by, source, SOURCES)
+    ]
 
 
 def upward(imports: Iterable[Import]) -> list[str]:
     """Imports between rooms that do not go to a lower floor."""
-    return [str(one) for one in imports if one.rooms[0] != one.rooms[1] and FLOOR[one.rooms[1]] >= FLOOR[one.rooms[0]]]
+    return [
+        str(one)
+        for one in imports
+        if one.rooms[0] != one.rooms[1] and FLOOR[one.rooms[1]] >= FLOOR[one.rooms[0]]
+    ]
 
 
 def private_of_another_room(imports: Iterable[Import]) -> list[str]:
     """Imports between rooms of what begins with an underscore."""
-    return [str(one) for one in imports if one.rooms[0] != one.rooms[1] and one.name.startswith("_")]
+    return [
+        str(one) for one in imports if one.rooms[0] != one.rooms[1] and one.name.startswith("_")
+    ]
 
 
 def circle(imports: Iterable[Import]) -> list[str] | None:
@@ -145,7 +171,9 @@ def third_party(source: str, *, top_level_only: bool = False) -> set[str]:
 
 def test_every_room_has_its_floor() -> None:
     rooms = {name.split(".")[0] for name in SOURCES if name}
-    assert rooms == set(FLOOR), "FLOORS lists the modules in the root of advisor/, its folders and studies, each once"
+    assert rooms == set(FLOOR), (
+        "FLOORS lists the modules in the root of advisor/, its folders and studies, each once"
+    )
     assert sum(map(len, FLOORS)) == len(FLOOR), "a room stands on one floor"
 
 
@@ -209,7 +237,9 @@ def test_a_planted_circle_is_seen(lines: dict[str, str]) -> None:
 
 def test_an_init_is_one_line_but_for_the_faces() -> None:
     folders = {
-        str(path.parent.relative_to(PACKAGE)).replace("/", "."): path.read_text(encoding="utf-8").splitlines()
+        str(path.parent.relative_to(PACKAGE)).replace("/", "."): path.read_text(
+            encoding="utf-8"
+        ).splitlines()
         for path in PACKAGE.glob("*/**/__init__.py")
     }
     long = {name for name, lines in folders.items() if len(lines) > 1 and name not in FACES}
@@ -223,7 +253,9 @@ def test_profiling_imports_nothing_else_of_the_advisor() -> None:
 
 @pytest.mark.parametrize("package", sorted(ONLY_IN))
 def test_a_heavy_package_is_imported_in_one_place_only(package: str) -> None:
-    users = {name.split(".")[0] for name, source in ADVISOR.items() if package in third_party(source)}
+    users = {
+        name.split(".")[0] for name, source in ADVISOR.items() if package in third_party(source)
+    }
     assert users <= ONLY_IN[package], f"{package} is imported by {sorted(users - ONLY_IN[package])}"
 
 
@@ -238,7 +270,11 @@ def test_slow_packages_are_imported_where_they_are_used(package: str) -> None:
 
 
 def test_formulas_do_no_input_or_output() -> None:
-    used = {name: third_party(source) & IN_OUT for name, source in ADVISOR.items() if name.startswith("physics")}
+    used = {
+        name: third_party(source) & IN_OUT
+        for name, source in ADVISOR.items()
+        if name.startswith("physics")
+    }
     used["physics.hardware"].discard("datetime")  # the type of its dates
     assert not {name: found for name, found in used.items() if found}
 

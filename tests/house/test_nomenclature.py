@@ -1,4 +1,5 @@
-"""docs/nomenclature.md is the list of names: no synonym stands in advisor/, every parameter of the model is in it."""
+"""docs/nomenclature.md is the list of names: no synonym stands in advisor/, every parameter of the
+model is in it."""
 
 from __future__ import annotations
 
@@ -98,7 +99,11 @@ def test_a_planted_synonym_is_found(planted: str) -> None:
 
 
 def test_a_planted_second_class_of_a_name_is_found() -> None:
-    twice = {"a.py": "class Sweep: ...", "b.py": "class Outer:\n    class Sweep: ...", "c.py": "class _Sweep: ..."}
+    twice = {
+        "a.py": "class Sweep: ...",
+        "b.py": "class Outer:\n    class Sweep: ...",
+        "c.py": "class _Sweep: ...",
+    }
     assert classes_twice(twice) == {"Sweep": ["a.py", "b.py"]}
 
 

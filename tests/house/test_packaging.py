@@ -1,4 +1,5 @@
-"""`pip install .`: what the wheel holds, that it runs away from the checkout, and which packages it asks for."""
+"""`pip install .`: what the wheel holds, that it runs away from the checkout, and which packages it
+asks for."""
 
 from __future__ import annotations
 
@@ -27,8 +28,17 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an unpacked wheel, built without network."""
     pytest.importorskip("hatchling", reason="the build backend is in requirements-dev.txt")
     built = tmp_path_factory.mktemp("built")
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", str(built)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", str(ROOT), *options], check=True, timeout=60)
+    options = [
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--quiet",
+        "--wheel-dir",
+        str(built),
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", str(ROOT), *options], check=True, timeout=60
+    )
     (wheel,) = built.glob("*.whl")
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as packed:
@@ -38,10 +48,22 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_there(unpacked: Path, folder: Path, *arguments: str) -> str:
     """What `python ARGUMENTS` prints in `folder` with the unpacked wheel as its only advisor."""
-    environment = os.environ | {"PYTHONPATH": str(unpacked), "PYTHONSAFEPATH": "1", "HOME": str(folder)}
+    environment = os.environ | {
+        "PYTHONPATH": str(unpacked),
+        "PYTHONSAFEPATH": "1",
+        "HOME": str(folder),
+    }
     environment["MOE_ADVISOR_STORE"] = str(folder / "none.duckdb")
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -59,7 +81,9 @@ def test_the_wheel_holds_the_app_its_settings_the_templates_and_the_command(unpa
     packed = files_below(unpacked)
     here = {"app.py", "serve.py", ".streamlit/config.toml"}
     assert {f"advisor/_data/{name}" for name in here} <= packed
-    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "advisor").rglob("templates/*")}
+    templates = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "advisor").rglob("templates/*")
+    }
     assert templates, "the report's"
     assert templates <= packed
     assert "advisor/py.typed" in packed
@@ -68,7 +92,11 @@ def test_the_wheel_holds_the_app_its_settings_the_templates_and_the_command(unpa
 
 
 def test_the_wheel_holds_no_tests_and_nothing_that_writes_the_checkout(unpacked: Path) -> None:
-    assert not [name for name in files_below(unpacked) if name.startswith(("tests/", "docs/", "studies/", "tools/"))]
+    assert not [
+        name
+        for name in files_below(unpacked)
+        if name.startswith(("tests/", "docs/", "studies/", "tools/"))
+    ]
 
 
 def test_the_command_runs_from_another_folder(unpacked: Path, tmp_path: Path) -> None:
@@ -101,7 +129,9 @@ def test_a_checkout_keeps_its_data_and_its_store_in_its_own_folder() -> None:
     assert data_folder() == ROOT / ".data"
 
 
-def test_an_installed_advisor_writes_to_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_advisor_writes_to_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("platformdirs")
     package = tmp_path / "advisor"
     (package / "_data").mkdir(parents=True)
@@ -114,21 +144,32 @@ def test_an_installed_advisor_writes_to_the_users_folder(tmp_path: Path, monkeyp
 
 
 def pinned(file: str) -> dict[str, str]:
-    """Version of each package that a requirements file pins, by its canonical name, until the first empty line."""
+    """Version of each package that a requirements file pins, by its canonical name, until the first
+    empty line."""
     main = (ROOT / file).read_text(encoding="utf-8").split("\n\n")[0]
-    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", main, flags=re.M)}
+    return {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", main, flags=re.M)
+    }
 
 
 def test_every_main_package_is_a_dependency_and_its_pin_satisfies_it() -> None:
     extras = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
-    wanted = {canonicalize_name(one.name): one for one in map(Requirement, [*PROJECT["dependencies"], *extras])}
+    wanted = {
+        canonicalize_name(one.name): one
+        for one in map(Requirement, [*PROJECT["dependencies"], *extras])
+    }
     pins = pinned("requirements.txt")
     assert len(pins) >= 14
     for name, version in pins.items():
-        assert name in wanted, f"{name} is pinned in requirements.txt and no dependency in pyproject.toml"
+        assert name in wanted, (
+            f"{name} is pinned in requirements.txt and no dependency in pyproject.toml"
+        )
         assert version in wanted[name].specifier, f"{wanted[name]} forbids the pinned {version}"
     needed = {canonicalize_name(Requirement(one).name) for one in PROJECT["dependencies"]}
     assert needed == set(pins) - {"torch"}, "each dependency is pinned among the main packages"
     first, last = re.findall(r"2\.(\d+)", TORCH_MISSING)
     assert str(wanted["torch"].specifier) == f"<2.{int(last) + 1},>=2.{first}"
-    assert f"torch (2.{first} to 2.{last})" in (ROOT / "docs/profiling.md").read_text(encoding="utf-8")
+    assert f"torch (2.{first} to 2.{last})" in (ROOT / "docs/profiling.md").read_text(
+        encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""What readers are told has no word of the house: looked for in every text of the package that a screen may show."""
+"""What readers are told has no word of the house: looked for in every text of the package that a
+screen may show."""
 
 from __future__ import annotations
 
@@ -15,10 +16,20 @@ DRAWS = re.compile(r"\bdraws?\b(?!\.|_)", re.IGNORECASE)
 def told(source: str) -> Iterator[tuple[int, str]]:
     """Line and words of each text of several words; docstrings are for developers."""
     tree = ast.parse(source)
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-    of_developers = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
+    bodies = [
+        node.body
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    ]
+    of_developers = {
+        id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)
+    }
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in of_developers
+        is_text = (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in of_developers
+        )
         if is_text and " " in node.value.strip(" "):
             yield node.lineno, node.value
 
@@ -26,7 +37,12 @@ def told(source: str) -> Iterator[tuple[int, str]]:
 def places(words: re.Pattern[str], modules: Iterable[str]) -> list[str]:
     """Where a text of some modules has one of the words; a module without them is not parsed."""
     anywhere = re.compile(re.sub(r"[$^]", "", words.pattern), words.flags)
-    texts = ((name, *found) for name in modules if anywhere.search(SOURCES[name]) for found in told(SOURCES[name]))
+    texts = (
+        (name, *found)
+        for name in modules
+        if anywhere.search(SOURCES[name])
+        for found in told(SOURCES[name])
+    )
     return [f"{module}:{line}: {text}" for module, line, text in texts if words.search(text)]
 
 
@@ -36,7 +52,8 @@ def test_no_reader_is_told_of_draws() -> None:
 
 
 OLD = re.compile(
-    r"\bregret\b|\bbehind the best K\b|\b80 ?% (likely )?(band|range)s?\b|\bis none of the\b|\blogits apart\b"
+    r"\bregret\b|\bbehind the best K\b|\b80 ?% (likely )?(band|range)s?\b|\bis none of "
+    r"the\b|\blogits apart\b"
     r"|\blaunch differently\b|\bspeaks? against\b|\bstands? (there|in the list) twice\b",
     re.IGNORECASE,
 )
@@ -46,9 +63,13 @@ OLD = re.compile(
 def test_one_quantity_has_one_word() -> None:
     published = ("cli.measure", "show.words.compare", "measured.validation")
     rooms = ("cli.", "show.", "answers.", "ui.", "measured.")
-    assert not places(OLD, (name for name in SOURCES if name.startswith(rooms) and name not in published))
+    assert not places(
+        OLD, (name for name in SOURCES if name.startswith(rooms) and name not in published)
+    )
 
 
 def test_a_text_with_the_word_is_found_and_a_docstring_is_not() -> None:
-    source = '"""Shared draws."""\n\ndef f():\n    """All draws."""\n    return f"{1} of the draws"\n'
+    source = (
+        '"""Shared draws."""\n\ndef f():\n    """All draws."""\n    return f"{1} of the draws"\n'
+    )
     assert [words for _, words in told(source) if DRAWS.search(words)] == [" of the draws"]

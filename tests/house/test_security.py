@@ -23,7 +23,9 @@ def test_no_page_renders_html_from_text() -> None:
     for path in [ROOT / "app.py", ROOT / "serve.py", *(ROOT / "advisor" / "ui").rglob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert "unsafe_allow_html" not in text, path.name
-        assert "st.html(" not in text or path.name == "server.py", path.name  # a constant of the app's own
+        assert "st.html(" not in text or path.name == "server.py", (
+            path.name
+        )  # a constant of the app's own
 
 
 REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
@@ -54,7 +56,9 @@ def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
 
 
 def test_every_uploader_has_a_limit_that_the_server_holds() -> None:
-    limit = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["server"]["maxUploadSize"]
+    limit = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["server"][
+        "maxUploadSize"
+    ]
     for path in (ROOT / "advisor" / "ui").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.count(".file_uploader(") == text.count("max_upload_size="), path.name
@@ -86,13 +90,19 @@ def test_every_test_file_that_the_threat_list_names_exists() -> None:
         path.relative_to(tests_folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
         for path in tests_folder.rglob("test_*.py")
     }
-    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    rows = [
+        line
+        for line in text.splitlines()
+        if line.startswith("| ") and not line.startswith("| threat")
+    ]
     assert len(rows) >= 15
     for row in rows:
         tests = row.rstrip("| ").rsplit("|", 1)[1]
         named = re.findall(r"\btest_[a-z0-9_]+", tests)
         assert named, row
-        for name, cases in re.findall(r"((?:[a-z0-9_]+/)?test_[a-z0-9_]+)(?:: ([a-z_, ]*))?", tests):
+        for name, cases in re.findall(
+            r"((?:[a-z0-9_]+/)?test_[a-z0-9_]+)(?:: ([a-z_, ]*))?", tests
+        ):
             assert name in files, f"{name} is no test file"
             for case in re.findall(r"\b[a-z]+_[a-z_]+\b", cases or ""):
                 if not case.startswith("test_"):

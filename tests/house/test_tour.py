@@ -1,4 +1,5 @@
-"""docs/tour.md follows one scenario through the functions that it names, with what they return today."""
+"""docs/tour.md follows one scenario through the functions that it names, with what they return
+today."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ def defines(path: Path, name: str) -> bool:
     """Whether a file defines a function or class; `Name.method` looks inside a class."""
     body: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
     for part in name.split("."):
-        found = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part]
+        found = [
+            node
+            for node in body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part
+        ]
         if not found:
             return False
         body = found[0].body
@@ -53,7 +58,9 @@ def test_each_stop_calls_the_function_it_is_about() -> None:
 
 def test_the_prose_has_no_number_that_could_go_stale() -> None:
     prose = re.sub(r"```python\n.*?```", "", PAGE.read_text(encoding="utf-8"), flags=re.S)
-    told = re.sub(r"`[^`]*`|\([^)]*\.md\)|^## \d+\.|K \+ 1|K = 0|80 %|arXiv:[\d.]+", "", prose, flags=re.M)
+    told = re.sub(
+        r"`[^`]*`|\([^)]*\.md\)|^## \d+\.|K \+ 1|K = 0|80 %|arXiv:[\d.]+", "", prose, flags=re.M
+    )
     assert not re.findall(r"(?<![\w-])\d[\d.,]*", told)
 
 

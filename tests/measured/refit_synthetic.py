@@ -1,4 +1,5 @@
-"""Synthetic rows for the tests of the refit: the model's own predictions under chosen multipliers, plus noise."""
+"""Synthetic rows for the tests of the refit: the model's own predictions under chosen multipliers,
+plus noise."""
 
 from __future__ import annotations
 
@@ -13,8 +14,19 @@ from advisor.measured.points import grown, refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 
-ROW = {"hardware_id": "h200-sxm", "gpu_count": 1, "tensor_parallel": 1, "engine": "vllm", "model_id": "qwen3-30b-a3b"}
-ROW |= {"drafter": "eagle3", "accepted_length_same_run": 1, "input_tokens": 1000, "output_tokens": 200}
+ROW = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": 1,
+    "tensor_parallel": 1,
+    "engine": "vllm",
+    "model_id": "qwen3-30b-a3b",
+}
+ROW |= {
+    "drafter": "eagle3",
+    "accepted_length_same_run": 1,
+    "input_tokens": 1000,
+    "output_tokens": 200,
+}
 LENGTH = {1: 1.7, 2: 2.1, 3: 2.4, 5: 2.7}
 
 
@@ -29,7 +41,8 @@ def synthetic_points(
     growth: float = 0.0,
     **changes: object,
 ) -> pd.DataFrame:
-    """A canonical frame of SYNTHETIC rows: predictions with each multiplier of `truth`, times lognormal noise.
+    """A canonical frame of SYNTHETIC rows: predictions with each multiplier of `truth`, times
+    lognormal noise.
 
     `growth`: further power of the tokens that what verified tokens add grows with.
     """
@@ -55,8 +68,11 @@ def synthetic_points(
 
 
 def benchmark_csv() -> bytes:
-    """SYNTHETIC rows under a slower round than the shipped constants say, with one line that is far off."""
-    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    """SYNTHETIC rows under a slower round than the shipped constants say, with one line that is far
+    off."""
+    frame = synthetic_points(
+        (1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02
+    )
     frame.loc[8, "speedup"] /= 2.5
     return bytes(frame.dropna(axis=1, how="all").to_csv(index=False).encode())
 

@@ -1,6 +1,8 @@
-"""Acceptance by draft position from vLLM's metrics text or a list. The scrapes here are constructed, not measured.
+"""Acceptance by draft position from vLLM's metrics text or a list. The scrapes here are
+constructed, not measured.
 
-Acceptance from SGLang's metrics, acceptance histograms and golden curves. All numbers here are constructed.
+Acceptance from SGLang's metrics, acceptance histograms and golden curves. All numbers here are
+constructed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.measured.ingest.acceptance import falling, rates_from_histogram, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.acceptance import (
+    falling,
+    rates_from_histogram,
+    rates_from_list,
+    read_acceptance_file,
+)
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.scenario import build_scenario
@@ -41,8 +48,14 @@ def scrape(
         f"vllm:spec_decode_num_accepted_tokens_total{{{labels}}} {sum(accepted)}",
     ]
     for position, count in enumerate(accepted):
-        lines.append(f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{labels},position="{position}"}} {count}')
-        lines.append(f'vllm:spec_decode_num_accepted_tokens_per_pos_created{{{labels},position="{position}"}} 1.7e+09')
+        lines.append(
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{labels},position="{position}"}} '
+            f"{count}"
+        )
+        lines.append(
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_created{{{labels},position="{position}"}} '  # noqa: E501
+            "1.7e+09"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -53,7 +66,8 @@ def test_shares_of_rounds_become_conditional_probabilities() -> None:
     assert found.n_drafts == 10_000
     assert found.warnings == ()
     lengths = found.accepted_lengths(5).set_index("n_draft")
-    # 1 + accepted / drafts, the engine's own mean acceptance length; beyond, 0.3 x 0.5 and 0.15 x 0.5 more
+    # 1 + accepted / drafts, the engine's own mean acceptance length; beyond, 0.3 x 0.5 and 0.15 x
+    # 0.5 more
     assert lengths["accepted_length"].tolist() == pytest.approx([1, 1.8, 2.4, 2.7, 2.85, 2.925])
     assert lengths["measured"].tolist() == [True, True, True, True, False, False]
     width = np.log(lengths["high"] / lengths["low"])
@@ -65,7 +79,9 @@ def test_the_scenario_text_gives_back_the_engine_s_accepted_length(counts: list[
     drafts, *accepted = sorted([n + 1 for n in counts], reverse=True)
     found = read_acceptance_file("m", scrape(drafts, accepted).encode())
     length = parse_acceptance(found.text, len(accepted)).accepted_length
-    assert length[-1] == pytest.approx(1 + sum(accepted) / drafts, rel=2e-3)  # four digits a probability
+    assert length[-1] == pytest.approx(
+        1 + sum(accepted) / drafts, rel=2e-3
+    )  # four digits a probability
 
 
 def test_engines_are_summed() -> None:
@@ -76,7 +92,10 @@ def test_engines_are_summed() -> None:
 
 
 def test_two_scrapes_give_what_was_counted_between_them() -> None:
-    before, after = scrape(5_000, [100, 50]), scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1)
+    before, after = (
+        scrape(5_000, [100, 50]),
+        scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1),
+    )
     found = read_acceptance_file("after", after.encode(), ("before", before.encode()))
     assert found.conditional == pytest.approx((0.8, 0.5))
     assert found.n_drafts == 20_000
@@ -96,7 +115,9 @@ def test_a_restarted_server_and_swapped_scrapes_are_told() -> None:
 def test_the_sampling_error_is_that_of_independent_rounds() -> None:
     share = np.array([0.8, 0.6, 0.3])
     found = read_acceptance_file("m", scrape(400, (share * 400).tolist()).encode())
-    rounds = np.repeat([0, 1, 2, 3], [80, 80, 120, 120]) + 1.0  # tokens emitted by each of the 400 rounds
+    rounds = (
+        np.repeat([0, 1, 2, 3], [80, 80, 120, 120]) + 1.0
+    )  # tokens emitted by each of the 400 rounds
     assert found.relative_error == pytest.approx(rounds.std() / rounds.mean() / 20)
     few = read_acceptance_file("m", scrape(40, (share * 40).tolist()).encode())
     assert any("only 40 rounds" in text for text in few.warnings)
@@ -115,8 +136,12 @@ def test_rounds_that_drafted_fewer_tokens_are_told_and_positions_never_reached_a
 
 def test_a_list_is_read_as_shares_of_rounds_or_as_conditional() -> None:
     assert rates_from_list("0.8, 0.6, 0.3").conditional == pytest.approx((0.8, 0.75, 0.5))
-    assert rates_from_list("[0.8;0.75 0.5]", conditional=True).conditional == pytest.approx((0.8, 0.75, 0.5))
-    assert read_acceptance_file("rates.json", b"[0.8, 0.6, 0.3]\n").conditional == pytest.approx((0.8, 0.75, 0.5))
+    assert rates_from_list("[0.8;0.75 0.5]", conditional=True).conditional == pytest.approx(
+        (0.8, 0.75, 0.5)
+    )
+    assert read_acceptance_file("rates.json", b"[0.8, 0.6, 0.3]\n").conditional == pytest.approx(
+        (0.8, 0.75, 0.5)
+    )
     assert read_acceptance_file("rates.txt", b"0.8 0.9", conditional=True).text == "0.8,0.9"
     with pytest.raises(AdvisorError, match=r"position 2 is accepted in 0.9 .* conditional"):
         rates_from_list("0.8, 0.9")
@@ -139,7 +164,13 @@ def test_the_command_prints_a_text_that_a_scenario_takes(run: Run, tmp_path: Pat
     answer = json.loads(out)
     assert build_scenario(acceptance=answer["acceptance"]).acceptance == "0.8,0.5"
     assert answer["accepted_lengths"][2]["accepted_length"] == pytest.approx(2.2)
-    assert [row["measured"] for row in answer["accepted_lengths"]] == [True, True, True, False, False]
+    assert [row["measured"] for row in answer["accepted_lengths"]] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_the_command_takes_a_list_and_refuses_both_or_neither(run: Run) -> None:
@@ -175,7 +206,7 @@ def sglang(tokens: float, calls: float, length: float = 2.5, steps: int = 3) -> 
     ).encode()
 
 
-def test_a_histogram_of_rounds_gives_conditional_probabilities_and_shares_that_rise_are_averaged() -> None:
+def test_a_histogram_of_rounds_gives_conditional_probabilities() -> None:
     # 100 rounds: 20 accept none, 30 one, 50 both; S = 0.8, 0.5
     found = rates_from_histogram({0: 20, 1: 30, 2: 50}, "test")
     assert found.conditional == pytest.approx((0.8, 0.625))
@@ -187,10 +218,18 @@ def test_a_histogram_of_rounds_gives_conditional_probabilities_and_shares_that_r
 
 
 def test_aiperf_s_pooled_histogram_and_vllm_s_replies_are_read() -> None:
-    pooled = {"pooled_spec_decode_acceptance_histogram": {"0": 20, "1": 30, "2": 50}, "request_count": {"avg": 4}}
-    assert read_acceptance_file("export.json", json.dumps(pooled).encode()).conditional == pytest.approx((0.8, 0.625))
+    pooled = {
+        "pooled_spec_decode_acceptance_histogram": {"0": 20, "1": 30, "2": 50},
+        "request_count": {"avg": 4},
+    }
+    assert read_acceptance_file(
+        "export.json", json.dumps(pooled).encode()
+    ).conditional == pytest.approx((0.8, 0.625))
     replies = [
-        {"choices": [{"index": 0}], "metrics": {"speculative_decoding": {"acceptance_histogram": counts}}}
+        {
+            "choices": [{"index": 0}],
+            "metrics": {"speculative_decoding": {"acceptance_histogram": counts}},
+        }
         for counts in ([10, 20, 20], [10, 10, 30])
     ]
     text = "\n".join(map(json.dumps, replies)).encode()
@@ -217,21 +256,29 @@ def test_sglang_s_counters_give_one_accepted_length_at_its_k() -> None:
     assert found.text == "2.5@3"
     assert parse_acceptance(found.text, 3).accepted_length[3] == pytest.approx(2.5)
     assert sum(found.conditional[0] ** i for i in range(4)) == pytest.approx(2.5)
-    between = read_acceptance_file("after", sglang(25_000, 10_000), ("before", sglang(5_000, 5_000)))
+    between = read_acceptance_file(
+        "after", sglang(25_000, 10_000), ("before", sglang(5_000, 5_000))
+    )
     assert between.text == "4@3"
     assert read_acceptance_file("gauge", sglang(0, 0, length=2.2)).text == "2.2@3"
 
 
 def test_sglang_s_counters_have_the_checks_of_vllm_s() -> None:
-    with pytest.raises(AdvisorError, match=r"generation_tokens fell from 12500 in before to 2500 in after"):
+    with pytest.raises(
+        AdvisorError, match=r"generation_tokens fell from 12500 in before to 2500 in after"
+    ):
         read_acceptance_file("after", sglang(5_000, 5_000), ("before", sglang(25_000, 10_000)))
-    two = sglang(25_000, 10_000) + sglang(9_000, 9_000).replace(b'model_name="m"', b'model_name="other"')
+    two = sglang(25_000, 10_000) + sglang(9_000, 9_000).replace(
+        b'model_name="m"', b'model_name="other"'
+    )
     with pytest.raises(AdvisorError, match="counts 2 models"):
         read_acceptance_file("metrics", two)
     with pytest.raises(AdvisorError, match="is no count"):
         read_acceptance_file("metrics", sglang(25_000, -1))
     first = sglang(25_000, 10_000) + b'sglang:num_requests_total{model_name="m"} 1000\n'
-    assert read_acceptance_file("metrics", first).text == "2.4@3", "a request's first token is of no round"
+    assert read_acceptance_file("metrics", first).text == "2.4@3", (
+        "a request's first token is of no round"
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +289,9 @@ def test_sglang_s_counters_have_the_checks_of_vllm_s() -> None:
         (sglang(25_000, 10_000, steps=0), "no single sglang:spec_num_steps"),
     ],
 )
-def test_sglang_metrics_without_rounds_or_with_a_varied_k_are_refused(data: bytes, message: str) -> None:
+def test_sglang_metrics_without_rounds_or_with_a_varied_k_are_refused(
+    data: bytes, message: str
+) -> None:
     with pytest.raises(AdvisorError, match=message):
         read_acceptance_file("metrics", data)
 
@@ -252,7 +301,9 @@ def test_a_golden_curve_keeps_its_longest_accepted_length() -> None:
     length = found.accepted_lengths(4)["accepted_length"]
     assert length.iloc[1] == pytest.approx(1.8, rel=1e-3)
     assert length.iloc[4] == pytest.approx(3.25, rel=1e-3)
-    assert length.iloc[3] == pytest.approx(2.825, rel=1e-3)  # the shares 0.4 and 0.45 became 0.425 each
+    assert length.iloc[3] == pytest.approx(
+        2.825, rel=1e-3
+    )  # the shares 0.4 and 0.45 became 0.425 each
     two = GOLDEN + "  thinking_off:\n    1: 1.7\n"
     with pytest.raises(AdvisorError, match="holds 2 curves"):
         read_acceptance_file("golden.yaml", two.encode())

@@ -1,4 +1,5 @@
-"""Row-level honesty: every refused row is listed with line, column, value and reason, and the good rows stay.
+"""Row-level honesty: every refused row is listed with line, column, value and reason, and the good
+rows stay.
 
 docs/formats.md says what the code does.
 """
@@ -78,15 +79,27 @@ def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
         ("h200-sxm,m,vllm,4,-1,,10", "draft_tokens_k", "-1", "0 to 128"),
         ("h200-sxm,m,vllm,0,3,2.5,10", "batch_size", "0", "outside the range"),
         ("h200-sxm,m,vllm,4,3,0.5,10", "accepted_length", "0.5", "outside the range"),
-        ("h200-sxm,m,vllm,4,3,4.5,10", "accepted_length / draft_tokens_k", "4.5 / 3", "exceeds K + 1"),
-        ("h200-sxm,m,vllm,4,0,1.5,10", "accepted_length / draft_tokens_k", "1.5 / 0", "exceeds K + 1"),
+        (
+            "h200-sxm,m,vllm,4,3,4.5,10",
+            "accepted_length / draft_tokens_k",
+            "4.5 / 3",
+            "exceeds K + 1",
+        ),
+        (
+            "h200-sxm,m,vllm,4,0,1.5,10",
+            "accepted_length / draft_tokens_k",
+            "1.5 / 0",
+            "exceeds K + 1",
+        ),
         ("=cmd|'/C calc'!A0,m,vllm,4,3,2.5,10", "hardware_id", "=cmd|'/C calc'!A0", "formula"),
         ("h200-sxm,@SUM(A1),vllm,4,3,2.5,10", "model_id", "@SUM(A1)", "formula"),
         ("h200-sxm,m,vllm,4,3,,", "", "", "nothing measured"),
         ("h200-sxm,m,vllm", "", "h200-sxm,m,vllm", "3 cells where the header has 7"),
     ],
 )
-def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_stay(row, column, value, reason):
+def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_stay(
+    row, column, value, reason
+):
     result = table(GOOD, row, f"{GOOD}.5")
     assert result.rows_kept == 2
     assert result.rows_refused == 1
@@ -116,7 +129,11 @@ def test_a_row_with_two_faults_counts_once_and_an_accepted_length_of_exactly_k_p
             "1.9,100,150,output_tok_per_s",
             "speedup / sd_value / baseline_value",
         ),
-        ("speedup,baseline_value,sd_value,metric", "1.5,100,150,tpot_ms", "speedup / sd_value / baseline_value"),
+        (
+            "speedup,baseline_value,sd_value,metric",
+            "1.5,100,150,tpot_ms",
+            "speedup / sd_value / baseline_value",
+        ),
     ],
 )
 def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, columns):
@@ -128,7 +145,10 @@ def test_swapped_columns_are_named_not_silently_exchanged_and_one_wrong_row_is_n
     assert result.rows_kept == 0
     assert any("n_active and n_experts look swapped" in warning for warning in result.warnings)
     result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
-    assert any("batch_size holds words and hardware_id holds numbers" in warning for warning in result.warnings)
+    assert any(
+        "batch_size holds words and hardware_id holds numbers" in warning
+        for warning in result.warnings
+    )
     rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
     assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
 
@@ -142,7 +162,9 @@ def test_duplicate_headers_are_refused_when_they_differ_and_named_when_they_agre
 
 
 def test_decimal_commas_are_read_and_said_and_thousands_where_a_decimal_point_proves_them():
-    result = table("h200-sxm;m;vllm;4;3;2,5;1.234,5", "h200-sxm;m;vllm;4;3;2;7", head=HEAD.replace(",", ";"))
+    result = table(
+        "h200-sxm;m;vllm;4;3;2,5;1.234,5", "h200-sxm;m;vllm;4;3;2;7", head=HEAD.replace(",", ";")
+    )
     assert result.frame["accepted_length"].tolist() == [2.5, 2]
     assert result.frame["tpot_s"].tolist() == pytest.approx([1.2345, 0.007])
     assert any("decimal points" in warning for warning in result.warnings)
@@ -158,11 +180,16 @@ def test_empty_means_unknown_and_never_zero():
 
 
 def test_line_numbers_survive_comments_and_quoted_breaks_and_a_quote_that_never_closes_is_refused():
-    text = f'# note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
+    text = (
+        "# "
+        f'note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
+    )
     result = read_upload("t.csv", text.encode()).result
     assert result.rejects["line"].tolist() == [7, 8]
     assert result.frame.index.tolist() == [4, 9]
-    result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()).result
+    result = read_upload(
+        "t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()
+    ).result
     assert result.rows_kept == 1
     assert "never closed, so the 3 lines" in result.rejects["reason"].iloc[0]
 
@@ -172,7 +199,9 @@ def test_short_form_asks_for_required_context_first_and_completing_checks_again(
     result = rows.result
     asked = [item.name for item in result.missing]
     assert asked[:4] == ["hardware_id", "model_id", "engine", "draft_tokens_k"]
-    done = complete(rows, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3}).result
+    done = complete(
+        rows, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3}
+    ).result
     assert not [item for item in done.missing if item.required]
     assert done.frame["engine"].tolist() == ["vllm"]
     refused = complete(rows, {"draft_tokens_k": 1})
@@ -197,7 +226,9 @@ def test_the_template_is_short_has_what_is_required_and_two_rows_that_are_read(k
     assert result.rows_kept == len(rows) == 2
     assert not [item for item in result.missing if item.required]
     if kind == "points":
-        text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+        text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(
+            encoding="utf-8"
+        )
         said = re.search(r"\*\*The template\*\*.*?\n\n", text, re.DOTALL)[0]
         assert {*re.findall(r"`(\w+)`", said)} == {*header}
         assert {*re.findall(r"`(\w+)` \(required\)", said)} == {*REQUIRED_CONTEXT[kind]}
@@ -270,7 +301,9 @@ def test_every_renamed_name_stands_in_the_table_of_renames():
     for old, new in RENAMED.items():
         stem, end = next((old.removesuffix(e), e) for e in ("_low", "_high", "") if old.endswith(e))
         assert any(
-            f"`{stem}`" in row and (not end or f"`{end}`" in row) and f"`{new.removesuffix(end)}`" in row
+            f"`{stem}`" in row
+            and (not end or f"`{end}`" in row)
+            and f"`{new.removesuffix(end)}`" in row
             for row in rows
         )
 
@@ -282,14 +315,17 @@ def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_ro
     (asked,) = open_questions(open_.rejects)
     assert asked.options == "--map ,=decimal or --map ,=thousands"
     assert asked.text == (
-        "what does the comma mark in tpot_ms '8,310' (line 2; 2 rows wait for it): decimal (8.310) or thousands (8310)?"
+        "what does the comma mark in tpot_ms '8,310' (line 2; 2 rows wait for it): decimal "
+        "(8.310) or thousands (8310)?"
     )
     for meaning, wanted in (("decimal", [0.00831, 0.01245]), ("thousands", [8.31, 12.45])):
         result = read_upload("t.csv", text, {",": meaning}).result
         assert result.frame["tpot_s"].tolist() == pytest.approx(wanted)
         assert open_questions(result.rejects) == ()
     assert "8,310" in text.decode()
-    both = read_upload("t.csv", text.replace(b"batch_size", b"users"), {",": "decimal", "users": "batch_size"}).result
+    both = read_upload(
+        "t.csv", text.replace(b"batch_size", b"users"), {",": "decimal", "users": "batch_size"}
+    ).result
     assert both.frame["batch_size"].tolist() == [1, 8]
     with pytest.raises(AdvisorError, match="a comma marks decimal or thousands, not 'dot'"):
         read_upload("t.csv", text, {",": "dot"})
@@ -300,7 +336,9 @@ BARE = "batch,K,TPOT,TTFT\n1,0,4.1,80\n1,3,2.4,90\n"
 
 @pytest.mark.parametrize(("unit", "factor"), [("ms", 1e-3), ("s", 1.0), ("us", 1e-6)])
 def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_them(unit, factor):
-    records = [dict(zip(("batch", "K", "TPOT"), row, strict=True)) for row in ((1, 0, 4.1), (1, 3, 2.4))]
+    records = [
+        dict(zip(("batch", "K", "TPOT"), row, strict=True)) for row in ((1, 0, 4.1), (1, 3, 2.4))
+    ]
     for data in (BARE.encode(), json.dumps({"runs": records}).encode()):
         result = read_upload("t", data).result
         (asked,) = open_questions(result.rejects)
@@ -329,9 +367,12 @@ def test_units_that_stand_in_the_cells_are_read():
     assert len(open_questions(some.rejects)) == 1
 
 
-def test_a_rate_in_a_cell_is_read_where_the_column_counts_rates_and_refused_with_the_remedy_elsewhere():
+def test_a_rate_in_a_cell_is_read_where_the_column_counts_rates():
     for plain, spec in (("tps_no_spec", "tps_k3"), ("plain (ms)", "k3 (ms)")):
-        data = f"concurrency,{plain},{spec}\n1,fast,410\n16,2350 tok/s,3200 tokens/s\n32,3900,4950 tps\n"
+        data = (
+            f"concurrency,{plain},{spec}\n1,fast,410\n16,2350 tok/s,3200 tokens/s\n32,3900,4950 "
+            "tps\n"
+        )
         found = read_upload("t.csv", data.encode()).result
         reasons = dict(zip(found.rejects["line"], found.rejects["reason"], strict=False))
         assert all("the unit in the column's header" in reason for reason in reasons.values())
@@ -342,16 +383,23 @@ def test_a_rate_in_a_cell_is_read_where_the_column_counts_rates_and_refused_with
     assert rate.frame["output_tok_per_s"].tolist() == [245, 820]
 
 
-@pytest.mark.parametrize("header", ["ms_per_token", "ms/token", "ms per output token", "mean ms/tok"])
+@pytest.mark.parametrize(
+    "header", ["ms_per_token", "ms/token", "ms per output token", "mean ms/tok"]
+)
 def test_a_time_per_token_may_begin_with_its_unit(header):
     assert match_header(header, "points") == ("tpot_s", 1e-3)
 
 
-@pytest.mark.parametrize("header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"])
+@pytest.mark.parametrize(
+    "header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"]
+)
 def test_a_flag_under_a_name_that_says_the_contrary_is_turned_round(header):
     given = f"batch,{header},K,tpot_ms\n1,True,0,5\n2,0,0,6\n3,,0,6\n".encode()
     captured = [1, 0] if header in ("captured", "CUDA graphs") else [0, 1]
-    for columns, data in ((None, given), ({"mode": header}, given.replace(header.encode(), b"mode"))):
+    for columns, data in (
+        (None, given),
+        ({"mode": header}, given.replace(header.encode(), b"mode")),
+    ):
         found = read_upload("x.csv", data, columns).result.frame["captured"]
         assert found.dropna().tolist() == captured
         assert found.isna().tolist() == [False, False, True]

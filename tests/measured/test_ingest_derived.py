@@ -58,9 +58,13 @@ def test_output_rates_and_context_are_plain_arithmetic():
     assert output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
     assert output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
     assert mean_context(1000, 200) == 1100
-    assert batch_from_rate(1000, 9e-3, [200, 2, 1, np.nan]) == pytest.approx([9 * 199 / 200, 4.5, 9, 9])
+    assert batch_from_rate(1000, 9e-3, [200, 2, 1, np.nan]) == pytest.approx(
+        [9 * 199 / 200, 4.5, 9, 9]
+    )
     metric = pd.Series(["output_tok_per_s", "tpot_ms", "step_time_ms", "marks"])
-    speedups = speedup_from_values([100, 30, 10, 10], [150, 20, 16, 16], metric, [np.nan, np.nan, 2.4, 2.4])
+    speedups = speedup_from_values(
+        [100, 30, 10, 10], [150, 20, 16, 16], metric, [np.nan, np.nan, 2.4, 2.4]
+    )
     assert speedups[:3] == pytest.approx([1.5, 1.5, 10 * 2.4 / 16])
     assert np.isnan(speedups[3]), "a name that says neither time nor rate gives no direction"
 
@@ -110,7 +114,16 @@ def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
 
 @pytest.mark.parametrize(
     "column",
-    ["hardware_id", "engine", "model_id", "batch_size", "tensor_parallel", "weight_dtype", "dataset", "batch_kind"],
+    [
+        "hardware_id",
+        "engine",
+        "model_id",
+        "batch_size",
+        "tensor_parallel",
+        "weight_dtype",
+        "dataset",
+        "batch_kind",
+    ],
 )
 def test_a_baseline_that_differs_in_anything_is_no_baseline(column):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
@@ -140,10 +153,17 @@ def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
         )
         out, note = match_baselines(frame)
         assert out["speedup"].tolist()[1] == pytest.approx(2.5)
-        assert "does not state all of it (what batch_size counts, prompt length, generated length)" in note
+        assert (
+            "does not state all of it (what batch_size counts, prompt length, generated length)"
+            in note
+        )
         assert "no baseline" not in note
         assert match_baselines(frame, unstated_fits=False)[0]["speedup"].isna().all()
-    several = {"batch_size": [4, 8, 4, 8], "tpot_ms": [10, 20, 5, 5], "input_tokens": [128, 128, None, None]}
+    several = {
+        "batch_size": [4, 8, 4, 8],
+        "tpot_ms": [10, 20, 5, 5],
+        "input_tokens": [128, 128, None, None],
+    }
     assert speedups(points(draft_tokens_k=[0, 0, 3, 3], **several))[2:] == pytest.approx([2.0, 4.0])
 
 
@@ -153,7 +173,9 @@ def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline():
     assert out["speedup"].isna().all()
     assert "several runs without drafts fit line 4" in note
     among = {"input_tokens": [100, 100, 102, None], "output_tokens": [100, 400, 100, None]}
-    assert np.isnan(speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[10, 30, 10, 5], **among))).all()
+    assert np.isnan(
+        speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[10, 30, 10, 5], **among))
+    ).all()
     near = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 12, 5], input_tokens=[4096, 4100, None])
     assert speedups(near)[2] == pytest.approx(2.2)
 
@@ -169,17 +191,31 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
         (
             {"draft_tokens_k": [0, 0, 3], "tpot_ms": [10, 11, 4], "batch_size": [8, 4, 4]}
             | {"weight_dtype": ["fp8", "fp8", None], "output_tokens": [512, 512, 128]},
-            "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in "
-            "stored type of the routed experts' weights (fp8, here not stated), generated length (512, here 128);",
+            "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) "
+            "differs from line 4 in "
+            "stored type of the routed experts' weights (fp8, here not stated), generated length "
+            "(512, here 128);",
             "(line 2)",
         ),
-        ({"draft_tokens_k": [0, 0, 3], "tpot_ms": [9, 8, 4], "batch_size": [1, 16, 8]}, "(line 3) differs", "(line 2)"),
         (
-            {"tpot_ms": [9, 4], "weight_dtype": ["fp8", "bf16"], "batch_kind": [None, "max_concurrency"]},
+            {"draft_tokens_k": [0, 0, 3], "tpot_ms": [9, 8, 4], "batch_size": [1, 16, 8]},
+            "(line 3) differs",
+            "(line 2)",
+        ),
+        (
+            {
+                "tpot_ms": [9, 4],
+                "weight_dtype": ["fp8", "bf16"],
+                "batch_kind": [None, "max_concurrency"],
+            },
             "experts' weights (fp8, here bf16); fill",
             "what batch_size counts",
         ),
-        ({"tpot_ms": [9, None]}, "neither a time per token nor a rate in 1 row with K > 0", "no baseline"),
+        (
+            {"tpot_ms": [9, None]},
+            "neither a time per token nor a rate in 1 row with K > 0",
+            "no baseline",
+        ),
     ],
 )
 def test_of_a_row_without_a_speedup_is_said_what_keeps_it_from_one(columns, said, unsaid):
@@ -193,13 +229,19 @@ def test_every_combination_of_cells_has_a_code_of_its_own():
     assert len(set(_group_codes(pd.DataFrame(cells, columns=list("xyz")), "xyz"))) == len(cells)
 
 
-UNLIKE = {"draft_tokens_k": [0, 3, 3], "tpot_ms": [10, None, 4], "output_tok_per_s": [None, 900, None]}
+UNLIKE = {
+    "draft_tokens_k": [0, 3, 3],
+    "tpot_ms": [10, None, 4],
+    "output_tok_per_s": [None, 900, None],
+}
 
 
 def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths():
     out, note = match_baselines(points(**UNLIKE))
     assert out["speedup"].notna().tolist() == [False, False, True]
-    assert "line 2 is the run without drafts of line 3, but both state no figure of one kind" in note
+    assert (
+        "line 2 is the run without drafts of line 3, but both state no figure of one kind" in note
+    )
     assert "state lengths" not in note
 
 
@@ -210,11 +252,15 @@ def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_
 
 
 def test_several_equal_baselines_count_with_their_median():
-    assert speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[8, 10, 90, 5]))[3] == pytest.approx(2.0)
+    assert speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[8, 10, 90, 5]))[
+        3
+    ] == pytest.approx(2.0)
 
 
 def test_an_unknown_batch_or_k_never_matches():
-    assert np.isnan(speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_size=[None, None]))).all()
+    assert np.isnan(
+        speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_size=[None, None]))
+    ).all()
     out, note = match_baselines(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
     assert out["speedup"].isna().all()
     assert "K is unknown" in note
@@ -246,7 +292,12 @@ def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():
         b"hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens,derived\n"
         b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,7,3,4,10,10,dataset\n",
     ).result.frame
-    assert frame["derived"].fillna("").tolist() == ["step_time_s", "speedup", "", "dataset;context_tokens"]
+    assert frame["derived"].fillna("").tolist() == [
+        "step_time_s",
+        "speedup",
+        "",
+        "dataset;context_tokens",
+    ]
 
 
 def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
@@ -256,6 +307,9 @@ def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
         {"steps": 3, "acc_length": 2.4, "step_time": None, "speed": 180.0, "batch_size": 8},
         {"steps": 0, "acc_length": 1.0, "step_time": 0.010, "speed": 100.0, "batch_size": 8},
     ]
-    text = "\n".join(json.dumps({"batch_size": 1, "topk": 1, "num_draft_tokens": 4} | record) for record in records)
+    text = "\n".join(
+        json.dumps({"batch_size": 1, "topk": 1, "num_draft_tokens": 4} | record)
+        for record in records
+    )
     frame = read_upload("x", text.encode()).result.frame
     assert frame["derived"].fillna("").tolist() == ["", "speedup", "step_time_s;speedup", ""]

@@ -1,4 +1,5 @@
-"""Opening uploads: encodings, archives, limits, and the promise that only AdvisorError ever comes out."""
+"""Opening uploads: encodings, archives, limits, and the promise that only AdvisorError ever comes
+out."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from advisor.measured.ingest.read import read_unguarded, read_upload
 from advisor.measured.ingest.rows import evaluate
 from advisor.prediction import AdvisorError
 
-CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"
+CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"  # noqa: E501
 
 
 def read(data: bytes | str, name: str = "file"):
@@ -37,7 +38,9 @@ def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, data in files:
-            archive.writestr(zipfile.ZipInfo(name), data, compress_type=method)  # a fixed date: stable test names
+            archive.writestr(
+                zipfile.ZipInfo(name), data, compress_type=method
+            )  # a fixed date: stable test names
     return out.getvalue()
 
 
@@ -101,7 +104,9 @@ def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
 
 
 def test_a_line_beyond_the_limit_is_refused():
-    assert "line longer than" in refusal(CSV + '"' + "x" * (upload.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n')
+    assert "line longer than" in refusal(
+        CSV + '"' + "x" * (upload.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n'
+    )
 
 
 SEEDS = [
@@ -122,7 +127,9 @@ SEEDS = [
 ]
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 FIELDS = sorted(
@@ -154,7 +161,9 @@ def test_a_unicode_line_separator_does_not_end_a_header():
 
 
 @pytest.mark.parametrize("at", ["read.read_unguarded", "rows.evaluate"])
-def test_a_fault_of_the_reader_or_of_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch, at):
+def test_a_fault_of_the_reader_or_of_what_is_computed_reaches_the_user_as_one_sentence(
+    monkeypatch, at
+):
     def broken(*_):
         raise KeyError("inner")
 
@@ -167,7 +176,10 @@ def test_a_fault_of_the_reader_or_of_what_is_computed_reaches_the_user_as_one_se
 @pytest.mark.parametrize(
     ("text", "end"),
     [
-        ('{"backend": "vllm", "mean_tpot_ms": 1.0, "output_thr', "ends within a text that begins at line 1, column 42"),
+        (
+            '{"backend": "vllm", "mean_tpot_ms": 1.0, "output_thr',
+            "ends within a text that begins at line 1, column 42",
+        ),
         ('{"backend": "vllm",\n "mean_tpot_ms": 1.0,', "ends at line 2, column 22"),
         ('{"a": {"b": [1, 2', "ends at line 1, column 18"),
     ],
@@ -178,5 +190,7 @@ def test_a_json_file_that_stops_early_is_called_cut_off(text: str, end: str) -> 
 
 
 def test_json_that_is_wrong_in_its_middle_is_not_called_cut_off() -> None:
-    with pytest.raises(AdvisorError, match="starts like JSON but is not: Expecting ',' delimiter at line 1"):
+    with pytest.raises(
+        AdvisorError, match="starts like JSON but is not: Expecting ',' delimiter at line 1"
+    ):
         read('{"a": 1 "b": 2}', "x")

@@ -8,11 +8,23 @@ import json
 import pytest
 
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.remap import IGNORE, Header, likely_targets, own_headers, target_label, targets
+from advisor.measured.ingest.remap import (
+    IGNORE,
+    Header,
+    likely_targets,
+    own_headers,
+    target_label,
+    targets,
+)
 from advisor.prediction import AdvisorError
 
 OWN = b"# from our tool\nusers;drafted;gain;gap, mean\n1;3;1,9;5\n8;3;1,7;9\n"
-MAPPING = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup", "gap, mean": "itl_ms"}
+MAPPING = {
+    "users": "batch_size",
+    "drafted": "draft_tokens_k",
+    "gain": "speedup",
+    "gap, mean": "itl_ms",
+}
 
 
 def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() -> None:
@@ -44,13 +56,18 @@ def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() 
         ),
     ],
 )
-def test_a_mapping_that_does_not_fit_is_refused(data: bytes, mapping: dict[str, str], message: str) -> None:
+def test_a_mapping_that_does_not_fit_is_refused(
+    data: bytes, mapping: dict[str, str], message: str
+) -> None:
     with pytest.raises(AdvisorError, match=message):
         read_upload("own.csv", data, columns=mapping)
 
 
 def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> None:
-    text = b"# ours\nusers;active users;mean TPOT [ms];p50 ttft;GPU name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
+    text = (
+        b"# ours\nusers;active users;mean TPOT [ms];p50 ttft;GPU "
+        b"name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
+    )
     found = {item.theirs: item.ours for item in own_headers("x.csv", text)}
     assert found == {
         "users": "batch_size",
@@ -63,19 +80,35 @@ def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> Non
     }
     native = [item.theirs for item in own_headers("x.csv", text) if item.native]
     assert native == ["users", "mean TPOT [ms]", "GPU name"]
-    assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
+    assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == (
+        "1,9",
+    )
 
 
 def test_understood_headers_keep_their_meaning_and_unit_and_swapped_ones_are_exchanged() -> None:
     text = b"hardware_id,batch_size,TPOT (us),n_experts,n_active\n4,h200,9,8,128\n"
     swapped = [("batch_size", "hardware_id"), ("n_active", "n_experts")]
     found = own_headers("x.csv", text, swapped=swapped)
-    assert [item.native for item in found] == ["hardware_id", "batch_size", "tpot_us", "n_experts", "n_active"]
-    assert [item.ours for item in found] == ["batch_size", "hardware_id", "tpot_us", "n_active", "n_experts"]
+    assert [item.native for item in found] == [
+        "hardware_id",
+        "batch_size",
+        "tpot_us",
+        "n_experts",
+        "n_active",
+    ]
+    assert [item.ours for item in found] == [
+        "batch_size",
+        "hardware_id",
+        "tpot_us",
+        "n_active",
+        "n_experts",
+    ]
     assert all(item.ours in targets() for item in found)
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"\x00\x01", b"one\n1\n", b"a,a\n1,2\n", b'"a,b\n', b"PAR1"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"\x00\x01", b"one\n1\n", b"a,a\n1,2\n", b'"a,b\n', b"PAR1"]
+)
 def test_what_is_no_table_with_distinct_headers_offers_no_columns(data: bytes) -> None:
     assert own_headers("x", data) == ()
 
@@ -83,7 +116,10 @@ def test_what_is_no_table_with_distinct_headers_offers_no_columns(data: bytes) -
 def test_a_column_can_be_ignored() -> None:
     both = OWN.replace(b"gain;", b"speedup;").replace(b"gap, mean", b"speed up")
     mapping = {"users": "batch_size", "drafted": "draft_tokens_k", "speed up": IGNORE}
-    assert read_upload("own.csv", both, columns=mapping).result.frame["speedup"].tolist() == [1.9, 1.7]
+    assert read_upload("own.csv", both, columns=mapping).result.frame["speedup"].tolist() == [
+        1.9,
+        1.7,
+    ]
 
 
 HOME_MADE = {
@@ -105,7 +141,9 @@ def test_home_made_json_is_one_row_a_run_with_the_settings_around_its_list() -> 
     assert frame["tpot_s"].tolist() == pytest.approx([0.008, 0.005])
     assert set(frame["model_id"]) == {"Qwen/Qwen3-30B-A3B"}
     assert frame["tensor_parallel"].tolist() == [2, 2]
-    assert frame["engine_version"].isna().all(), "the version around the runs is that of the file or its tool"
+    assert frame["engine_version"].isna().all(), (
+        "the version around the runs is that of the file or its tool"
+    )
     assert any("from around the list: model, gpu, engine, tp" in text for text in result.warnings)
 
 
@@ -128,7 +166,10 @@ def test_a_markdown_table_is_read_without_its_line_of_dashes() -> None:
 @pytest.mark.parametrize(
     "document",
     [
-        {"gpu": "h200-sxm", "batch": {"1": {"K": 3, "tpot_ms": 2.4}, "8": {"K": 3, "tpot_ms": 4.0}}},
+        {
+            "gpu": "h200-sxm",
+            "batch": {"1": {"K": 3, "tpot_ms": 2.4}, "8": {"K": 3, "tpot_ms": 4.0}},
+        },
         {"1": {"K": 3, "tpot_ms": 2.4}, "8": {"K": 3, "tpot_ms": 4.0}},
     ],
 )
@@ -155,7 +196,9 @@ def test_a_header_with_a_unit_is_not_read_in_another(theirs: str, ours: str, rig
         read_upload("mine.csv", table, columns={theirs: ours})
     read = read_upload("mine.csv", table, columns={theirs: right}).result.frame
     factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6}[right.rpartition("_")[2]]
-    assert read[right.rpartition("_")[0] + "_s"].tolist() == pytest.approx([5.2 * factor, 3.9 * factor])
+    assert read[right.rpartition("_")[0] + "_s"].tolist() == pytest.approx(
+        [5.2 * factor, 3.9 * factor]
+    )
 
 
 def test_the_unit_of_a_rate_is_no_unit_of_time() -> None:
@@ -176,7 +219,10 @@ def test_a_mean_may_stand_behind_its_unit_and_a_near_miss_is_said_as_it_is_typed
     [
         ("users,tps_base,tps_mtp3,gpu,notes", None),
         ("concurrency,tok_s_no_spec,spec3_tok_s,gpu,notes", None),
-        ("concurrency,baseline tok/s/user,MTP3 tok/s per user,gpu,notes", "output_tok_per_s_per_user"),
+        (
+            "concurrency,baseline tok/s/user,MTP3 tok/s per user,gpu,notes",
+            "output_tok_per_s_per_user",
+        ),
         ("users,tpot_ms,eagle3_k3_tpot_ms,gpu,notes", "tpot_ms"),
         ("batch,ms_off,ms_mtp3,gpu,notes", None),
     ],
@@ -197,10 +243,14 @@ def test_pairs_named_in_the_wild_are_read_with_k_as_a_guess_and_what_they_count_
 
 def test_rates_that_rise_with_the_batch_are_guessed_to_be_of_all_requests_together() -> None:
     read = read_upload("mine.csv", b"users,tps_base,tps_mtp3\n1,90,120\n8,500,700\n").result
-    assert next(item.prefill for item in read.missing if item.name == "metric") == "output_tok_per_s"
+    assert (
+        next(item.prefill for item in read.missing if item.name == "metric") == "output_tok_per_s"
+    )
 
 
-@pytest.mark.parametrize(("plain", "drafted", "guess"), [("", "2.04", 0), ("2.0", "2.04", None), ("", "", None)])
+@pytest.mark.parametrize(
+    ("plain", "drafted", "guess"), [("", "2.04", 0), ("2.0", "2.04", None), ("", "", None)]
+)
 def test_runs_that_count_no_drafts_beside_some_that_do_are_guessed_to_be_without(
     plain: str, drafted: str, guess: int | None
 ) -> None:
@@ -222,7 +272,10 @@ def test_likely_meanings_come_first_in_the_unit_that_a_header_says() -> None:
         assert sorted(offered) == sorted(targets())
         return offered[: offered.index(IGNORE)][:n]
 
-    assert first("tokens/s", 2) == ["baseline_output_tok_per_s_per_user", "sd_output_tok_per_s_per_user"]
+    assert first("tokens/s", 2) == [
+        "baseline_output_tok_per_s_per_user",
+        "sd_output_tok_per_s_per_user",
+    ]
     assert first("base_tps", 1) == ["baseline_output_tok_per_s_per_user"]
     assert all(name.endswith("_ms") for name in first("latency (ms)", 9))
     assert "Tokens/s of one request" in target_label(first("tokens/s", 1)[0])
@@ -241,7 +294,7 @@ def test_likely_meanings_come_first_in_the_unit_that_a_header_says() -> None:
         ("acceptance_rate", "45", None, IGNORE),
     ],
 )
-def test_an_accepted_length_is_read_by_its_usual_names_and_one_that_may_lack_its_bonus_token_is_a_guess(
+def test_an_accepted_length_is_read_by_its_usual_names(
     header: str, cell: str, read: str | None, guess: str
 ) -> None:
     text = f"concurrency,tps_no_spec,tps_eagle_k3,{header}\n1,245,410,{cell}\n".encode()

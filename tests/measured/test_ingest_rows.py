@@ -1,4 +1,5 @@
-"""Reading, naming, remapping, combining and completing only add: a result is computed, checked and matched once.
+"""Reading, naming, remapping, combining and completing only add: a result is computed, checked and
+matched once.
 
 Several uploads read as one: lines, hashes, refusals and baselines across files.
 """
@@ -23,7 +24,12 @@ from advisor.prediction import AdvisorError
 pytestmark = pytest.mark.usefixtures("no_store")
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
 OWN = b"users;drafted;gain;gap (ms);gpu\n1;3;1.9;5;NVIDIA H200\n8;3;1.7;9;h999\n8;3;1.7;-9;h999\n"
-COLUMNS = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup", "gap (ms)": "itl_ms"}
+COLUMNS = {
+    "users": "batch_size",
+    "drafted": "draft_tokens_k",
+    "gain": "speedup",
+    "gap (ms)": "itl_ms",
+}
 ONCE = {"derive_rows": 1, "check_rows": 1, "match_baselines": 1}
 
 
@@ -53,15 +59,24 @@ def named(table: Measured) -> Measured:
 
 
 def test_two_files_combined_and_completed_are_evaluated_once(calls: Counter[str]) -> None:
-    files = [named(fixture(name)) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv")]
-    both = complete(complete(combine(files), {"weight_dtype": "bf16"}), {"drafter": "eagle3"}, override=True)
+    files = [
+        named(fixture(name))
+        for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv")
+    ]
+    both = complete(
+        complete(combine(files), {"weight_dtype": "bf16"}), {"drafter": "eagle3"}, override=True
+    )
     assert not calls
     assert both.result.rows_kept == 5
     assert calls == ONCE
 
 
-def test_a_remapped_file_with_refused_rows_and_unknown_names_is_evaluated_once(calls: Counter[str]) -> None:
-    read = complete(named(read_upload("own.csv", OWN, COLUMNS)), {"engine": "vllm", "model_id": "qwen3-30b-a3b"})
+def test_a_remapped_file_with_refused_rows_and_unknown_names_is_evaluated_once(
+    calls: Counter[str],
+) -> None:
+    read = complete(
+        named(read_upload("own.csv", OWN, COLUMNS)), {"engine": "vllm", "model_id": "qwen3-30b-a3b"}
+    )
     assert not calls
     assert (read.result.rows_kept, read.result.rows_refused) == (2, 1)
     assert "1 row (line 3) kept" in read.result.warnings[-1]
@@ -76,9 +91,11 @@ def test_completing_leaves_the_table_it_started_from(calls: Counter[str]) -> Non
     assert not calls
 
 
-HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
+HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"  # noqa: E501
 PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"
-DRAFTED = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
+DRAFTED = (
+    f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
+)
 
 
 def read(text: str, name: str = "x.csv"):
@@ -122,17 +139,33 @@ def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[st
     assert answer["together"][0]["rows_kept"] == 2
 
 
-NO_BATCH = "hardware_id,model_id,engine,k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,0,{}\nh200-sxm,qwen3-30b-a3b,vllm,3,{}\n"
+NO_BATCH = "hardware_id,model_id,engine,k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,0,{}\nh200-sxm,qwen3-30b-a3b,vllm,3,{}\n"  # noqa: E501
 
 
 def test_files_of_a_folder_may_be_given_a_batch_each():
     tables = [read_upload(f"{ms}.csv", NO_BATCH.format(ms, ms - 1).encode()) for ms in (5, 6, 7)]
     whole = combine(tables)
-    assert complete(whole, {"batch_size": "8, 16, 32"}).frame["batch_size"].tolist() == [8, 8, 16, 16, 32, 32]
+    assert complete(whole, {"batch_size": "8, 16, 32"}).frame["batch_size"].tolist() == [
+        8,
+        8,
+        16,
+        16,
+        32,
+        32,
+    ]
     assert complete(whole, {"batch_size": "8"}).frame["batch_size"].tolist() == [8] * 6
-    with pytest.raises(AdvisorError, match=r"names 2 values for 3 files that lack it \(5.csv, 6.csv, 7.csv\)"):
+    with pytest.raises(
+        AdvisorError, match=r"names 2 values for 3 files that lack it \(5.csv, 6.csv, 7.csv\)"
+    ):
         complete(whole, {"batch_size": "8,16"})
     some = combine([complete(tables[0], {"batch_size": 8}), *tables[1:]])
-    assert complete(some, {"batch_size": "16 32"}).frame["batch_size"].tolist() == [8, 8, 16, 16, 32, 32]
+    assert complete(some, {"batch_size": "16 32"}).frame["batch_size"].tolist() == [
+        8,
+        8,
+        16,
+        16,
+        32,
+        32,
+    ]
     with pytest.raises(AdvisorError, match="ambiguous: the comma"):
         complete(tables[0], {"batch_size": "8,16"})

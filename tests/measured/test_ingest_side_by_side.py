@@ -23,7 +23,14 @@ from advisor.prediction import AdvisorError
 BATCHES = (1, 2, 4, 8, 16, 32)
 PLAIN_MS = (6.1, 6.6, 7.5, 8.9, 11.2, 14.0)
 SPEC_MS = (3.4, 3.9, 4.8, 6.0, 7.9, 10.8)
-PLACE = {"hardware": "h200-sxm", "model": "qwen3-30b-a3b", "engine": "vllm", "tp": 1, "drafter": "eagle3", "K": 3}
+PLACE = {
+    "hardware": "h200-sxm",
+    "model": "qwen3-30b-a3b",
+    "engine": "vllm",
+    "tp": 1,
+    "drafter": "eagle3",
+    "K": 3,
+}
 
 
 def wide(plain: str, spec: str, more: dict[str, object] | None = None, scale: float = 1.0) -> bytes:
@@ -58,7 +65,9 @@ def rows_of(data: bytes, **values: object) -> Measured:
 def test_plain_and_speculative_times_side_by_side_give_speedups_and_times(plain, spec, scale):
     frame = rows_of(wide(plain, spec, scale=scale)).result.frame
     assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(PLAIN_MS, SPEC_MS))
-    assert frame["tpot_s"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * 1e-3), "the time is that with drafts"
+    assert frame["tpot_s"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * 1e-3), (
+        "the time is that with drafts"
+    )
     assert set(frame["metric"]) == {"tpot_ms"}
 
 
@@ -66,7 +75,9 @@ def test_every_row_of_a_wide_table_can_be_refitted_on_both_its_values():
     data = wide("plain_tpot_ms", "spec_tpot_ms", {"accepted_length": 2.4})
     points, refused = refit_points(rows_of(data).result.frame)
     assert not refused
-    assert [point.observations.quantity.tolist() for point in points] == [["speedup", "tpot_s"]] * len(BATCHES)
+    assert [point.observations.quantity.tolist() for point in points] == [
+        ["speedup", "tpot_s"]
+    ] * len(BATCHES)
     assert points[0].accepted_length == pytest.approx(2.4)
 
 
@@ -97,19 +108,36 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
 @pytest.mark.parametrize(
     ("header", "metric", "factors", "said"),
     [
-        ("TPOT off (ms),TPOT MTP K=2 (ms)", "tpot_ms", (1.0, 1.0), {"draft_tokens_k": 2, "drafter": "mtp"}),
+        (
+            "TPOT off (ms),TPOT MTP K=2 (ms)",
+            "tpot_ms",
+            (1.0, 1.0),
+            {"draft_tokens_k": 2, "drafter": "mtp"},
+        ),
         ("plain,mtp", None, (1.0, 1.0), {"drafter": "mtp"}),
         ("plain (s),mtp (ms)", None, (1.0, 1e-3), {"drafter": "mtp"}),
         ("plain (us),mtp (us)", None, (1e-3, 1e-3), {"drafter": "mtp"}),  # counted in ms
         ("plain (us),mtp (ms)", None, (1e-3, 1.0), {"drafter": "mtp"}),
         ("plain,mtp (ms)", None, (1.0, 1.0), {"drafter": "mtp"}),
-        ("plain tokens/s,mtp tokens/s", None, (1.0, 1.0), {"drafter": "mtp", "metric": "output_tok_per_s_per_user"}),
+        (
+            "plain tokens/s,mtp tokens/s",
+            None,
+            (1.0, 1.0),
+            {"drafter": "mtp", "metric": "output_tok_per_s_per_user"},
+        ),
         ("tput_nospec,tput_mtp", "any_tok_per_s", (1.0, 1.0), {"drafter": "mtp"}),
         ("plain output tok/s,mtp output tok/s", "output_tok_per_s", (1.0, 1.0), {"drafter": "mtp"}),
-        ("plain request latency (ms),mtp request latency (s)", "request_latency_s", (1e-3, 1.0), {"drafter": "mtp"}),
+        (
+            "plain request latency (ms),mtp request latency (s)",
+            "request_latency_s",
+            (1e-3, 1.0),
+            {"drafter": "mtp"},
+        ),
     ],
 )
-def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(header, metric, factors, said):
+def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(
+    header, metric, factors, said
+):
     pair = side_by_side(["batch", *header.split(",")])
     assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, said)
     assert pair.factors == pytest.approx(factors)
@@ -129,7 +157,12 @@ def test_a_header_names_its_side(word, side):
 
 def test_a_metric_goes_by_our_name_or_its_own_where_that_says_a_time_or_a_rate():
     texts = ("TPOT (ms)", " Output tok per s ", "tail latency", "marks")
-    assert [metric_name(text) for text in texts] == ["tpot_ms", "output_tok_per_s", "tail latency", None]
+    assert [metric_name(text) for text in texts] == [
+        "tpot_ms",
+        "output_tok_per_s",
+        "tail latency",
+        None,
+    ]
 
 
 def test_rates_that_fall_over_the_batches_are_of_one_request_and_equal_ones_tell_nothing():
@@ -148,11 +181,18 @@ def test_rates_of_one_request_become_times_per_token():
 
 
 def test_several_speculative_columns_are_a_question_and_never_a_guess():
-    with pytest.raises(AdvisorError, match=r"several columns may be the values with drafts \('mtp_tpot_ms', 'eagle_t"):
+    with pytest.raises(
+        AdvisorError,
+        match=r"several columns may be the values with drafts \('mtp_tpot_ms', 'eagle_t",
+    ):
         read_upload("wide.csv", b"batch,tpot_ms,mtp_tpot_ms,eagle_tpot_ms\n1,6,4,3\n")
-    with pytest.raises(AdvisorError, match=r"the values without drafts \('base_tpot_ms', 'plain_tpot_ms'\)"):
+    with pytest.raises(
+        AdvisorError, match=r"the values without drafts \('base_tpot_ms', 'plain_tpot_ms'\)"
+    ):
         read_upload("wide.csv", b"batch,base_tpot_ms,plain_tpot_ms,mtp_tpot_ms\n1,6,4,3\n")
-    with pytest.raises(AdvisorError, match="several columns may be"):  # its own K may be that of either column
+    with pytest.raises(
+        AdvisorError, match="several columns may be"
+    ):  # its own K may be that of either column
         read_upload("wide.csv", b"batch,K,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,3,6,4,3\n")
 
 
@@ -172,10 +212,16 @@ def test_columns_that_are_no_pair_stay_what_they_are(header):
 
 
 def test_the_form_preselects_the_plain_time_as_plain():
-    found = {item.theirs: item.ours for item in own_headers("wide.csv", wide("plain_tpot_ms", "spec_tpot_ms"))}
+    found = {
+        item.theirs: item.ours
+        for item in own_headers("wide.csv", wide("plain_tpot_ms", "spec_tpot_ms"))
+    }
     assert found["plain_tpot_ms"] == "baseline_tpot_ms"
     assert found["spec_tpot_ms"] == "sd_tpot_ms"
-    alone = {item.theirs: item.ours for item in own_headers("x.csv", b"users,plain tpot ms p50,k\n1,6,3\n")}
+    alone = {
+        item.theirs: item.ours
+        for item in own_headers("x.csv", b"users,plain tpot ms p50,k\n1,6,3\n")
+    }
     assert alone["plain tpot ms p50"] == "baseline_tpot_ms", "never the time of a row with drafts"
     assert set(found.values()) <= set(targets())
 
@@ -191,25 +237,37 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
     assert frame["sd_value"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * unit)
     if column := METRICS[metric].column:
         si = (
-            1.0 / np.array(SPEC_MS) if metric.endswith("user") else np.array(SPEC_MS) * (1e-3 if "_ms" in metric else 1)
+            1.0 / np.array(SPEC_MS)
+            if metric.endswith("user")
+            else np.array(SPEC_MS) * (1e-3 if "_ms" in metric else 1)
         )
         assert frame[column].to_numpy(float) == pytest.approx(si)
 
 
 def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks():
-    with pytest.raises(AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood") as refused:
+    with pytest.raises(
+        AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood"
+    ) as refused:
         read_upload("wide.csv", b"streams,off,on\n1,6.1,3.4\n")
     assert "--map theirs=ours" in str(refused.value)
     assert (
-        read_upload("wide.csv", b"streams,off,on\n1,6.1,3.4\n", columns={"streams": "batch_size"}).result.rows_kept == 1
+        read_upload(
+            "wide.csv", b"streams,off,on\n1,6.1,3.4\n", columns={"streams": "batch_size"}
+        ).result.rows_kept
+        == 1
     )
 
 
-SEVERAL = "batch;plain TPOT (ms);TPOT (ms) K=1;TPOT (ms) K=3;K1 AL;K3 AL;hardware;model;engine;tp;drafter\n"
+SEVERAL = (
+    "batch;plain TPOT (ms);TPOT (ms) K=1;TPOT (ms) K=3;K1 AL;K3 "
+    "AL;hardware;model;engine;tp;drafter\n"
+)
 
 
 def several(*rows: str) -> bytes:
-    return (SEVERAL + "".join(f"{row};h200-sxm;qwen3-30b-a3b;vllm;1;eagle3\n" for row in rows)).encode()
+    return (
+        SEVERAL + "".join(f"{row};h200-sxm;qwen3-30b-a3b;vllm;1;eagle3\n" for row in rows)
+    ).encode()
 
 
 def test_several_k_side_by_side_become_one_row_each_with_their_own_accepted_length():
@@ -234,10 +292,18 @@ def test_a_k_that_was_not_run_gives_no_row_and_a_bad_cell_refuses_its_own_alone(
 @pytest.mark.parametrize(
     ("text", "column", "values"),
     [
-        ("batch,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,6,4,3\n", "speedup", [1.5, 2.0]),  # named by its quantity alone
+        (
+            "batch,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,6,4,3\n",
+            "speedup",
+            [1.5, 2.0],
+        ),  # named by its quantity alone
         ("batch,k0_tpot_ms,k1_tpot_ms,k3_tpot_ms\n1,6,4,3\n", "speedup", [1.5, 2.0]),
         ("batch,tpot_k1_ms,tpot_k3_ms\n1,4,3\n", "tpot_s", [0.004, 0.003]),  # no plain value at all
-        ('[{"batch": 1, "plain_tpot_ms": 6, "mtp1_tpot_ms": 4, "mtp3_tpot_ms": 3}]', "speedup", [1.5, 2.0]),
+        (
+            '[{"batch": 1, "plain_tpot_ms": 6, "mtp1_tpot_ms": 4, "mtp3_tpot_ms": 3}]',
+            "speedup",
+            [1.5, 2.0],
+        ),
     ],
 )
 def test_several_k_are_read_in_tables_and_json_whatever_plain_is_called(text, column, values):
@@ -249,10 +315,13 @@ def test_several_k_are_read_in_tables_and_json_whatever_plain_is_called(text, co
 def test_predict_and_the_form_see_the_rows_of_each_k():
     asked = read_given("k.csv", several("1;6.0;4.0;3.0;1.7;2.4")).asked
     assert asked["draft_tokens_k"].tolist() == ["1", "3"]
-    assert {item.native for item in own_headers("k.csv", several("1;6;4;3;2;2"))} >= {"sd_tpot_ms", "draft_tokens_k"}
+    assert {item.native for item in own_headers("k.csv", several("1;6;4;3;2;2"))} >= {
+        "sd_tpot_ms",
+        "draft_tokens_k",
+    }
 
 
-def test_a_time_per_token_called_tpot_on_one_side_and_itl_on_the_other_is_one_pair_whose_meaning_stays_open() -> None:
+def test_a_time_per_token_called_tpot_on_one_side() -> None:
     pair = side_by_side(["concurrency", "tpot_plain_ms", "itl_with_eagle"])
     assert (pair.plain, pair.spec, pair.metric, pair.factors) == (1, 2, None, (1.0, 1.0))
     assert pair.said == {"drafter": "eagle", "metric": "tpot_ms"}
@@ -262,7 +331,9 @@ def test_a_time_per_token_called_tpot_on_one_side_and_itl_on_the_other_is_one_pa
 
 
 def test_a_time_with_drafts_below_the_plain_one_is_no_whole_round() -> None:
-    frame = pd.DataFrame({"draft_tokens_k": [3.0, 3.0], "baseline_value": [2.3, 3.5], "sd_value": [2.0, 3.9]})
+    frame = pd.DataFrame(
+        {"draft_tokens_k": [3.0, 3.0], "baseline_value": [2.3, 3.5], "sd_value": [2.0, 3.9]}
+    )
     frame = frame.assign(speedup=np.nan, metric=None)
     assert told_per_token(frame)
     assert not told_per_token(frame.assign(sd_value=[2.3, 3.9])), "as long as the plain one"
@@ -274,11 +345,14 @@ RATES = {0: [92, 612, 2210], 1: [121, 798, 2290], 3: [158, 890, 1980]}
 
 @pytest.mark.parametrize("batches", ["bs=1,B=8,batch 64", "conc1,c=8,concurrency=64", "1,8,64"])
 @pytest.mark.parametrize(
-    "setups", ["setup;baseline (no spec);eagle k=1;K3", "a;off;1 token;num_speculative_tokens=3", "k;0;1;3"]
+    "setups",
+    ["setup;baseline (no spec);eagle k=1;K3", "a;off;1 token;num_speculative_tokens=3", "k;0;1;3"],
 )
 def test_a_row_a_k_and_a_column_a_batch_are_rates_of_the_server_where_they_rise_so(batches, setups):
     rows = zip(setups.split(";"), [batches, *RATES.values()], strict=True)
-    read = read_upload("wide.csv", "\n".join(f"{row},{str(cells).strip('[]')}" for row, cells in rows).encode())
+    read = read_upload(
+        "wide.csv", "\n".join(f"{row},{str(cells).strip('[]')}" for row, cells in rows).encode()
+    )
     found = {(row.batch_size, row.draft_tokens_k): row for row in read.result.frame.itertuples()}
     rates = {(batch, k): RATES[k][i] for i, batch in enumerate((1, 8, 64)) for k in (1, 3)}
     assert {at: row.output_tok_per_s for at, row in found.items()} == rates
@@ -297,24 +371,35 @@ def test_a_row_a_k_and_a_column_a_batch_are_rates_of_the_server_where_they_rise_
     ],
 )
 def test_what_values_count_is_asked_only_where_neither_headers_nor_values_tell(text, asked):
-    missing = {item.name for item in read_upload("wide.csv", text.encode()).result.missing if item.needed}
+    missing = {
+        item.name for item in read_upload("wide.csv", text.encode()).result.missing if item.needed
+    }
     assert ("metric" in missing) is asked
 
 
 def test_a_batch_that_is_named_by_hand_leaves_several_k_side_by_side() -> None:
     rows = b"num_requests;plain tok/s;MTP 1 tok/s;MTP 3 tok/s\n8;410;610;660\n96;2700;2840;2150\n"
-    found = read_upload("runs.csv", rows, {"num_requests": "batch_size", "MTP 3 tok/s": "ignore"}).result.frame
+    found = read_upload(
+        "runs.csv", rows, {"num_requests": "batch_size", "MTP 3 tok/s": "ignore"}
+    ).result.frame
     assert found["draft_tokens_k"].isna().all(), "one K alone is a pair of columns"
     found = read_upload("runs.csv", rows, {"num_requests": "batch_size"}).result.frame
     assert found["draft_tokens_k"].tolist() == [1, 3, 1, 3]
     assert found["batch_size"].tolist() == [8, 8, 96, 96]
-    assert found["speedup"].tolist() == pytest.approx([610 / 410, 660 / 410, 2840 / 2700, 2150 / 2700])
+    assert found["speedup"].tolist() == pytest.approx(
+        [610 / 410, 660 / 410, 2840 / 2700, 2150 / 2700]
+    )
 
 
 @pytest.mark.parametrize(("with_drafts", "per_token"), [(6.4, True), (11.2, False)])
-def test_gaps_that_are_shorter_with_drafts_are_between_tokens(with_drafts: float, per_token: bool) -> None:
+def test_gaps_that_are_shorter_with_drafts_are_between_tokens(
+    with_drafts: float, per_token: bool
+) -> None:
     """A round holds a plain step's work, so its chunks come no sooner."""
-    rows = f"users,K,ITL ms,accepted_length\n1,0,9.8,\n1,2,{with_drafts},2.2\n64,0,25.3,\n64,2,29.7,2.2\n"
+    rows = (
+        "users,K,ITL "
+        f"ms,accepted_length\n1,0,9.8,\n1,2,{with_drafts},2.2\n64,0,25.3,\n64,2,29.7,2.2\n"
+    )
     read = read_upload("runs.csv", rows.encode())
     times = read.result.frame["tpot_s" if per_token else "step_time_s"].tolist()
     assert times == pytest.approx([9.8e-3, 1e-3 * with_drafts, 25.3e-3, 29.7e-3])
@@ -330,7 +415,10 @@ def test_a_row_that_says_no_k_of_its_own_is_named_and_other_tables_stay_what_the
 
 
 def test_columns_called_accept_are_lengths_where_their_values_can_be() -> None:
-    text = "batch,baseline tok/s,K=2 tok/s,K=4 tok/s,accept K2,accept K4\n1,165,290,330,{}\n64,4700,5600,4500,{}\n"
+    text = (
+        "batch,baseline tok/s,K=2 tok/s,K=4 tok/s,accept K2,accept "
+        "K4\n1,165,290,330,{}\n64,4700,5600,4500,{}\n"
+    )
     found = read_upload("wide.csv", text.format("2.25,2.95", "2.2,2.9").encode()).frame
     assert found["accepted_length"].tolist() == [2.25, 2.95, 2.2, 2.9]
     rates = read_upload("wide.csv", text.format("0.62,0.49", "0.6,0.48").encode()).frame
@@ -359,13 +447,21 @@ def test_a_column_of_words_is_k_where_every_cell_says_it(header, cells, k):
         k is not None and header != "k"
     )
     named = read_upload(
-        "runs.csv", f"a,tp,{header},t\n{rows}".encode(), {"a": "concurrency", "t": "tpot_ms", header: "k"}
+        "runs.csv",
+        f"a,tp,{header},t\n{rows}".encode(),
+        {"a": "concurrency", "t": "tpot_ms", header: "k"},
     )
-    assert k is None or [None if pd.isna(one) else int(one) for one in named.frame["draft_tokens_k"]] == k
+    assert (
+        k is None
+        or [None if pd.isna(one) else int(one) for one in named.frame["draft_tokens_k"]] == k
+    )
     assert header == "k" or k is None or read.sources[0].headers["draft_tokens_k"][0] == header
 
 
-UNTIDY = "Concurrent reqs, out tok/s (no spec) ,out tok/s spec k=1,out_tok_s K3, TPS_k5,mean accept len k1,AL K=3,"
+UNTIDY = (
+    "Concurrent reqs, out tok/s (no spec) ,out tok/s spec k=1,out_tok_s K3, TPS_k5,mean accept "
+    "len k1,AL K=3,"
+)
 UNTIDY += "acc len (K=5)\n"
 OWN_WORDS = "load,speed base,speed a K1,pace K=3,velocity k5,foo K1,bar K=3,baz (k5)\n"
 MEANT = dict.fromkeys(("speed a K1", "pace K=3", "velocity k5"), "sd_output_tok_per_s")
@@ -378,24 +474,36 @@ CELLS = "1,92.4,138.1,171.5,176.9,1.78,2.58,2.97\n128,4710,4482,3871,3205,1.76,2
     ("header", "columns"),
     [
         (UNTIDY, {}),
-        (UNTIDY.replace("out tok/s spec k=1,out_tok_s K3, TPS_k5", "spec k=1,spec k=3,spec k=5"), {}),
+        (
+            UNTIDY.replace("out tok/s spec k=1,out_tok_s K3, TPS_k5", "spec k=1,spec k=3,spec k=5"),
+            {},
+        ),
         (OWN_WORDS, MEANT),
     ],
 )
-def test_the_k_of_each_header_counts_whatever_else_it_says(header: str, columns: dict[str, str]) -> None:
+def test_the_k_of_each_header_counts_whatever_else_it_says(
+    header: str, columns: dict[str, str]
+) -> None:
     result = read_upload("wide.csv", (header + CELLS).encode(), columns).result
     found = result.frame
     assert found["draft_tokens_k"].tolist() == [1, 3, 5] * 2
     assert found["accepted_length"].tolist() == [1.78, 2.58, 2.97, 1.76, 2.54, 2.91]
     assert found["speedup"].round(2).tolist() == [1.49, 1.86, 1.91, 0.95, 0.82, 0.68]
-    assert not {"metric", "draft_tokens_k", "batch_size"} & {item.name for item in result.missing if item.needed}
-    assert result.header_of("sd_value", 2)[0].endswith(("TPS_k5", "k=5", "velocity k5")), "the file's own headers"
+    assert not {"metric", "draft_tokens_k", "batch_size"} & {
+        item.name for item in result.missing if item.needed
+    }
+    assert result.header_of("sd_value", 2)[0].endswith(("TPS_k5", "k=5", "velocity k5")), (
+        "the file's own headers"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("# bench\nbatch,plain tok/s,k1 tok/s,k3 tok/s\n1,90,130,170\n\n8,600,x,970\n", [(5, "k1 tok/s")]),
+        (
+            "# bench\nbatch,plain tok/s,k1 tok/s,k3 tok/s\n1,90,130,170\n\n8,600,x,970\n",
+            [(5, "k1 tok/s")],
+        ),
         ("batch,plain tok/s,k1 tok/s,k3 tok/s\n1,90,130,170\n8,x,840,970\n", [(3, "plain tok/s")]),
         ("setup,TPOT ms bs=1,TPOT ms bs=8\noff,9,14\n\nk=3,7,x\n", [(4, "k=3")]),
         (
@@ -404,21 +512,40 @@ def test_the_k_of_each_header_counts_whatever_else_it_says(header: str, columns:
             [(2, "with_drafts_tpot_ms")],
         ),
         (
-            "batch,plain tok/s,k1 tok/s,k3 tok/s,AL k1,AL k3\n1,90,130,170,1.7,2.5\n8,600,800,970,2.9,2.5\n",
+            (
+                "batch,plain tok/s,k1 tok/s,k3 tok/s,AL k1,AL "
+                "k3\n1,90,130,170,1.7,2.5\n8,600,800,970,2.9,2.5\n"
+            ),
             [(3, "accepted_length / draft_tokens_k")],
         ),
     ],
 )
-def test_a_refusal_names_the_line_and_the_column_of_the_file(text: str, places: list[tuple[int, str]]) -> None:
+def test_a_refusal_names_the_line_and_the_column_of_the_file(
+    text: str, places: list[tuple[int, str]]
+) -> None:
     rejects = read_upload("wide.csv", text.encode()).result.rejects
     assert list(zip(rejects["line"], rejects["column"], strict=True)) == places
 
 
 def test_two_columns_of_one_meaning_are_named_as_the_file_calls_them() -> None:
-    columns = {"load": "batch_size", "base": "baseline_tpot_ms", "fast": "sd_tpot_ms", "quick": "sd_tpot_ms"}
-    with pytest.raises(AdvisorError, match="'fast' and 'quick' are both to be read as 'Time per output token, ms"):
+    columns = {
+        "load": "batch_size",
+        "base": "baseline_tpot_ms",
+        "fast": "sd_tpot_ms",
+        "quick": "sd_tpot_ms",
+    }
+    with pytest.raises(
+        AdvisorError, match="'fast' and 'quick' are both to be read as 'Time per output token, ms"
+    ):
         read_upload("own.csv", b"load,base,fast,quick\n1,9,7,6\n8,14,11,10\n", columns)
-    with pytest.raises(AdvisorError, match=r"columns 'AL K1 and AL K3' and 'mean acc len k1' both give the accepted"):
+    with pytest.raises(
+        AdvisorError,
+        match=r"columns 'AL K1 and AL K3' and 'mean acc len k1' both give the accepted",
+    ):
         read_upload(
-            "own.csv", b"batch,plain tpot ms,k1 tpot ms,k3 tpot ms,AL K1,AL K3,mean acc len k1\n1,9,8,7,1.7,2.5,1.8\n"
+            "own.csv",
+            (
+                b"batch,plain tpot ms,k1 tpot ms,k3 tpot ms,AL K1,AL K3,mean acc len "
+                b"k1\n1,9,8,7,1.7,2.5,1.8\n"
+            ),
         )

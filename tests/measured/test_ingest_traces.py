@@ -1,4 +1,5 @@
-"""Routing traces: files of every layout, hostile files, and SYNTHETIC routers whose parameters must come back."""
+"""Routing traces: files of every layout, hostile files, and SYNTHETIC routers whose parameters must
+come back."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def synthetic(sequences=30, tokens=128, layers=4, n=N, k=K, cv=0.5, phi=0.15, rh
     """[sequences, tokens, layers, k] of a SYNTHETIC router with k distinct experts per token."""
     rng = np.random.default_rng(seed)
     routing = Routing("synthetic", cv, phi, rho)
-    return np.stack([draw_routing(rng, sequences, tokens, n, k, routing) for _ in range(layers)], axis=2)
+    return np.stack(
+        [draw_routing(rng, sequences, tokens, n, k, routing) for _ in range(layers)], axis=2
+    )
 
 
 def npy(array):
@@ -42,7 +45,9 @@ def as_npz():
 
 
 def as_csv(joined):
-    lines = ["sequence,token,layer," + ("experts" if joined else ",".join(f"e{i}" for i in range(K)))]
+    lines = [
+        "sequence,token,layer," + ("experts" if joined else ",".join(f"e{i}" for i in range(K)))
+    ]
     for (s, t, layer), _ in np.ndenumerate(IDS[..., 0]):
         ids = map(str, IDS[s, t, layer])
         lines.append(f"{s},{t},{layer}," + (";" if joined else ",").join(ids))
@@ -51,14 +56,18 @@ def as_csv(joined):
 
 def as_token_lines():
     return "\n".join(
-        json.dumps({"sequence": s, "token": t, "layer": layer, "experts": IDS[s, t, layer].tolist()})
+        json.dumps(
+            {"sequence": s, "token": t, "layer": layer, "experts": IDS[s, t, layer].tolist()}
+        )
         for (s, t, layer), _ in np.ndenumerate(IDS[..., 0])
     ).encode()
 
 
 def reply(field):
     """One line per request, nested as an engine's reply is (constructed)."""
-    return "\n".join(json.dumps({"choices": [{"text": "x", "routed_experts": field(ids)}]}) for ids in IDS).encode()
+    return "\n".join(
+        json.dumps({"choices": [{"text": "x", "routed_experts": field(ids)}]}) for ids in IDS
+    ).encode()
 
 
 FILES = {
@@ -96,7 +105,9 @@ def with_dense(ids, n_dense=2):
 
 
 EVERY_LAYER = {
-    "base64_flat": reply(lambda ids: base64.b64encode(with_dense(ids).astype("<i4").tobytes()).decode()),
+    "base64_flat": reply(
+        lambda ids: base64.b64encode(with_dense(ids).astype("<i4").tobytes()).decode()
+    ),
     "lists": reply(lambda ids: with_dense(ids).tolist()),
     "npy": npy(np.stack([with_dense(ids) for ids in IDS])),
 }
@@ -110,7 +121,8 @@ def test_dense_layers_that_an_engine_records_as_zeros_are_left_out(name):
 
 
 def test_bytes_that_fit_all_layers_and_those_that_route_are_read_by_their_zeros():
-    """15 tokens of 4 layers are as long as 12 of 5: nothing but zeros in the dense one makes it the latter."""
+    """15 tokens of 4 layers are as long as 12 of 5: nothing but zeros in the dense one makes it the
+    latter."""
     ids = synthetic(sequences=1, tokens=15, layers=4)[0] + 1
     counts = LayerCounts(routed=4, every=5, n_active=K)
 
@@ -179,7 +191,9 @@ def test_a_file_that_is_no_trace_is_refused_in_one_sentence(name):
         read_trace("upload", data)
 
 
-@pytest.mark.parametrize(("cv", "phi", "rho"), [(0.5, 0.2, 0.15), (0.9, 0.1, 0.3), (0.3, 0.05, 0.0)])
+@pytest.mark.parametrize(
+    ("cv", "phi", "rho"), [(0.5, 0.2, 0.15), (0.9, 0.1, 0.3), (0.3, 0.05, 0.0)]
+)
 def test_parameters_and_touched_experts_of_a_known_router_come_back(cv, phi, rho):
     ids = synthetic(60, 256, 6, n=128, k=8, cv=cv, phi=phi, rho=rho)
     trace = fit_sequences(list(ids), 128)
@@ -244,8 +258,14 @@ def test_a_log_without_an_idle_part_keeps_every_sample() -> None:
 
 def test_units_are_read_from_the_cell_or_the_heading() -> None:
     assert read_power_log("a.csv", smi("400000 mW")).mean_w == pytest.approx(400.0)
-    assert read_power_log("a.csv", smi(400, head="timestamp, index, power.draw.average [W]\n")).mean_w == 400.0
-    assert read_power_log("a.csv", smi(400000, head="timestamp, index, power.draw [mW]\n")).mean_w == 400.0
+    assert (
+        read_power_log("a.csv", smi(400, head="timestamp, index, power.draw.average [W]\n")).mean_w
+        == 400.0
+    )
+    assert (
+        read_power_log("a.csv", smi(400000, head="timestamp, index, power.draw [mW]\n")).mean_w
+        == 400.0
+    )
 
 
 def test_a_sample_without_a_value_is_left_out() -> None:
@@ -276,7 +296,9 @@ def test_a_run_that_took_little_of_the_log_is_found() -> None:
     noise = np.random.default_rng(1).normal(0.0, 3.0, 1000)
     for share in (0.01, 0.04, 0.5, 0.97):
         busy = int(1000 * share)
-        log = read_power_log("a.csv", of_gpus(list(np.r_[[75.0] * (1000 - busy), [600.0] * busy] + noise)))
+        log = read_power_log(
+            "a.csv", of_gpus(list(np.r_[[75.0] * (1000 - busy), [600.0] * busy] + noise))
+        )
         assert (log.samples, log.idle_samples) == (busy, 1000 - busy)
         assert log.mean_w == pytest.approx(600.0, abs=3)
 
@@ -291,11 +313,15 @@ def test_a_peak_within_a_steady_run_leaves_nothing_out() -> None:
 def test_as_many_gpus_must_have_worked_as_an_instance_has() -> None:
     log = read_power_log("a.csv", of_gpus([600.0] * 9, [590.0] * 9, [70.0] * 9))
     log.check(2)
-    with pytest.raises(AdvisorError, match=r"2 GPUs worked in it \(0, 1\) and the scenario's instance has 1; log"):
+    with pytest.raises(
+        AdvisorError, match=r"2 GPUs worked in it \(0, 1\) and the scenario's instance has 1; log"
+    ):
         log.check(1)
 
 
-@pytest.mark.parametrize("head", ["#Entity   GPUTL   SMACT\n ID    %\n", "#Entity   GPUTL   TOTEC\n", ""])
+@pytest.mark.parametrize(
+    "head", ["#Entity   GPUTL   SMACT\n ID    %\n", "#Entity   GPUTL   TOTEC\n", ""]
+)
 def test_a_dcgm_log_without_a_column_of_power_is_refused(head: str) -> None:
     with pytest.raises(AdvisorError, match=r"no heading .* with a column POWER"):
         read_power_log("d.txt", f"{head}GPU 0   95   0.9\nGPU 0   96   0.9\n".encode())

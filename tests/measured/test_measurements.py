@@ -1,4 +1,5 @@
-"""Every shipped dataset and sweep agrees with its meta.yaml, and the check itself can fail; a sweep is fitted."""
+"""Every shipped dataset and sweep agrees with its meta.yaml, and the check itself can fail; a sweep
+is fitted."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_the_expected_datasets_are_shipped():
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with_unix_line_ends(folder: Path):
+def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with_unix_line_ends(
+    folder: Path,
+):
     meta, frame = read_dataset(folder)
     assert len(frame) == meta.row_count == ROWS.get(folder.name, meta.row_count)
     assert list(frame.columns) == list(meta.columns)
@@ -72,7 +75,8 @@ def test_a_dataset_agrees_with_its_meta_lists_each_source_and_is_plain_utf8_with
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("published_speedups", 600), ("published_speedups_2", 600), ("published_speedups_3", 200)]
+    ("name", "least"),
+    [("published_speedups", 600), ("published_speedups_2", 600), ("published_speedups_3", 200)],
 )
 def test_printed_speedups_follow_from_their_two_values(name: str, least: int):
     _, frame = read_dataset(MEASUREMENTS / name)
@@ -87,7 +91,15 @@ def test_printed_speedups_follow_from_their_two_values(name: str, least: int):
 
 def test_moesd_derived_columns_follow_from_the_printed_ones():
     _, frame = read_dataset(MEASUREMENTS / "moesd_cells")
-    cells = frame[["sigma", "draft_tokens_gamma", "tokens_per_round", "speedup_peak", "round_cost_in_ar_steps"]]
+    cells = frame[
+        [
+            "sigma",
+            "draft_tokens_gamma",
+            "tokens_per_round",
+            "speedup_peak",
+            "round_cost_in_ar_steps",
+        ]
+    ]
     cells = cells.astype(float)
     tokens = cells["sigma"] * (cells["draft_tokens_gamma"] + 1)
     assert (tokens - cells["tokens_per_round"]).abs().max() < 0.01
@@ -125,9 +137,14 @@ def _rehash(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "changed", "said", "hashed"),
-    [("18.89", "18.90", "sha256", False), ("HumanEval", "Humaneval", r"column dataset: 'Humaneval'", True)],
+    [
+        ("18.89", "18.90", "sha256", False),
+        ("HumanEval", "Humaneval", r"column dataset: 'Humaneval'", True),
+    ],
 )
-def test_a_changed_cell_is_noticed(tmp_path: Path, cell: str, changed: str, said: str, hashed: bool):
+def test_a_changed_cell_is_noticed(
+    tmp_path: Path, cell: str, changed: str, said: str, hashed: bool
+):
     folder = _copy(tmp_path)
     data = folder / "data.csv"
     data.write_text(data.read_text(encoding="utf-8").replace(cell, changed, 1), encoding="utf-8")
@@ -181,7 +198,10 @@ def test_sweeps_are_listed_as_they_describe_themselves(tmp_path: Path) -> None:
 
 
 def test_a_compressed_sweep_reads_like_a_plain_one(tmp_path: Path) -> None:
-    plain, packed = read_sweep(write_sweep(tmp_path / "a")), read_sweep(write_sweep(tmp_path / "b", packed=True))
+    plain, packed = (
+        read_sweep(write_sweep(tmp_path / "a")),
+        read_sweep(write_sweep(tmp_path / "b", packed=True)),
+    )
     pd.testing.assert_frame_equal(plain.rows, packed.rows)
 
 
@@ -216,9 +236,17 @@ def test_a_fit_finds_the_constants_the_rows_were_made_with(tmp_path: Path) -> No
     record = fit.record
     assert record.value("t0_s") == pytest.approx(T0_S, rel=0.05)
     assert record.value("weight_s_per_byte") == pytest.approx(1 / BANDWIDTH, rel=0.05)
-    assert record.value("activation_s_per_byte") == pytest.approx(1 / ACTIVATION_BANDWIDTH, rel=0.05)
-    assert (record.dtype, record.kernel_source, record.hardware_id) == ("bf16", "expert_loop", "local-made-up")
-    assert [(item.reason, item.n_rows) for item in record.dropped] == [("layers with a shared expert", 1)]
+    assert record.value("activation_s_per_byte") == pytest.approx(
+        1 / ACTIVATION_BANDWIDTH, rel=0.05
+    )
+    assert (record.dtype, record.kernel_source, record.hardware_id) == (
+        "bf16",
+        "expert_loop",
+        "local-made-up",
+    )
+    assert [(item.reason, item.n_rows) for item in record.dropped] == [
+        ("layers with a shared expert", 1)
+    ]
     assert fit.mean_ratio_error < 0.005
     assert "not told apart by this sweep, left at 0: per_expert_s, s_per_flop" in record.message
 
@@ -245,7 +273,9 @@ def test_verification_ratios_pair_rows_of_one_shape_and_count_every_q(tmp_path: 
     assert set(ratios["tokens_per_sequence"]) == {2, 4, 8}
     correlated = ratios[ratios["routing"] == "correlated"]
     assert correlated[["batch_size", "tokens_per_sequence"]].to_numpy().tolist() == [[4, 2], [4, 4]]
-    one = ratios[(ratios["n_experts"] == 64) & (ratios["n_active"] == 2) & (ratios["batch_size"] == 4)]
+    one = ratios[
+        (ratios["n_experts"] == 64) & (ratios["n_active"] == 2) & (ratios["batch_size"] == 4)
+    ]
     top, bottom = layer_row(64, 2, 32, 1)["time_p20_s"], layer_row(64, 2, 4, 1)["time_p20_s"]
     measured = one.loc[one["tokens_per_sequence"] == 8, "measured_ratio"].item()
     assert measured == pytest.approx(top / bottom, rel=1e-6)
@@ -254,8 +284,12 @@ def test_verification_ratios_pair_rows_of_one_shape_and_count_every_q(tmp_path: 
 def test_an_accelerator_is_fitted_on_medians_and_a_cpu_on_its_low_quantile(tmp_path: Path) -> None:
     cpu = read_sweep(write_sweep(tmp_path / "a"))
     device = cpu.meta.device.model_copy(update={"backend": "cuda"})
-    gpu = ProfilerSweep(cpu.name, cpu.meta.model_copy(update={"device": device}), cpu.rows, cpu.sha256)
-    ratio = fit_sweep(gpu)[0].record.value("weight_s_per_byte") / fit_sweep(cpu)[0].record.value("weight_s_per_byte")
+    gpu = ProfilerSweep(
+        cpu.name, cpu.meta.model_copy(update={"device": device}), cpu.rows, cpu.sha256
+    )
+    ratio = fit_sweep(gpu)[0].record.value("weight_s_per_byte") / fit_sweep(cpu)[0].record.value(
+        "weight_s_per_byte"
+    )
     assert ratio == pytest.approx(1.1, rel=0.01)
 
 
@@ -264,7 +298,9 @@ def test_a_sweep_without_enough_layers_says_what_to_measure(tmp_path: Path) -> N
         fitted(tmp_path, [layer_row(32, 2, 1, 1)])
 
 
-@pytest.mark.parametrize("folder", SHIPPED or [None], ids=lambda folder: folder.name if folder else "none")
+@pytest.mark.parametrize(
+    "folder", SHIPPED or [None], ids=lambda folder: folder.name if folder else "none"
+)
 def test_a_shipped_sweep_predicts_the_verification_ratio_of_held_out_k(folder: Path | None) -> None:
     if folder is None:
         pytest.skip("no sweep is shipped under measurements/, so there is nothing to hold out")

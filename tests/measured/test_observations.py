@@ -1,6 +1,8 @@
-"""Observations that a refit works on, the one way from a row to them, and the laboratory that measured a row.
+"""Observations that a refit works on, the one way from a row to them, and the laboratory that
+measured a row.
 
-Every source belongs to one laboratory, by title or address; which are set apart follows from their names alone.
+Every source belongs to one laboratory, by title or address; which are set apart follows from their
+names alone.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def test_a_straight_line_and_its_covariance_come_back():
 def test_one_wild_value_moves_the_robust_answer_less():
     y = 1.0 + 2.0 * X
     y[5] += 5.0
-    plain, robust = (solve(line_errors(y), [np.zeros(2)], prior=WEAK, robust=kind).x for kind in (False, True))
+    plain, robust = (
+        solve(line_errors(y), [np.zeros(2)], prior=WEAK, robust=kind).x for kind in (False, True)
+    )
     assert abs(robust[0] - 1.0) < 0.1 * abs(plain[0] - 1.0)
 
 
@@ -66,7 +70,9 @@ def test_without_data_the_prior_is_the_answer():
 def test_exact_slopes_lead_where_finite_differences_do():
     y = 1.0 + 2.0 * X + 0.1 * np.sin(9 * X)
     slopes = np.stack([np.ones(11), X], axis=1) / 0.1
-    ends = [solve(line_errors(y), [np.zeros(2)], prior=WEAK, slopes=s) for s in (None, lambda _: slopes)]
+    ends = [
+        solve(line_errors(y), [np.zeros(2)], prior=WEAK, slopes=s) for s in (None, lambda _: slopes)
+    ]
     assert ends[0].x == pytest.approx(ends[1].x, rel=1e-6)
     assert ends[0].covariance == pytest.approx(ends[1].covariance, rel=1e-5)
 
@@ -79,7 +85,9 @@ def test_the_best_of_several_starts_within_bounds_is_taken():
     found = solve(wavy, starts, bounds=(0.0, 4.0), robust=False)
     assert found.x[0] == pytest.approx(5 * np.pi / 6, abs=0.1)
     assert found.cost < solve(wavy, starts[:1], bounds=(0.0, 4.0), robust=False).cost
-    assert solve(lambda x: x - 3.0, [np.zeros(1)], bounds=(-1.0, 1.0), robust=False).x == pytest.approx([1.0])
+    assert solve(
+        lambda x: x - 3.0, [np.zeros(1)], bounds=(-1.0, 1.0), robust=False
+    ).x == pytest.approx([1.0])
 
 
 def test_slopes_of_every_quantity_are_its_derivatives():
@@ -94,21 +102,36 @@ def test_slopes_of_every_quantity_are_its_derivatives():
     assert set(observed.quantity) == {"speedup", "tpot_s", "verify_time_s", "draft_time_s"}
     theta = 0.2 * np.cos(np.arange(len(NAMES)))
     step = 1e-6 * np.eye(len(NAMES))
-    differences = [(log_predicted(observed, theta + d) - log_predicted(observed, theta - d)) / 2e-6 for d in step]
+    differences = [
+        (log_predicted(observed, theta + d) - log_predicted(observed, theta - d)) / 2e-6
+        for d in step
+    ]
     assert log_slopes(observed, theta) == pytest.approx(np.transpose(differences), abs=1e-8)
     each = np.tile(theta, (len(observed.line), 1))
     assert log_predicted(observed, each) == pytest.approx(log_predicted(observed, theta), rel=1e-12)
 
 
 def test_a_published_row_and_the_same_row_of_a_user_are_the_same_observation():
-    row = {**ROW, "batch_size": 8, "draft_tokens_k": 3, "accepted_length": 2.4, "speedup": 1.5, "date": "2026-06"}
+    row = {
+        **ROW,
+        "batch_size": 8,
+        "draft_tokens_k": 3,
+        "accepted_length": 2.4,
+        "speedup": 1.5,
+        "date": "2026-06",
+    }
     row |= {"metric": "output_tok_per_s"}
     published = point_of({name: str(value) for name, value in row.items()})
-    frame = pd.DataFrame([row], index=pd.Index([7], name="line")).reindex(columns=list(COLUMNS["points"]))
+    frame = pd.DataFrame([row], index=pd.Index([7], name="line")).reindex(
+        columns=list(COLUMNS["points"])
+    )
     (own,), _ = refit_points(frame)
     assert (own.line, own.engine_class, own.tier) == (7, published.engine_class, published.tier)
     for name in ("quantity", "measured"):
-        assert getattr(own.observations, name).tolist() == getattr(published.observations, name).tolist()
+        assert (
+            getattr(own.observations, name).tolist()
+            == getattr(published.observations, name).tolist()
+        )
     for name in ("upper", "lower", "shift", "length_share"):
         ours, theirs = getattr(own.observations, name), getattr(published.observations, name)
         assert ours == pytest.approx(theirs, rel=1e-12)
@@ -151,7 +174,11 @@ def test_every_source_of_every_dataset_has_a_laboratory_and_its_address_names_no
 
 
 def test_every_address_that_is_known_is_told_by_it_alone() -> None:
-    untold = {address for _, address in SOURCES if address and not laboratory_of_row({"source_url": address})}
+    untold = {
+        address
+        for _, address in SOURCES
+        if address and not laboratory_of_row({"source_url": address})
+    }
     assert untold == set()
 
 
@@ -163,11 +190,27 @@ def test_one_wiki_and_one_company_are_one_laboratory() -> None:
     )
 
 
-def test_validate_leaves_a_known_laboratory_out_for_its_new_publication_and_for_no_look_alike() -> None:
-    row = PUBLISHED_ROW | {"hardware_id": "gb200", "gpu_count": "1", "tensor_parallel": "1", "engine": "vLLM"}
-    row |= {"model_id": "qwen3-30b-a3b", "drafter": "eagle3", "batch_size": "64", "source_title": "a new page"}
-    known = row | {"source_title": next(title for title in TITLES if laboratory_of(title) == "seonjinn")}
-    frame = pd.DataFrame([row | {"source_url": url} for url in (NEW_PAGE, "", *LOOK_ALIKES)] + [known])
+def test_validate_leaves_a_known_laboratory_out_for_its_new_publication_and_for_no_look_alike() -> (
+    None
+):
+    row = PUBLISHED_ROW | {
+        "hardware_id": "gb200",
+        "gpu_count": "1",
+        "tensor_parallel": "1",
+        "engine": "vLLM",
+    }
+    row |= {
+        "model_id": "qwen3-30b-a3b",
+        "drafter": "eagle3",
+        "batch_size": "64",
+        "source_title": "a new page",
+    }
+    known = row | {
+        "source_title": next(title for title in TITLES if laboratory_of(title) == "seonjinn")
+    }
+    frame = pd.DataFrame(
+        [row | {"source_url": url} for url in (NEW_PAGE, "", *LOOK_ALIKES)] + [known]
+    )
     found = validate(frame)
     new, nobodys, *others, listed = found.rows["predicted_speedup"]
     assert new == listed
@@ -177,14 +220,18 @@ def test_validate_leaves_a_known_laboratory_out_for_its_new_publication_and_for_
 
 
 def test_an_unlisted_title_is_refused_with_what_to_do() -> None:
-    with pytest.raises(AdvisorError, match=r"'A new blog'; add its title to profiles/validation/laboratories\.yaml"):
+    with pytest.raises(
+        AdvisorError, match=r"'A new blog'; add its title to profiles/validation/laboratories\.yaml"
+    ):
         laboratory_of("A new blog")
 
 
 def test_a_laboratory_is_set_apart_by_the_hash_of_its_name() -> None:
     laboratories = {laboratory_of(title) for title in TITLES}
     for name in laboratories:
-        assert set_apart(name) == (int(hashlib.sha256(name.encode("utf-8")).hexdigest(), 16) % 5 == 0)
+        assert set_apart(name) == (
+            int(hashlib.sha256(name.encode("utf-8")).hexdigest(), 16) % 5 == 0
+        )
     assert 0.1 < sum(map(set_apart, laboratories)) / len(laboratories) < 0.3
 
 
@@ -196,7 +243,9 @@ def test_a_laboratory_is_set_apart_by_the_hash_of_its_name() -> None:
         ({"titles": ("b",), "addresses": ("https://X.org",)}, r"these are not: https://X\.org"),
     ],
 )
-def test_what_names_two_laboratories_or_no_address_is_refused(second: dict[str, object], says: str) -> None:
+def test_what_names_two_laboratories_or_no_address_is_refused(
+    second: dict[str, object], says: str
+) -> None:
     first = {"name": "one", "titles": ("a",), "addresses": ("x.org/y",)}
     with pytest.raises(ValueError, match=says):
         _LaboratoryFile.model_validate({"laboratories": (first, {"name": "two", **second})})

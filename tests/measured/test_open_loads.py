@@ -1,4 +1,5 @@
-"""The batch of a run that sends requests at a rate: by Little's law, in every format that states the rate."""
+"""The batch of a run that sends requests at a rate: by Little's law, in every format that states
+the rate."""
 
 from __future__ import annotations
 
@@ -37,12 +38,23 @@ def test_a_folder_of_open_runs_has_a_batch_for_each_file() -> None:
     assert frame["batch_size"].tolist() == pytest.approx([8 * 0.995, 12 * 0.995])
 
 
-RUN = {"output_throughput": 1000.0, "mean_tpot_ms": 9.0, "completed": 200, "total_output_tokens": 200 * 200}
+RUN = {
+    "output_throughput": 1000.0,
+    "mean_tpot_ms": 9.0,
+    "completed": 200,
+    "total_output_tokens": 200 * 200,
+}
 RUNNING = pytest.approx(1000 * 9e-3 * 199 / 200)
 
 
 def _sweep(rate: Any, cap: Any) -> bytes:
-    row = {"run_number": 0, "total_token_throughput": 3560, "max_concurrency": cap, "request_rate": rate, **RUN}
+    row = {
+        "run_number": 0,
+        "total_token_throughput": 3560,
+        "max_concurrency": cap,
+        "request_rate": rate,
+        **RUN,
+    }
     out = io.StringIO()
     writer = csv.DictWriter(out, row)
     writer.writeheader()
@@ -70,7 +82,12 @@ def _with_arguments(rate: Any, cap: Any) -> bytes:
 
 def _aiperf(rate: Any, cap: Any) -> bytes:
     sent = {} if rate == "inf" else {"rate": rate}
-    load = {"name": "profiling", "type": "poisson" if sent else "concurrency", "concurrency": cap, **sent}
+    load = {
+        "name": "profiling",
+        "type": "poisson" if sent else "concurrency",
+        "concurrency": cap,
+        **sent,
+    }
     metrics: Mapping[str, Any] = {
         "request_latency": {"unit": "ms", "avg": 1851.0},
         "inter_token_latency": {"unit": "ms", "avg": 9.0},
@@ -117,6 +134,13 @@ def test_one_run_has_one_batch_in_every_format(name: str) -> None:
 
 def test_failed_requests_are_said() -> None:
     failed = _block("Failed requests")("7", 16)
-    assert any("7 of 207 requests failed" in text for text in read_upload("a.log", failed).result.warnings)
-    assert any("3 of 203 requests" in text for text in read_upload("a.json", open_run(failed=3)).result.warnings)
-    assert not any("failed" in text for text in read_upload("a.json", open_run(failed=0)).result.warnings)
+    assert any(
+        "7 of 207 requests failed" in text for text in read_upload("a.log", failed).result.warnings
+    )
+    assert any(
+        "3 of 203 requests" in text
+        for text in read_upload("a.json", open_run(failed=3)).result.warnings
+    )
+    assert not any(
+        "failed" in text for text in read_upload("a.json", open_run(failed=0)).result.warnings
+    )

@@ -1,4 +1,5 @@
-"""A plain sweep in a benchmark file: found, refused with what was found, given to `advise` and on the page."""
+"""A plain sweep in a benchmark file: found, refused with what was found, given to `advise` and on
+the page."""
 
 from __future__ import annotations
 
@@ -14,13 +15,26 @@ from advisor.prediction import AdvisorError
 from tests.command_line import Run
 from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
 
-OPTIONS = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "3.2@5")
+OPTIONS = (
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "qwen3-30b-a3b",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "3.2@5",
+)
 
 
-def rows(model: str = "qwen3-30b-a3b", batches: tuple[float, ...] = tuple(BATCHES), slower: float = 1.0) -> str:
+def rows(
+    model: str = "qwen3-30b-a3b", batches: tuple[float, ...] = tuple(BATCHES), slower: float = 1.0
+) -> str:
     """A CSV of the model's own plain steps, made slower, with a run that drafts among them."""
     steps = parse_sweep(with_sweep(np.ones_like).plain_sweep or "")
-    lines = ["hardware_id,model_id,engine,gpu_count,batch_size,draft_tokens_k,accepted_length,tpot_ms"]
+    lines = [
+        "hardware_id,model_id,engine,gpu_count,batch_size,draft_tokens_k,accepted_length,tpot_ms"
+    ]
     for batch, step_s in zip(steps.batches, steps.step_s, strict=True):
         if batch in batches:
             lines.append(f"h200-sxm,{model},vllm,1,{batch:.0f},0,,{1e3 * slower * step_s:.5g}")
@@ -62,7 +76,9 @@ def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
 def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(file: Path, run: Run) -> None:
     code, out, _ = run("advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
     assert code == 0
-    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in " ".join(out.split())
+    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in " ".join(
+        out.split()
+    )
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
     plain, own = (run(*asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
     tpot = [

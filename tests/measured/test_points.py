@@ -50,10 +50,24 @@ def test_the_first_collection_is_read_where_none_is_named_and_every_cell_of_all_
     [
         ({}, (0.01, 8 / 1200)),
         ({"metric": "tpot_ms", "baseline_value": "20", "sd_value": "10"}, (0.02, 0.01)),
-        ({"metric": "output_tok_per_s_per_user", "baseline_value": "50", "sd_value": "100"}, (0.02, 0.01)),
+        (
+            {"metric": "output_tok_per_s_per_user", "baseline_value": "50", "sd_value": "100"},
+            (0.02, 0.01),
+        ),
         ({"metric": "output_tok_per_s_per_gpu", "gpu_count": "4"}, (0.0025, 2 / 1200)),
-        ({"metric": "total_tok_per_s", "input_tokens": "300", "output_tokens": "100"}, (0.0025, 8 * 0.25 / 1200)),
-        ({"metric": "request_latency_s", "output_tokens": "100", "baseline_value": "2", "sd_value": "1"}, (0.02, 0.01)),
+        (
+            {"metric": "total_tok_per_s", "input_tokens": "300", "output_tokens": "100"},
+            (0.0025, 8 * 0.25 / 1200),
+        ),
+        (
+            {
+                "metric": "request_latency_s",
+                "output_tokens": "100",
+                "baseline_value": "2",
+                "sd_value": "1",
+            },
+            (0.02, 0.01),
+        ),
     ],
 )
 def test_a_rows_times_are_seconds_for_a_token_of_one_sequence(
@@ -63,7 +77,9 @@ def test_a_rows_times_are_seconds_for_a_token_of_one_sequence(
 
 
 def test_a_row_that_prints_a_ratio_alone_has_no_times() -> None:
-    plain, speculative = measured_times(ROW | {"metric": "ratio_only", "baseline_value": "", "sd_value": ""})
+    plain, speculative = measured_times(
+        ROW | {"metric": "ratio_only", "baseline_value": "", "sd_value": ""}
+    )
     assert plain != plain
     assert speculative != speculative
 
@@ -86,8 +102,12 @@ def test_a_pass_cannot_be_shorter_than_reading_its_weights_at_the_nominal_bandwi
 
 def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not() -> None:
     assert faster_than_reading(point_of(ROW)) == ""
-    assert "the printed round of 0.80 ms is shorter" in faster_than_reading(point_of(ROW | {"sd_value": "24000"}))
-    assert "the printed plain step of 0.50 ms" in faster_than_reading(point_of(ROW | {"baseline_value": "16000"}))
+    assert "the printed round of 0.80 ms is shorter" in faster_than_reading(
+        point_of(ROW | {"sd_value": "24000"})
+    )
+    assert "the printed plain step of 0.50 ms" in faster_than_reading(
+        point_of(ROW | {"baseline_value": "16000"})
+    )
 
 
 def test_rows_faster_than_memory_are_those_marked_so() -> None:
@@ -105,7 +125,9 @@ def test_rows_faster_than_memory_are_those_marked_so() -> None:
 @pytest.mark.parametrize(
     ("factor", "said"), [(1234.5, "is 1,230 times"), (1 / 25_000, "is 1/25,000 of"), (7.5, "7.5 t")]
 )
-def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(factor: float, said: str) -> None:
+def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(
+    factor: float, said: str
+) -> None:
     frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s")
     frame["tpot_s"] *= factor
     points, _ = refit_points(frame)
@@ -115,22 +137,40 @@ def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(factor: fl
 
 
 def test_a_time_is_not_suspected_to_be_of_a_round_where_plain_steps_are_off_alike() -> None:
-    frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s").assign(tpot_s=lambda rows: rows["tpot_s"] * 3.7)
+    frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s").assign(
+        tpot_s=lambda rows: rows["tpot_s"] * 3.7
+    )
     (asked,) = check_units(refit_points(frame)[0])
     assert asked.endswith("is it per token or per round?")
-    both = synthetic_points((1, 4, 16), (0, 3), quantity="tpot_s").assign(tpot_s=lambda rows: rows["tpot_s"] * 3.7)
+    both = synthetic_points((1, 4, 16), (0, 3), quantity="tpot_s").assign(
+        tpot_s=lambda rows: rows["tpot_s"] * 3.7
+    )
     assert check_units(refit_points(both)[0]) == ()
 
 
 def test_a_file_of_eight_copies_is_predicted_as_one_copy_at_an_eighth_of_the_batch() -> None:
-    head = "hardware,model,engine,k,drafter,al,accepted_length_same_run,batch,gpus,tp,dp,tpot_ms,kv_cache_dtype"
-    of_one = "\n".join([head, *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b},1,1,,5,auto" for b in (1, 8, 32))])
-    of_all = "\n".join([head, *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b * 8},8,1,8,5," for b in (1, 8, 32))])
+    head = "hardware,model,engine,k,drafter,al,accepted_length_same_run,batch,gpus,tp,dp,tpot_ms,kv_cache_dtype"  # noqa: E501
+    of_one = "\n".join(
+        [
+            head,
+            *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b},1,1,,5,auto" for b in (1, 8, 32)),
+        ]
+    )
+    of_all = "\n".join(
+        [
+            head,
+            *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b * 8},8,1,8,5," for b in (1, 8, 32)),
+        ]
+    )
     frames = [read_upload("copies.csv", text.encode()).result.frame for text in (of_one, of_all)]
     (one, refused), (whole, also_refused) = map(refit_points, frames)
     assert not refused
     assert not also_refused
-    assert [point.batch_size for point in whole] == [1.0, 8.0, 32.0] == [point.batch_size for point in one]
+    assert (
+        [point.batch_size for point in whole]
+        == [1.0, 8.0, 32.0]
+        == [point.batch_size for point in one]
+    )
     for each, other in zip(one, whole, strict=True):
         assert np.allclose(each.observations.upper, other.observations.upper)
     asked = read_upload("copies.csv", of_all.replace(",8,1,8,5", ",8,1,,5").encode()).result
@@ -152,8 +192,21 @@ def test_a_row_informs_rounds_where_its_plain_step_is_ours_and_its_drafts_were_c
         return {"baseline_value": f"{rate}", "sd_value": f"{1.5 * rate}"}
 
     assert point_of({**ROW, **printed(1.25)}).plain_over_measured == pytest.approx(0.8)
-    assert [informs(**printed(factor)) for factor in (0.6, 0.7, 1.45, 1.6)] == [False, True, True, False]
+    assert [informs(**printed(factor)) for factor in (0.6, 0.7, 1.45, 1.6)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert informs(metric="ratio_only")
     assert not informs(**printed(1.0), task="random", accepted_length_same_run="0")
-    notes = ("decode context parallel 1", "decode context parallel 8", "beyond captured graphs: 768 tokens in a step")
-    assert [informs(**printed(1.0), task="random", notes=what) for what in notes] == [True, False, False]
+    notes = (
+        "decode context parallel 1",
+        "decode context parallel 8",
+        "beyond captured graphs: 768 tokens in a step",
+    )
+    assert [informs(**printed(1.0), task="random", notes=what) for what in notes] == [
+        True,
+        False,
+        False,
+    ]

@@ -1,4 +1,5 @@
-"""What a run of an engine changes, on SYNTHETIC rows (tests/studies/test_engine_designs.py): nothing was measured."""
+"""What a run of an engine changes, on SYNTHETIC rows (tests/studies/test_engine_designs.py):
+nothing was measured."""
 
 from __future__ import annotations
 
@@ -39,26 +40,43 @@ def test_a_runs_rows_say_what_they_change_and_are_used_by_one_text(tmp_path, run
     for row, shipped in zip(refitted, json.loads(before), strict=True):
         assert row["measured_tier"] == "measured"
         emitted = 1 if row["n_draft"] == 0 else 2
-        error, unfitted = (abs(emitted * one["tpot_ms"] / row["measured_step_ms"] - 1) for one in (row, shipped))
+        error, unfitted = (
+            abs(emitted * one["tpot_ms"] / row["measured_step_ms"] - 1) for one in (row, shipped)
+        )
         assert error < unfitted
 
 
 def commands_of(text):
     """Commands that a text prints to be copied, as words without the program."""
     said = r"(?:python -m |`|^)advisor ((?:curve|fit|advise|diagnose|ingest) .*?)(?:`|$)"
-    return [shlex.split(words, comments=True) for words in re.findall(said, text.replace("\\\n", " "), re.M)]
+    return [
+        shlex.split(words, comments=True)
+        for words in re.findall(said, text.replace("\\\n", " "), re.M)
+    ]
 
 
 @pytest.mark.parametrize("made", [False, True])
 def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, monkeypatch):
-    """Of rows that an engine left here (measurements/engine_cpu_2_k4), and of made ones, from where they lie."""
+    """Of rows that an engine left here (measurements/engine_cpu_2_k4), and of made ones, from where
+    they lie."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(write(tmp_path, ("k4",))[0] if made else MEASUREMENTS / "engine_cpu_2_k4", "mine")
-    plan = Plan(json.loads(Path("mine/config.json").read_text()), "mine", drafts=(0, 1, 3), hardware="hardware.json")
+    shutil.copytree(
+        write(tmp_path, ("k4",))[0] if made else MEASUREMENTS / "engine_cpu_2_k4", "mine"
+    )
+    plan = Plan(
+        json.loads(Path("mine/config.json").read_text()),
+        "mine",
+        drafts=(0, 1, 3),
+        hardware="hardware.json",
+    )
     outcome = Outcome("complete", (), {"ok": 18}, "mine", 1.0)
     left = commands_of("\n".join(_next(plan, outcome, "python -m advisor", ["--engine", "vllm"])))
     assert [words[0] for words in left] == ["curve", "fit"]
-    left += [["ingest", "mine/data.csv"], ["diagnose", "mine/data.csv"], ["advise", "--plain-sweep", "mine"]]
+    left += [
+        ["ingest", "mine/data.csv"],
+        ["diagnose", "mine/data.csv"],
+        ["advise", "--plain-sweep", "mine"],
+    ]
     left[-1] += [*left[0][1:5], "--context", "39", "--drafter", "ngram", "--accepted-length", "2@3"]
     ran = []
     while left:
@@ -67,14 +85,36 @@ def test_every_command_that_a_run_prints_runs_as_printed(made, tmp_path, run, mo
         assert code == 0, (words, err)
         assert "not predicted" not in out
         assert words[0] != "ingest" or "--accepted-length" not in out, "its rounds accept nothing"
-        left += [one for one in commands_of(out.partition("Next:")[2]) if one not in ran and len(ran) < 8]
-        left += [[*ran[0], "--refit", words[words.index("--output") + 1]]] if words[0] == "fit" else []
+        left += [
+            one for one in commands_of(out.partition("Next:")[2]) if one not in ran and len(ran) < 8
+        ]
+        left += (
+            [[*ran[0], "--refit", words[words.index("--output") + 1]]] if words[0] == "fit" else []
+        )
     assert {"curve", "fit", "advise", "diagnose", "ingest"} == {words[0] for words in ran}
 
 
 def curve_of(folder):
-    asked = ("--model", folder / "config.json", "--hardware", folder / "hardware.json", "--routing", "uniform")
-    return ("curve", *asked, "--drafter", "ngram", "--accepted-length", "2@3", "--batches", "4", "--k", "0,3")
+    asked = (
+        "--model",
+        folder / "config.json",
+        "--hardware",
+        folder / "hardware.json",
+        "--routing",
+        "uniform",
+    )
+    return (
+        "curve",
+        *asked,
+        "--drafter",
+        "ngram",
+        "--accepted-length",
+        "2@3",
+        "--batches",
+        "4",
+        "--k",
+        "0,3",
+    )
 
 
 def test_a_run_without_rows_to_fit_says_so(tmp_path, run):
@@ -86,7 +126,9 @@ def test_a_run_without_rows_to_fit_says_so(tmp_path, run):
     asked = ("profile", "--engine", "vllm", "--model", folder, "--plan", "--hardware")
     assert run(*asked, "H200")[0] == 0
     assert "'nosuchgpu' is not one of the" in run(*asked, "nosuchgpu")[2]
-    with pytest.raises(AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"):
+    with pytest.raises(
+        AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"
+    ):
         use_of_run(folder)
 
 
@@ -113,7 +155,9 @@ def test_rows_carried_from_a_model_s_first_layers_say_so(tmp_path, run):
     (folder,) = write(tmp_path, ("k4",))
     table = (folder / "data.csv").read_text()
     assert not use_of_run(folder).result.few_layers
-    (folder / "data.csv").write_text(re.sub(r",$", ",line through the first 8 and 16 of 48 layers", table, flags=re.M))
+    (folder / "data.csv").write_text(
+        re.sub(r",$", ",line through the first 8 and 16 of 48 layers", table, flags=re.M)
+    )
     line = "line through the first 8 and 16 of 48 layers"
     assert f"Rows lie on the {line}: no whole" in " ".join(notes(use_of_run(folder).result))
     _, out, err = run(*curve_of(folder), "--measured", folder / "data.csv", "--json")

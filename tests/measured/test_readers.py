@@ -1,4 +1,5 @@
-"""Each reader against a file of its format: guidellm and AIPerf files as written (reduced), the others constructed."""
+"""Each reader against a file of its format: guidellm and AIPerf files as written (reduced), the
+others constructed."""
 
 from __future__ import annotations
 
@@ -50,13 +51,18 @@ def missing(result) -> dict[str, object]:
 
 
 def test_vllm_serve_counts_give_accepted_length_and_k_when_the_file_states_neither():
-    records = [json.loads(line) for line in (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(line)
+        for line in (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()
+    ]
     for key in ("spec_decode_acceptance_length", "spec_decode_per_position_acceptance_rates"):
         del records[1][key]
     frame = read(records).frame
     assert frame["accepted_length"].iloc[1] == pytest.approx(1 + 9520 / 6800)
     assert frame["draft_tokens_k"].iloc[1] == 3
-    records[1]["spec_decode_draft_tokens"] = 17000  # 2.5 drafts a round: K varied, so it is not guessed
+    records[1]["spec_decode_draft_tokens"] = (
+        17000  # 2.5 drafts a round: K varied, so it is not guessed
+    )
     result = read(records)
     assert pd.isna(result.frame["draft_tokens_k"].iloc[1])
     assert any("varied" in note for note in result.derived)
@@ -69,13 +75,20 @@ def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_
     rows = read_upload("x", json.dumps(record).encode())
     result = rows.result
     assert missing(result) == {"hardware_id": None, "engine": "vllm", "draft_tokens_k": None}
-    done = completed(rows, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
+    done = completed(
+        rows, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"}
+    )
     assert not [item for item in done.missing if item.required]
 
 
 def forward_case(name: str, **rank: object) -> dict[str, object]:
     request = {"query_len": 4, "kv_len": 4096, "num_draft_tokens": 3, "chunked": False}
-    return {"case": name, "requests": [request] * 4, "median_us": 7000.0, "ranks": [{"routing": "real", **rank}] * 2}
+    return {
+        "case": name,
+        "requests": [request] * 4,
+        "median_us": 7000.0,
+        "ranks": [{"routing": "real", **rank}] * 2,
+    }
 
 
 def test_a_forward_case_with_its_drafter_is_refused_and_one_named_per_rank_counts_its_requests():
@@ -102,7 +115,9 @@ def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
     )
     assert latency.frame["output_tok_per_s"].tolist() == pytest.approx([8 * 100 / 2.5])
     assert latency.frame["step_time_s"].isna().all()
-    throughput = completed(rows_of("vllm_throughput_constructed.json"), {"input_tokens": 1000, "output_tokens": 200})
+    throughput = completed(
+        rows_of("vllm_throughput_constructed.json"), {"input_tokens": 1000, "output_tokens": 200}
+    )
     assert throughput.frame["output_tok_per_s"].tolist() == pytest.approx([12000 * 200 / 1200])
 
 
@@ -119,7 +134,9 @@ def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_s
     result = rows.result
     assert result.frame["accepted_length"].isna().all()
     assert any("exceeds K + 1" in note for note in result.derived)
-    assert completed(rows, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
+    assert (
+        completed(rows, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
+    )
 
 
 def test_aiperf_spec_decode_fields_win_over_chunk_latency_and_a_cancelled_run_is_refused():
@@ -130,7 +147,9 @@ def test_aiperf_spec_decode_fields_win_over_chunk_latency_and_a_cancelled_run_is
     frame = read(document).frame
     assert frame["accepted_length"].tolist() == [2.2]
     assert frame["draft_tokens_k"].tolist() == [3]
-    assert frame["step_time_s"].iloc[0] == pytest.approx(2.2 * 1.6034787214285713e-3)  # chunks are not steps here
+    assert frame["step_time_s"].iloc[0] == pytest.approx(
+        2.2 * 1.6034787214285713e-3
+    )  # chunks are not steps here
     with pytest.raises(AdvisorError, match="cancelled"):
         read(document | {"was_cancelled": True})
 
@@ -138,7 +157,8 @@ def test_aiperf_spec_decode_fields_win_over_chunk_latency_and_a_cancelled_run_is
 def test_genai_perf_csv_with_its_own_column_order_is_read():
     text = (
         "Metric,avg,min,max,p99,p95,p90,p75,p50,p25,p10,p5,p1\n"
-        "Time To First Token (ms),50,1,2,3,3,3,3,3,3,3,3,3\nInter Token Latency (ms),7.5,1,2,3,3,3,3,3,3,3,3,3\n"
+        "Time To First Token (ms),50,1,2,3,3,3,3,3,3,3,3,3\nInter Token Latency "
+        "(ms),7.5,1,2,3,3,3,3,3,3,3,3,3\n"
         '\nMetric,Value\nOutput Token Throughput (per sec),"1,234.50"\n'
     )
     frame = read_upload("x", text.encode()).result.frame
@@ -151,7 +171,9 @@ def test_kernel_table_reads_the_same_from_csv_and_parquet_and_damage_or_no_laten
     out = io.BytesIO()
     pd.read_csv(io.BytesIO(text)).to_parquet(out)
     one, two = read_upload("x", text).result, read_upload("x", out.getvalue()).result
-    pd.testing.assert_frame_equal(one.frame.reset_index(drop=True), two.frame.reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        one.frame.reset_index(drop=True), two.frame.reset_index(drop=True)
+    )
     data = bytearray(out.getvalue())
     data[4:60] = b"\xff" * 56
     with pytest.raises(AdvisorError, match="damaged parquet"):
@@ -160,10 +182,13 @@ def test_kernel_table_reads_the_same_from_csv_and_parquet_and_damage_or_no_laten
         rows_of("tuned_config_constructed.json")
 
 
-def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range_and_k_is_asked_with_speculation():
+def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range():
     rows = rows_of("inferencex_constructed.json")
     done = completed(rows, {"draft_tokens_k": 3})
-    assert done.frame["draft_tokens_k"].tolist() == [0, 3]  # a filled cell never replaces what the file says
+    assert done.frame["draft_tokens_k"].tolist() == [
+        0,
+        3,
+    ]  # a filled cell never replaces what the file says
     assert done.frame["speedup"].iloc[1] == pytest.approx(2.0)
     split = json.loads((FOLDER / "inferencex_constructed.json").read_text())
     split[0]["disagg"] = True
@@ -185,8 +210,24 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_held_to_their_range_and_k_i
         ({"dp_attention": "false"}, [8, 8, 8, None]),
         ({"dp_attention": "true"}, [8, 8, 8, 8]),
         ({"is_multinode": True, "disagg": True, "decode_num_workers": 4}, [32, 8, 8, 4]),
-        ({"is_multinode": True, "disagg": True, "decode_num_workers": 4, "decode_dp_attention": True}, [32, 1, 8, 32]),
-        ({"is_multinode": True, "disagg": True, "decode_num_workers": 1, "decode_dp_attention": True}, [8, 8, 8, 8]),
+        (
+            {
+                "is_multinode": True,
+                "disagg": True,
+                "decode_num_workers": 4,
+                "decode_dp_attention": True,
+            },
+            [32, 1, 8, 32],
+        ),
+        (
+            {
+                "is_multinode": True,
+                "disagg": True,
+                "decode_num_workers": 1,
+                "decode_dp_attention": True,
+            },
+            [8, 8, 8, 8],
+        ),
     ],
 )
 def test_inferencex_attention_groups_and_decode_workers_share_the_batch(said, placed):
@@ -198,7 +239,9 @@ def test_inferencex_attention_groups_and_decode_workers_share_the_batch(said, pl
 
 
 def test_one_broken_line_of_many_is_refused_and_the_rest_are_read():
-    data = (FOLDER / "sglang_speculative_constructed.jsonl").read_bytes() + b'{"batch_size": 1, \n[1]\n'
+    data = (
+        FOLDER / "sglang_speculative_constructed.jsonl"
+    ).read_bytes() + b'{"batch_size": 1, \n[1]\n'
     result = read_upload("x", gzip.compress(data)).result
     assert result.rows_kept == 6
     assert result.rejects["line"].tolist() == [7, 8]
@@ -213,7 +256,12 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
 @pytest.mark.parametrize(
     ("name", "given", "expected", "said"),
     [
-        ("Qwen/Qwen3-30B-A3B-FP8", "", "fp8", "weight_dtype fp8 read from the name 'Qwen/Qwen3-30B-A3B-FP8'"),
+        (
+            "Qwen/Qwen3-30B-A3B-FP8",
+            "",
+            "fp8",
+            "weight_dtype fp8 read from the name 'Qwen/Qwen3-30B-A3B-FP8'",
+        ),
         ("Qwen/Qwen3-30B-A3B-AWQ", "", "int4", "where none is given (awq taken for 4 bits)"),
         ("Qwen/Qwen3-30B-A3B-FP8", "bf16", "bf16", ""),
         ("Qwen/Qwen3-30B-A3B-GPTQ-Int8", "", "int8", "int8 read from the name"),
@@ -234,15 +282,22 @@ def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given,
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
-    header, names = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")
-    texts = [f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)]
+    header, names = (
+        "model_id,hardware_id,batch_size,tpot_s,weight_dtype",
+        ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B"),
+    )
+    texts = [
+        f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)
+    ]
     files = [read_upload(f"{i}.csv", text.encode()) for i, text in enumerate(texts)]
     joined = resolve_names(combine(files))
     for table in (joined, combine([resolve_names(each) for each in files])):
         assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
         assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
         said = [note for note in table.result.derived if "Qwen3-8B-FP8" in note]
-        assert said == ["0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"]
+        assert said == [
+            "0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"
+        ]
     again = resolve_names(complete(joined, {"engine": "vllm"}))
     assert sum("Qwen3-8B-FP8" in note for note in again.result.derived) == 1
 
@@ -259,13 +314,19 @@ def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable
     assert (result.rows_kept, result.rows_refused) == (2, 2)
     assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
     assert result.warnings == (
-        "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted until you choose one",
+        (
+            "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted "
+            "until "
+            "you choose one"
+        ),
     )
 
 
 STEP = (
-    "INFO Engine {rank:03d}: Iteration({n}): {c} context requests, {ct} context tokens, {g} generation "
-    "requests, {m} generation tokens, iteration elapsed time: {ms:.2f} ms{dummy}, GPU KV cache usage: 0.1%"
+    "INFO Engine {rank:03d}: Iteration({n}): {c} context requests, {ct} context tokens, {g} "
+    "generation "
+    "requests, {m} generation tokens, iteration elapsed time: {ms:.2f} ms{dummy}, GPU KV cache "
+    "usage: 0.1%"
 )
 
 
@@ -278,25 +339,41 @@ def steps(*groups: tuple[int, int, int, float], **said: object) -> bytes:
 
 
 def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding():
-    text = steps((3, 4, 16, 10.0), (3, 4, 16, 30.0), (1, 4, 16, 12.0), (4, 2, 2, 5.0), (6, 3, 7, 9.0), (2, 0, 0, 1.0))
+    text = steps(
+        (3, 4, 16, 10.0),
+        (3, 4, 16, 30.0),
+        (1, 4, 16, 12.0),
+        (4, 2, 2, 5.0),
+        (6, 3, 7, 9.0),
+        (2, 0, 0, 1.0),
+    )
     result = read_upload("server.log", text).result
     row = result.frame.iloc[0]
-    assert (row["batch_size"], row["draft_tokens_k"], row["step_time_s"]) == (4, 3, pytest.approx(0.012))
+    assert (row["batch_size"], row["draft_tokens_k"], row["step_time_s"]) == (
+        4,
+        3,
+        pytest.approx(0.012),
+    )
     assert len(result.frame) == 1
     assert "fewer than 5 steps" in result.rejects["reason"].iloc[0]
-    assert any("6 steps whose sequences differ in K" in note and "2 steps idle" in note for note in result.derived)
+    assert any(
+        "6 steps whose sequences differ in K" in note and "2 steps idle" in note
+        for note in result.derived
+    )
 
 
 def decode(batch: int, rate: float, said: str = "", rank: str = "TP0", tokens: int = 4000) -> str:
     """A line of SGLang 0.5's scheduler."""
     return (
-        f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, token usage: 0.10, {said}"
+        f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, "
+        f"token usage: 0.10, {said}"
         f"cuda graph: True, gen throughput (token/s): {rate}, #queue-req: 0"
     )
 
 
 SERVER = (
-    "[2026-11-20 09:58:00] server_args=ServerArgs(model_path='Qwen/Qwen3-30B-A3B', tp_size=2, dp_size=1, "
+    "[2026-11-20 09:58:00] server_args=ServerArgs(model_path='Qwen/Qwen3-30B-A3B', tp_size=2, "
+    "dp_size=1, "
     "speculative_algorithm='EAGLE3', speculative_num_steps=3, speculative_eagle_topk=1, "
     "speculative_num_draft_tokens=4, kv_cache_dtype='auto')"
 )
@@ -305,16 +382,32 @@ ROUND = "accept len: 2.00, accept rate: 0.33, "
 
 
 def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch():
-    text = [SERVER, PROMPT, decode(4, 10.0, ROUND), *[decode(4, rate, ROUND) for rate in (400, 500, 800)]]
-    text += [decode(4, 999.0, ROUND, rank="TP1"), decode(2, 5.0, ROUND), decode(2, 300.0, ROUND), decode(0, 0.0)]
+    text = [
+        SERVER,
+        PROMPT,
+        decode(4, 10.0, ROUND),
+        *[decode(4, rate, ROUND) for rate in (400, 500, 800)],
+    ]
+    text += [
+        decode(4, 999.0, ROUND, rank="TP1"),
+        decode(2, 5.0, ROUND),
+        decode(2, 300.0, ROUND),
+        decode(0, 0.0),
+    ]
     result = read_upload("server.log", "\n".join(text).encode()).result
     row = result.frame.iloc[0]
     assert len(result.frame) == 1
     assert (row["batch_size"], row["draft_tokens_k"], row["accepted_length"]) == (4, 3, 2.0)
     assert row["step_time_s"] == pytest.approx(4 * 2.0 / 500)
-    assert (row["drafter"], row["model_id"], row["tensor_parallel"]) == ("eagle3", "Qwen/Qwen3-30B-A3B", 2)
+    assert (row["drafter"], row["model_id"], row["tensor_parallel"]) == (
+        "eagle3",
+        "Qwen/Qwen3-30B-A3B",
+        2,
+    )
     assert (row["context_tokens"], row["captured"], row["accepted_length_same_run"]) == (1000, 1, 1)
-    assert any("2 lines after a prompt or another batch, 1 line idle" in note for note in result.derived)
+    assert any(
+        "2 lines after a prompt or another batch, 1 line idle" in note for note in result.derived
+    )
     assert "fewer than 3 lines" in result.rejects["reason"].iloc[0]
 
 
@@ -354,9 +447,16 @@ def test_a_chunk_of_negative_time_is_refused_with_its_request_and_not_averaged_i
     record = json.loads(lines[0])
     record["metrics"]["inter_chunk_latency"]["value"][0] = -7.0
     result = read_upload("x", "\n".join([json.dumps(record), *lines[1:]]).encode()).result
-    assert result.rejects[["line", "column"]].to_dict("list") == {"line": [1], "column": ["inter_chunk_latency"]}
+    assert result.rejects[["line", "column"]].to_dict("list") == {
+        "line": [1],
+        "column": ["inter_chunk_latency"],
+    }
     others = read_upload("x", "\n".join(lines[1:]).encode()).result
-    assert result.frame["itl_s"].tolist() == others.frame["itl_s"].tolist() != whole.frame["itl_s"].tolist()
+    assert (
+        result.frame["itl_s"].tolist()
+        == others.frame["itl_s"].tolist()
+        != whole.frame["itl_s"].tolist()
+    )
     record["metrics"]["inter_chunk_latency"]["value"][0] = 0.0  # two chunks may come at once
     assert not len(read_upload("x", json.dumps(record).encode()).result.rejects)
 
@@ -377,7 +477,8 @@ def test_digits_of_another_script_are_no_number_in_any_reader():
 def test_llama_benchy_is_read_from_a_quotation_and_a_rate_of_all_users_is_no_rate_of_one():
     text = (
         "> | model | test | t/s | peak t/s | ttfr (ms) |\n> |:--|--:|--:|--:|--:|\n"
-        "> | m | tg480 @ d1000 | 60.65 \u00b1 4.41 | 81.67 \u00b1 0.47 | |\n> | m | tg480x | 1 | | |\n"
+        "> | m | tg480 @ d1000 | 60.65 \u00b1 4.41 | 81.67 \u00b1 0.47 | |\n> | m | tg480x | 1 | "
+        "| |\n"
     )
     result = read_upload("x", text.encode()).result
     assert result.frame["tpot_s"].tolist() == [pytest.approx(1 / 60.65)]
@@ -398,7 +499,9 @@ def test_a_trtllm_report_without_draft_statistics_asks_for_k():
     assert two.frame["tpot_s"].tolist() == [0.01, 0.011]
 
 
-@pytest.mark.parametrize("start", ["[07/22/2026-19:12:43] [TRT-LLM] [I] x", "[1,0]<stdout>: x", "[TensorRT-LLM] x"])
+@pytest.mark.parametrize(
+    "start", ["[07/22/2026-19:12:43] [TRT-LLM] [I] x", "[1,0]<stdout>: x", "[TensorRT-LLM] x"]
+)
 def test_a_log_that_begins_with_a_bracket_is_text_and_a_list_stays_json(start: str):
     body = (FOLDER / "trtllm_bench_constructed.log").read_text()
     assert read_upload("x", f"{start}\n{body}".encode()).result.format_id == "trtllm_bench"
@@ -410,7 +513,9 @@ def test_a_log_that_begins_with_a_bracket_is_text_and_a_list_stays_json(start: s
     ("per_draft", "k", "shares"),
     [(2.0, 2, "0.8;0.5"), (3.0, 3, "0.8;0.5;0"), (2.97, 3, "0.8;0.5;0"), (2.4, None, None)],
 )
-def test_k_of_a_run_with_a_table_is_what_it_drafted_and_not_its_number_of_positions(per_draft, k, shares) -> None:
+def test_k_of_a_run_with_a_table_is_what_it_drafted_and_not_its_number_of_positions(
+    per_draft, k, shares
+) -> None:
     counts = {
         "spec_decode_num_drafts": 1000,
         "spec_decode_draft_tokens": round(1000 * per_draft),
@@ -422,17 +527,28 @@ def test_k_of_a_run_with_a_table_is_what_it_drafted_and_not_its_number_of_positi
     result = read_upload("table.json", json.dumps(run).encode()).result
     row = result.frame.iloc[0]
     assert (None if pd.isna(row["draft_tokens_k"]) else row["draft_tokens_k"]) == k
-    assert (None if pd.isna(row["acceptance_by_position"]) else row["acceptance_by_position"]) == shares
+    assert (
+        None if pd.isna(row["acceptance_by_position"]) else row["acceptance_by_position"]
+    ) == shares
     assert row["accepted_length"] == pytest.approx(2.3)
 
 
 def test_sglang_with_data_parallel_attention_counts_its_gpus_once() -> None:
     run = json.loads((FOLDER / "sglang_serving_constructed.jsonl").read_text().splitlines()[0])
-    server = run["server_info"] | {"tp_size": 8, "dp_size": 8, "ep_size": 8, "kv_cache_dtype": "fp8_e4m3"}
+    server = run["server_info"] | {
+        "tp_size": 8,
+        "dp_size": 8,
+        "ep_size": 8,
+        "kv_cache_dtype": "fp8_e4m3",
+    }
     rows = []
     for attention in (True, False):
         info = server | {"enable_dp_attention": attention, "disable_cuda_graph": attention}
-        rows.append(read_upload("run.jsonl", json.dumps(run | {"server_info": info}).encode()).result.frame.iloc[0])
+        rows.append(
+            read_upload(
+                "run.jsonl", json.dumps(run | {"server_info": info}).encode()
+            ).result.frame.iloc[0]
+        )
     assert [(row["gpu_count"], row["data_parallel"], row["kv_dtype"]) for row in rows] == [
         (8, 8, "fp8"),
         (64, 8, "fp8"),

@@ -1,4 +1,5 @@
-"""The readings that compete with what a file says: which one is named, and that a right file hears none."""
+"""The readings that compete with what a file says: which one is named, and that a right file hears
+none."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ TRUTH = {"round_host": 2.0, "host": 1.5, "routed": 1.1}
 
 
 def frame(**changes):
-    return synthetic_points(BATCHES, (0, 1, 3), truth=TRUTH, noise=0.02, quantity="tpot_s", **changes)
+    return synthetic_points(
+        BATCHES, (0, 1, 3), truth=TRUTH, noise=0.02, quantity="tpot_s", **changes
+    )
 
 
 def heard(rows):
@@ -36,8 +39,18 @@ def test_a_right_file_has_no_rival():
         ("batch_size", lambda f: 4.0 * f["batch_size"], "copies|decode together"),
         ("batch_size", lambda f: f["batch_size"] / 4.0, "Did 4 times as many decode together"),
         ("accepted_length", lambda f: f["accepted_length"] - 0.99, "leave out the token"),
-        ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] == 0, f["tpot_s"] * f["accepted_length"]), "round"),
-        ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] > 0, f["tpot_s"] * 1.5), "1.5 times slower"),
+        (
+            "tpot_s",
+            lambda f: f["tpot_s"].where(
+                f["draft_tokens_k"] == 0, f["tpot_s"] * f["accepted_length"]
+            ),
+            "round",
+        ),
+        (
+            "tpot_s",
+            lambda f: f["tpot_s"].where(f["draft_tokens_k"] > 0, f["tpot_s"] * 1.5),
+            "1.5 times slower",
+        ),
         ("tpot_s", lambda f: f["tpot_s"] + 0.004, "of something else"),
     ],
 )
@@ -49,13 +62,15 @@ def test_a_misread_file_is_asked_about_its_own_misreading(column, change, questi
     assert found.error <= MAX_LEFT_OUT * found.given_error
 
 
-def test_rows_read_as_they_are_give_the_points_themselves_and_longer_drafts_those_of_a_file_that_says_so():
+def test_rows_read_as_they_are_give_the_points_themselves():
     points, _ = refit_points(frame())
     (same,) = as_read(points, [Reread(batches=np.array([point.batch_size for point in points]))])
     for name, column in vars(joined(point.observations for point in points)).items():
         if column.dtype.kind == "f":
             assert getattr(same, name) == pytest.approx(column, rel=1e-12), name
-    (longer,) = as_read(points, [Reread(drafts=np.array([p.n_draft + 1 if p.n_draft else 0 for p in points]))])
+    (longer,) = as_read(
+        points, [Reread(drafts=np.array([p.n_draft + 1 if p.n_draft else 0 for p in points]))]
+    )
     stated = frame()
     stated["draft_tokens_k"] = stated["draft_tokens_k"].where(
         stated["draft_tokens_k"] == 0, stated["draft_tokens_k"] + 1
@@ -72,9 +87,17 @@ def asked(batches, shape):
 
 
 def test_a_batch_is_asked_about_only_where_the_rows_leave_it_possible_and_the_reason_is_said():
-    assert not [text for text in asked((1, 8, 64), lambda batch: 92 * batch**0.7) if re.search("copies|no more", text)]
+    assert not [
+        text
+        for text in asked((1, 8, 64), lambda batch: 92 * batch**0.7)
+        if re.search("copies|no more", text)
+    ]
     capped = asked((4, 16, 64), lambda batch: 92 * min(batch, 16))
-    assert [n for n in (2, 4, 8) if f"Is batch_size the sum over {n} copies of the server?" in capped] == [2, 4]
-    assert [n for n in (4, 16) if f"Did the server run no more than {n} sequences at once?" in capped] == [16]
+    assert [
+        n for n in (2, 4, 8) if f"Is batch_size the sum over {n} copies of the server?" in capped
+    ] == [2, 4]
+    assert [
+        n for n in (4, 16) if f"Did the server run no more than {n} sequences at once?" in capped
+    ] == [16]
     (found,) = heard(frame().assign(batch_size=frame()["batch_size"] / 4.0))
     assert "Asked because the model would then explain these rows" in found.text

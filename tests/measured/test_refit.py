@@ -1,4 +1,5 @@
-"""The refit: recovery from synthetic truth, few points that must not wreck, outliers, what data cannot tell."""
+"""The refit: recovery from synthetic truth, few points that must not wreck, outliers, what data
+cannot tell."""
 
 from __future__ import annotations
 
@@ -9,12 +10,25 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.catalog.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
+from advisor.catalog.adjustment import (
+    carried,
+    change_text,
+    parse_adjustment,
+    slower,
+    write_adjustment,
+)
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.multipliers import fit_multipliers, multiplier_prior
 from advisor.measured.observations import NAMES, joined, log_predicted
 from advisor.measured.points import refit_points
-from advisor.measured.refit import MIN_POINTS, adjustment_of, before_after, curve_groups, curve_name, refitted
+from advisor.measured.refit import (
+    MIN_POINTS,
+    adjustment_of,
+    before_after,
+    curve_groups,
+    curve_name,
+    refitted,
+)
 from advisor.measured.refit_result import notes
 from advisor.physics.acceptance import speedup
 from advisor.physics.components import FACTORS
@@ -41,7 +55,8 @@ def errors(observed, theta, rows):
 
 
 def test_known_multipliers_come_back_from_many_times_with_little_noise():
-    # Within what laboratories differ by: a prior that has learnt from several outweighs one file far outside it.
+    # Within what laboratories differ by: a prior that has learnt from several outweighs one file
+    # far outside it.
     truth = {"launch": 1.5, "draft_host": 0.7, "round_host": 1.8, "routed": 1.05}
     timed = [
         synthetic_points(BATCHES, (1, 3, 5), truth=truth, noise=0.01, quantity="step_time_s"),
@@ -76,12 +91,17 @@ def test_five_points_help_in_the_mean_and_seldom_hurt(grid):
         drawn = replace(observed, measured=clean.measured * np.exp(noise))
         used = np.zeros(len(observed.line), bool)
         used[rng.permutation(len(used))[:5]] = True
-        # Against what the rows would say without noise, which no refit can foresee and which is most of their scatter.
+        # Against what the rows would say without noise, which no refit can foresee and which is
+        # most of their scatter.
         before.append(errors(clean, np.zeros(len(NAMES)), ~used).mean())
         after.append(errors(clean, fit_multipliers(drawn.where(used), prior).theta, ~used).mean())
     gains = np.subtract(before, after)
-    assert gains.mean() > 3.0 * gains.std() / np.sqrt(len(gains)), "beyond what 240 worlds leave to chance"
-    assert np.quantile(np.subtract(after, before), 0.95) < 0.02  # two points of error on rows not seen
+    assert gains.mean() > 3.0 * gains.std() / np.sqrt(len(gains)), (
+        "beyond what 240 worlds leave to chance"
+    )
+    assert (
+        np.quantile(np.subtract(after, before), 0.95) < 0.02
+    )  # two points of error on rows not seen
 
 
 def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
@@ -117,7 +137,9 @@ def test_another_growth_with_verified_tokens_is_recovered_and_predicted(growth):
         shipped = float(point.curve().speedup[0, 0])
         grown = refitted(point.setup, result)
         own = float(point.curve(grown).speedup[0, 0])
-        explained = derive(grown, point.batch_size, point.n_draft).step("draft.verified").result.value
+        explained = (
+            derive(grown, point.batch_size, point.n_draft).step("draft.verified").result.value
+        )
         assert explained == pytest.approx(point.curve(grown).round_components["verified"][0, 0])
         assert abs(own / point.measured - 1.0) < min(0.05, abs(shipped / point.measured - 1.0))
 
@@ -133,7 +155,7 @@ def test_rows_that_do_not_ask_for_it_keep_the_shipped_growth(noise):
     assert few.shape is None, "tokens within a factor of 4 tell no growth"
 
 
-def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest_but_not_of_four_points():
+def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest():
     clean = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     spoilt = clean.copy()
     spoilt.loc[10, "speedup"] *= 2.5
@@ -153,13 +175,20 @@ def test_an_outlier_is_set_aside_with_its_line_and_does_not_change_the_rest_but_
 def test_speedups_alone_cannot_tell_the_host_time_of_a_step():
     result = refit(synthetic_points(BATCHES, (1, 3), truth={"host": 2.0}))
     host = next(item for item in result.parameters if item.name == "host")
-    assert host.log_stderr > 0.85 * host.prior_log_sd  # told only through what bounds verified tokens
+    assert (
+        host.log_stderr > 0.85 * host.prior_log_sd
+    )  # told only through what bounds verified tokens
     assert "communication" not in {item.name for item in result.parameters}
 
 
 def test_absolute_plain_step_times_do_tell_it_when_steps_are_short():
-    dense = {"model_id": "llama-3.1-8b", "drafter": "eagle3"}  # few launches beside which the host's time would hide
-    frame = synthetic_points((1, 1, 1, 2, 2, 2), (0,), truth={"host": 6.0}, quantity="step_time_s", **dense)
+    dense = {
+        "model_id": "llama-3.1-8b",
+        "drafter": "eagle3",
+    }  # few launches beside which the host's time would hide
+    frame = synthetic_points(
+        (1, 1, 1, 2, 2, 2), (0,), truth={"host": 6.0}, quantity="step_time_s", **dense
+    )
     host = next(item for item in refit(frame).parameters if item.name == "host")
     assert host.factor > 1.3
 
@@ -181,24 +210,32 @@ def test_an_impossible_truth_ends_at_bounds_that_are_named():
 
 
 def test_the_after_curve_is_the_refits_own_prediction():
-    frame = synthetic_points(BATCHES, (3,), truth={"launch": 2.0, "routed": 1.2, "round_host": 3.0, "drafter": 1.3})
+    frame = synthetic_points(
+        BATCHES, (3,), truth={"launch": 2.0, "routed": 1.2, "round_host": 3.0, "drafter": 1.3}
+    )
     result = refit(frame)
     points, _ = refit_points(frame)
     setup = refitted(points[0].setup, result)
     curve = curve_for(setup, BATCHES, [3])
     scale = 2.4 / curve.accepted_length[0]  # the rows' own accepted length
     after = result.rows.set_index("batch_size")["after"]
-    # What verified tokens add follows the steps, which the refit has moved as well: the one second-order difference.
+    # What verified tokens add follows the steps, which the refit has moved as well: the one
+    # second-order difference.
     factor = next(item.factor for item in result.parameters if item.name == "verified")
     before = curve_for(points[0].setup, BATCHES, [3]).round_components["verified"][:, 0]
     second_order_s = curve.round_components["verified"][:, 0] - factor * before
     prefill = prefill_per_token_s(setup, np.array(BATCHES, float))
-    same = speedup(curve.accepted_length, curve.plain_step_s, curve.round_s[:, 0] - second_order_s, prefill)
+    same = speedup(
+        curve.accepted_length, curve.plain_step_s, curve.round_s[:, 0] - second_order_s, prefill
+    )
     assert same * scale == pytest.approx(after[list(BATCHES)].to_numpy(), rel=1e-9)
 
 
 def test_the_refit_narrows_the_band_where_it_has_many_points():
-    twice = [synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02, seed=seed) for seed in (0, 1)]
+    twice = [
+        synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02, seed=seed)
+        for seed in (0, 1)
+    ]
     frame = pd.concat(twice, ignore_index=True).rename_axis("line")
     points, _ = refit_points(frame)
     assert not refit(frame).reasons_against  # one that its checks reject narrows nothing
@@ -223,23 +260,32 @@ def test_slower_kernels_take_exactly_that_much_longer():
     twice = replace(setup, costs=slower(setup.costs, 2.0))
     one, two = (curve_for(item, [1, 64], [3]).plain_components for item in (setup, twice))
     for name, time in one.items():
-        assert two[name] == pytest.approx(time * (1.0 if name in ("host", "launch") else 2.0), rel=1e-12)
+        assert two[name] == pytest.approx(
+            time * (1.0 if name in ("host", "launch") else 2.0), rel=1e-12
+        )
 
 
 def test_a_refit_of_links_scales_the_network_between_nodes_too():
     wide = {"model_id": "deepseek-v3", "n_gpus": 16, "expert_parallel": 16, "batch_size": 64}
     setup = load_setup(Scenario(acceptance="2.4@3", **wide))
-    said = "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;communication=2/0.3;corr=0/0/0/0/0/0/0/0/0/0;scatter=0.05"
+    said = "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;communication=2/0.3;corr=0/0/0/0/0/0/0/0/0/0;scatter=0.05"  # noqa: E501
     refitted_setup = load_setup(Scenario(acceptance="2.4@3", refit=said, **wide))
-    before, after = (curve_for(one, [64], [3]).plain_components["communication"] for one in (setup, refitted_setup))
+    before, after = (
+        curve_for(one, [64], [3]).plain_components["communication"]
+        for one in (setup, refitted_setup)
+    )
     assert setup.costs.network is not None
     assert after == pytest.approx(2.0 * before, rel=1e-9)
     slowed = replace(setup, costs=slower(setup.costs, 2.0))
-    assert curve_for(slowed, [64], [3]).plain_components["communication"] == pytest.approx(2.0 * before, rel=1e-9)
+    assert curve_for(slowed, [64], [3]).plain_components["communication"] == pytest.approx(
+        2.0 * before, rel=1e-9
+    )
 
 
 def test_the_largest_accelerator_group_is_fitted_and_the_rest_says_so():
-    frame = pd.concat([synthetic_points(BATCHES, (3,)), synthetic_points((1, 2), (3,), hardware_id="b200-sxm")])
+    frame = pd.concat(
+        [synthetic_points(BATCHES, (3,)), synthetic_points((1, 2), (3,), hardware_id="b200-sxm")]
+    )
     frame.index = pd.RangeIndex(2, len(frame) + 2, name="line")
     result = refit(frame)
     assert result.hardware_id == "h200-sxm"
@@ -257,7 +303,9 @@ def test_a_computed_speedup_counts_once_not_again_as_its_own_time():
 def test_too_few_usable_rows_are_refused_with_the_reason():
     frame = synthetic_points((1, 2, 4), (3,))
     frame.loc[2:3, "hardware_id"] = "h999"
-    with pytest.raises(AdvisorError, match=rf"1 row can be used; a refit needs at least {MIN_POINTS}.*h999"):
+    with pytest.raises(
+        AdvisorError, match=rf"1 row can be used; a refit needs at least {MIN_POINTS}.*h999"
+    ):
         refit(frame)
 
 
@@ -277,14 +325,18 @@ def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_lin
     answer, shipped = advise(own), advise(plain)
     assert answer.recommendation.speedup.value < shipped.recommendation.speedup.value
     assert f"refitted on {result.n_points} uploaded points" in answer.recommendation.verdict
-    assert answer.recommendation.speedup.because.endswith(f"refitted on {result.n_points} uploaded points")
+    assert answer.recommendation.speedup.because.endswith(
+        f"refitted on {result.n_points} uploaded points"
+    )
     assert any(f"data {result.data}" in source for source in answer.setup.sources)
 
 
 def test_every_page_reads_the_same_factor_from_a_refit_and_from_the_scenario_that_carries_it():
     result = refit(synthetic_points(BATCHES, noise=0.02, truth={"round_host": 4.0, "routed": 1.2}))
     on_scenario = parse_adjustment(write_adjustment(adjustment_of(result))).factors
-    assert on_scenario == {item.name: item.factor for item in result.parameters if item.name in FACTORS}
+    assert on_scenario == {
+        item.name: item.factor for item in result.parameters if item.name in FACTORS
+    }
     assert change_text(carried(1.17496)) == change_text(carried(1.175)) == "+18%"
     assert change_text(0.996) == "0%"
 
@@ -336,8 +388,14 @@ def test_errors_are_of_all_values_and_apart_by_kind() -> None:
     assert errors.after.mape == pytest.approx(after.mean())
     assert errors.before.mape == pytest.approx(before.mean())
     kinds = {kind.quantity: kind.after.mape for kind in errors.kinds}
-    assert kinds == {name: pytest.approx(after[rows["quantity"] == name].mean()) for name in ("speedup", "tpot_s")}
-    said = f"Its 6 values, each left out of the fit in turn: {after.mean():.1%} off, {before.mean():.1%} before."
+    assert kinds == {
+        name: pytest.approx(after[rows["quantity"] == name].mean())
+        for name in ("speedup", "tpot_s")
+    }
+    said = (
+        f"Its 6 values, each left out of the fit in turn: {after.mean():.1%} off, "
+        f"{before.mean():.1%} before."
+    )
     assert found.sentence.endswith(said)
 
 
@@ -363,7 +421,10 @@ def test_what_the_rows_determine_is_carried_by_the_text_of_a_refit() -> None:
 def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does() -> None:
     once = synthetic_points(BATCHES, truth={"round_host": 3.0}, noise=0.02)
     rng = np.random.default_rng(3)
-    runs = [once.assign(speedup=once["speedup"] * np.exp(0.01 * rng.standard_normal(len(once)))) for _ in range(15)]
+    runs = [
+        once.assign(speedup=once["speedup"] * np.exp(0.01 * rng.standard_normal(len(once))))
+        for _ in range(15)
+    ]
     frame = pd.concat(runs, ignore_index=True).rename_axis("line")
     found, alone = refit(frame), refit(once)
     assert (found.repeats.n_rows, found.repeats.n_settings) == (len(frame), len(once))
@@ -372,5 +433,8 @@ def test_fifty_runs_of_each_setting_move_constants_as_far_as_their_mean_does() -
     for many, one in zip(found.parameters, alone.parameters, strict=True):
         assert np.log(many.factor) == pytest.approx(np.log(one.factor), abs=0.5 * one.log_stderr)
         assert many.log_stderr == pytest.approx(one.log_stderr, rel=0.1)
-    assert any("each counts once, with the mean of its runs, which scatter by 1.0%" in note for note in notes(found))
+    assert any(
+        "each counts once, with the mean of its runs, which scatter by 1.0%" in note
+        for note in notes(found)
+    )
     assert alone.repeats is None

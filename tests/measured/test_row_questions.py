@@ -48,35 +48,69 @@ def test_prefill_is_charged_to_throughput_and_request_latency(metric: str, charg
 
 
 def test_a_batch_timed_until_its_last_sequence_waits_for_the_slowest() -> None:
-    """Chance .5 of each of 3 drafts: d ln AL / d ln alpha = (.5 + 2 .25 + 3 .125) / 1.875 = .733."""
-    row = ROW | {"batch_size": "16", "draft_tokens_k": "3", "accepted_length": "1.875", "accepted_length_same_run": "1"}
-    steady, last = (question_of(row | {"batch_kind": kind}) for kind in ("concurrency", "until_last"))
+    """Chance .5 of each of 3 drafts: d ln AL / d ln alpha = (.5 + 2 .25 + 3 .125) / 1.875 =
+    .733."""
+    row = ROW | {
+        "batch_size": "16",
+        "draft_tokens_k": "3",
+        "accepted_length": "1.875",
+        "accepted_length_same_run": "1",
+    }
+    steady, last = (
+        question_of(row | {"batch_kind": kind}) for kind in ("concurrency", "until_last")
+    )
     assert steady.scenario.acceptance == "1.875@3"
     shares = {
         batch: sum(
             time.item()
-            for name, time in curve_for(steady.setup(), [batch], [3], central_only=True).round_components.items()
-            if name not in ("launch", "host", "draft", "draft_host", "round_host", "reread", "verified", "eager")
+            for name, time in curve_for(
+                steady.setup(), [batch], [3], central_only=True
+            ).round_components.items()
+            if name
+            not in (
+                "launch",
+                "host",
+                "draft",
+                "draft_host",
+                "round_host",
+                "reread",
+                "verified",
+                "eager",
+            )
         )
         for batch in (1, 16)
     }
     waits = 1 + ALPHA_SPREAD * 1.375 / 1.875 * 1.7697 * shares[1] / shares[16]
-    assert float(last.scenario.acceptance.removesuffix("@3")) == pytest.approx(1.875 / waits, rel=1e-4)
+    assert float(last.scenario.acceptance.removesuffix("@3")) == pytest.approx(
+        1.875 / waits, rel=1e-4
+    )
     alone = question_of(row | {"batch_size": "1", "batch_kind": "until_last"})
     assert alone.scenario.acceptance == "1.875@3", "one sequence waits for nobody"
     borrowed = row | {"accepted_length_same_run": "0"}
-    assert question_of(borrowed | {"batch_kind": "until_last"}).scenario.acceptance == steady.scenario.acceptance
+    assert (
+        question_of(borrowed | {"batch_kind": "until_last"}).scenario.acceptance
+        == steady.scenario.acceptance
+    )
 
 
-@pytest.mark.parametrize(("cell", "charged"), [("", True), ("0", True), ("1", False), ("1.0", False)])
-def test_a_row_whose_prompts_were_cached_pays_no_prefill_and_keeps_its_context(cell: str, charged: bool) -> None:
+@pytest.mark.parametrize(
+    ("cell", "charged"), [("", True), ("0", True), ("1", False), ("1.0", False)]
+)
+def test_a_row_whose_prompts_were_cached_pays_no_prefill_and_keeps_its_context(
+    cell: str, charged: bool
+) -> None:
     lengths = {"input_tokens": "1000", "output_tokens": "500", "metric": "output_tok_per_s"}
     scenario = question_of(ROW | lengths | {"prompts_cached": cell}).scenario
     assert (scenario.input_tokens == 1000) == charged
     assert scenario.context_tokens == 1250
 
 
-UNCOUNTED = ROW | {"model_id": "glm-5.2", "drafter": "mtp", "accepted_length": "", "accepted_length_same_run": ""}
+UNCOUNTED = ROW | {
+    "model_id": "glm-5.2",
+    "drafter": "mtp",
+    "accepted_length": "",
+    "accepted_length_same_run": "",
+}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +120,11 @@ UNCOUNTED = ROW | {"model_id": "glm-5.2", "drafter": "mtp", "accepted_length": "
         ({"dataset": "MT-Bench"}, "chat", "coding"),  # the kind of a known prompt set
         ({"task": "Long document"}, "long_document", "coding"),
         ({"task": "coding"}, "coding", ""),
-        ({"task": "chat", "dataset": "SPEED-Bench coding"}, None, ""),  # the very prompts of the curve
+        (
+            {"task": "chat", "dataset": "SPEED-Bench coding"},
+            None,
+            "",
+        ),  # the very prompts of the curve
         ({"task": "random"}, None, ""),
         ({"task": "chat", "accepted_length": "2.4"}, None, ""),  # its own number
     ],
@@ -95,7 +133,11 @@ def test_an_accepted_length_that_a_row_lacks_is_carried_to_its_kind_of_text(
     cells: dict[str, str], task: str | None, carried_from: str
 ) -> None:
     question = question_of(UNCOUNTED | cells)
-    plain = question_of(UNCOUNTED | {"accepted_length": cells.get("accepted_length", "")}).setup().acceptance
+    plain = (
+        question_of(UNCOUNTED | {"accepted_length": cells.get("accepted_length", "")})
+        .setup()
+        .acceptance
+    )
     found = question.setup().acceptance
     assert (question.scenario.task, found.carried_from) == (task, carried_from)
     wider = np.log(found.high[3] / found.low[3]) > np.log(plain.high[3] / plain.low[3])
@@ -113,7 +155,12 @@ def test_a_round_that_emits_one_token_accepts_nothing() -> None:
     assert asked.setup().acceptance.accepted_length[3] == 1.0
 
 
-SERVER = ROW | {"hardware_id": "h200-sxm", "engine": "sglang", "model_id": "qwen3-30b-a3b", "batch_size": "64"}
+SERVER = ROW | {
+    "hardware_id": "h200-sxm",
+    "engine": "sglang",
+    "model_id": "qwen3-30b-a3b",
+    "batch_size": "64",
+}
 
 
 def placed(**cells: object) -> tuple[int, int, int, int, float]:
@@ -129,12 +176,24 @@ def placed(**cells: object) -> tuple[int, int, int, int, float]:
         ({"gpu_count": 8, "tensor_parallel": 2, "data_parallel": 4}, (8, 2, 1, 16, 1 / 4)),
         ({"gpu_count": 8, "tensor_parallel": "", "data_parallel": 4}, (8, 2, 1, 16, 1 / 4)),
         ({"gpu_count": "", "tensor_parallel": 1, "data_parallel": 8}, (8, 1, 1, 8, 1 / 8)),
-        ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8}, (8, 1, 8, 64, 1.0)),
-        ({"gpu_count": 16, "tensor_parallel": 2, "data_parallel": 8, "expert_parallel": 4}, (16, 2, 4, 16, 1 / 4)),
-        ({"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 8, "expert_parallel": 8}, (8, 1, 8, 64, 1.0)),
+        (
+            {"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8},
+            (8, 1, 8, 64, 1.0),
+        ),
+        (
+            {"gpu_count": 16, "tensor_parallel": 2, "data_parallel": 8, "expert_parallel": 4},
+            (16, 2, 4, 16, 1 / 4),
+        ),
+        (
+            {"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 8, "expert_parallel": 8},
+            (8, 1, 8, 64, 1.0),
+        ),
         ({"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 1}, (8, 8, 1, 64, 1.0)),
         ({"gpu_count": 8, "tensor_parallel": 8}, (8, 8, 1, 64, 1.0)),
-        ({"gpu_count": 4, "tensor_parallel": 1, "batch_kind": "requests_per_rank"}, (4, 1, 4, 256, 4.0)),
+        (
+            {"gpu_count": 4, "tensor_parallel": 1, "batch_kind": "requests_per_rank"},
+            (4, 1, 4, 256, 4.0),
+        ),
     ],
 )
 def test_a_copy_decodes_its_part_of_the_whole_servers_batch(cells, expected) -> None:
@@ -142,46 +201,73 @@ def test_a_copy_decodes_its_part_of_the_whole_servers_batch(cells, expected) -> 
 
 
 def test_a_dense_model_under_vllm_has_copies_and_no_experts_to_ask_for() -> None:
-    assert placed(gpu_count=4, tensor_parallel=1, data_parallel=4, engine="vllm", model_id="qwen3-32b")[3:] == (
+    assert placed(
+        gpu_count=4, tensor_parallel=1, data_parallel=4, engine="vllm", model_id="qwen3-32b"
+    )[3:] == (
         16,
         1 / 4,
     )
 
 
 def test_a_benchmark_of_one_prompt_touches_fewer_experts_than_others() -> None:
-    row = ROW | {"hardware_id": "h200-sxm", "model_id": "kimi-k2", "gpu_count": "8", "tensor_parallel": "8"}
-    mixed, one = (question_of(row | {"dataset": name}).scenario for name in ("MT-Bench", "llm_decode_bench"))
+    row = ROW | {
+        "hardware_id": "h200-sxm",
+        "model_id": "kimi-k2",
+        "gpu_count": "8",
+        "tensor_parallel": "8",
+    }
+    mixed, one = (
+        question_of(row | {"dataset": name}).scenario for name in ("MT-Bench", "llm_decode_bench")
+    )
     assert mixed.routing == "auto"
     cv, affinity, _ = (float(part.split("/")[0]) for part in one.routing.split(","))
-    # Sequences meet as two distant tokens of one do: (J + (1 - J) phi) N/k - 1 of class-fine-one-shared-one-domain.
+    # Sequences meet as two distant tokens of one do: (J + (1 - J) phi) N/k - 1 of
+    # class-fine-one-shared-one-domain.
     overlap = 8 / 384 * (1 + 1.27**2)
     assert cv == pytest.approx(np.sqrt((overlap + (1 - overlap) * 0.053) * 384 / 8 - 1), rel=5e-3)
     assert affinity == 0.0
 
 
 def test_text_of_one_domain_shares_more_experts_between_sequences() -> None:
-    row = ROW | {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "gpu_count": "1", "tensor_parallel": "1"}
-    routing = {task: question_of(row | {"task": task}).scenario.routing for task in ("coding", "math", "chat")}
+    row = ROW | {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "gpu_count": "1",
+        "tensor_parallel": "1",
+    }
+    routing = {
+        task: question_of(row | {"task": task}).scenario.routing
+        for task in ("coding", "math", "chat")
+    }
     assert routing["chat"] == "auto"
     cv, affinity, stickiness = (float(part.split("/")[0]) for part in routing["coding"].split(","))
     # From 0.92 to 1.27 and from 0.08 to 0.053 on the model whose domains were counted apart.
-    assert cv == pytest.approx(np.sqrt((1 + 0.51**2) * (1 + 1.27**2) / (1 + 0.923**2) - 1), rel=5e-3)
+    assert cv == pytest.approx(
+        np.sqrt((1 + 0.51**2) * (1 + 1.27**2) / (1 + 0.923**2) - 1), rel=5e-3
+    )
     assert (affinity, stickiness) == (pytest.approx(0.22 * 0.053 / 0.08, rel=5e-3), 0.28)
     assert routing["math"] == routing["coding"]
 
 
 def test_a_row_verifies_as_its_own_build_did() -> None:
-    """On an A100 a cache in 8 bits took 6.7 to 9.6 ms a round more than one in 16, whatever the batch (24 pairs)."""
+    """On an A100 a cache in 8 bits took 6.7 to 9.6 ms a round more than one in 16, whatever the
+    batch (24 pairs)."""
     beside: dict[str, list[float]] = {"bf16": [], "fp8": []}
     for row in published_rows("published_speedups_3").to_dict("records"):
         if str(row["point_id"]).startswith("manoj-"):
             question = question_of(row)
-            curve = curve_for(question.setup(), [question.scenario.batch_size], [5], central_only=True)
+            curve = curve_for(
+                question.setup(), [question.scenario.batch_size], [5], central_only=True
+            )
             parts = curve.round_components
-            beside[row["kv_dtype"]].append(1e3 * (parts.get("between_graphs", np.zeros(1)) + parts["draft"]).item())
+            beside[row["kv_dtype"]].append(
+                1e3 * (parts.get("between_graphs", np.zeros(1)) + parts["draft"]).item()
+            )
     more_ms = np.subtract(beside["fp8"], beside["bf16"])
     assert len(more_ms) == 24
-    assert np.all((more_ms > 3.3) & (more_ms < 6.7)), "half of it and more, by pairs of other models and machines"
+    assert np.all((more_ms > 3.3) & (more_ms < 6.7)), (
+        "half of it and more, by pairs of other models and machines"
+    )
 
 
 def test_text_of_one_domain_leaves_dense_models_alone() -> None:
@@ -197,29 +283,55 @@ def test_text_of_one_domain_leaves_dense_models_alone() -> None:
         *(("tpot_ms", "4", 1365), ("decode_tok_per_s_per_user", "4", 1365), ("tpot_ms", "1", None)),
     ],
 )
-def test_a_metric_pays_for_the_prompts_that_it_waits_for(metric: str, batch: str, output_tokens: int | None) -> None:
-    row = ROW | {"metric": metric, "batch_size": batch, "input_tokens": "1024", "output_tokens": "1024"}
+def test_a_metric_pays_for_the_prompts_that_it_waits_for(
+    metric: str, batch: str, output_tokens: int | None
+) -> None:
+    row = ROW | {
+        "metric": metric,
+        "batch_size": batch,
+        "input_tokens": "1024",
+        "output_tokens": "1024",
+    }
     scenario = question_of(row).scenario
     assert scenario.output_tokens == output_tokens
     assert scenario.context_tokens == 1536
 
 
 @pytest.mark.parametrize(
-    ("date", "gpus", "share"), [("2025-06-01", 1, 0.625), ("2025-06-01", 2, 1.0), ("2026-09-01", 1, 1.0)]
+    ("date", "gpus", "share"),
+    [("2025-06-01", 1, 0.625), ("2025-06-01", 2, 1.0), ("2026-09-01", 1, 1.0)],
 )
-def test_a_synchronous_round_waits_less_for_the_host_of_one_gpu(date: str, gpus: int, share: float) -> None:
-    row = ROW | {"engine": "SGLang", "date": date, "gpu_count": str(gpus), "tensor_parallel": str(gpus)}
+def test_a_synchronous_round_waits_less_for_the_host_of_one_gpu(
+    date: str, gpus: int, share: float
+) -> None:
+    row = ROW | {
+        "engine": "SGLang",
+        "date": date,
+        "gpu_count": str(gpus),
+        "tensor_parallel": str(gpus),
+    }
     setup = question_of(row | {"hardware_id": "h200-sxm"}).setup()
     curve = curve_for(setup, [1], [1])
-    assert curve.components_at(0, 0)[1]["round_host"] == pytest.approx(share * setup.costs.host_per_round_s)
+    assert curve.components_at(0, 0)[1]["round_host"] == pytest.approx(
+        share * setup.costs.host_per_round_s
+    )
 
 
 @pytest.mark.parametrize("model_id", ["llama-3.1-8b", "mixtral-8x7b"])
 def test_a_model_of_a_class_whose_domains_were_not_counted_keeps_its_routing(model_id: str) -> None:
-    assert question_of(ROW | {"model_id": model_id, "dataset": "llm_decode_bench"}).scenario.routing == "auto"
+    assert (
+        question_of(ROW | {"model_id": model_id, "dataset": "llm_decode_bench"}).scenario.routing
+        == "auto"
+    )
 
 
 def test_experts_in_four_bits_are_those_of_the_checkpoint_where_it_has_such() -> None:
     row = ROW | {"hardware_id": "h200-sxm", "weight_dtype": "fp4_experts"}
-    assert question_of(row | {"model_id": "deepseek-v4-flash"}).setup().architecture.dtypes.routed == "mxfp4"
-    assert question_of(row | {"model_id": "qwen3-30b-a3b"}).setup().architecture.dtypes.routed == "nvfp4"
+    assert (
+        question_of(row | {"model_id": "deepseek-v4-flash"}).setup().architecture.dtypes.routed
+        == "mxfp4"
+    )
+    assert (
+        question_of(row | {"model_id": "qwen3-30b-a3b"}).setup().architecture.dtypes.routed
+        == "nvfp4"
+    )

@@ -1,4 +1,5 @@
-"""Building the store and asking it; half-built files, two writers, queries that reach others; a made-up table."""
+"""Building the store and asking it; half-built files, two writers, queries that reach others; a
+made-up table."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def test_without_the_package_the_store_is_empty_and_says_so(store_path: Path):
 
 
 def test_rows_come_back_in_seconds_and_bytes_with_our_names_and_are_counted(filled: Store):
-    table = kernel_table(filled, "moe", "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1)
+    table = kernel_table(
+        filled, "moe", "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1
+    )
     assert table["num_tokens"].tolist() == [1, 2, 4]
     assert table["latency_s"].tolist() == pytest.approx([40e-6, 60e-6, 90e-6])
     assert kernel_table(filled, "moe", "h200-sxm", dtype="bfloat16").equals(
@@ -88,7 +91,12 @@ def test_rows_come_back_in_seconds_and_bytes_with_our_names_and_are_counted(fill
     rows = coverage(filled)
     moe = rows[(rows["op"] == "moe") & (rows["engine"] == "vllm")].to_dict("records")
     assert len(moe) == 1
-    assert (moe[0]["n_shapes"], moe[0]["n_rows"], moe[0]["min_tokens"], moe[0]["max_tokens"]) == (1, 3, 1, 4)
+    assert (moe[0]["n_shapes"], moe[0]["n_rows"], moe[0]["min_tokens"], moe[0]["max_tokens"]) == (
+        1,
+        3,
+        1,
+        4,
+    )
     assert set(rows["op"]) == {"moe", "all_reduce", "all_to_all", "mla"}
 
 
@@ -110,11 +118,26 @@ def test_a_copied_table_is_counted_once_and_reported_and_one_that_differs_in_one
     store_path: Path, package: KernelPackage
 ):
     root = package.systems.parent
-    add_table(root, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]), device="NVIDIA GB300")
-    add_table(root, "b300_sxm/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.04]), device="NVIDIA B300 SXM6 AC")
+    add_table(
+        root,
+        "gb300/moe/sglang/2.0",
+        "moe_perf",
+        moe_rows([0.01, 0.02, 0.04]),
+        device="NVIDIA GB300",
+    )
+    add_table(
+        root,
+        "b300_sxm/moe/sglang/2.0",
+        "moe_perf",
+        moe_rows([0.01, 0.02, 0.04]),
+        device="NVIDIA B300 SXM6 AC",
+    )
     summary = build(store_path, kernels=package)
     assert summary.copies == (
-        ("data/gb300/moe/sglang/2.0/moe_perf.parquet", "data/b300_sxm/moe/sglang/2.0/moe_perf.parquet"),
+        (
+            "data/gb300/moe/sglang/2.0/moe_perf.parquet",
+            "data/b300_sxm/moe/sglang/2.0/moe_perf.parquet",
+        ),
     )
     with open_store(store_path) as store:
         assert len(kernel_table(store, "moe", "b300-sxm")) == 3
@@ -126,12 +149,17 @@ def test_a_copied_table_is_counted_once_and_reported_and_one_that_differs_in_one
     assert build(store_path, kernels=package).copies == ()
 
 
-def test_of_two_copies_the_one_whose_rows_name_their_folder_is_kept(store_path: Path, package: KernelPackage):
+def test_of_two_copies_the_one_whose_rows_name_their_folder_is_kept(
+    store_path: Path, package: KernelPackage
+):
     root = package.systems.parent
     rows = moe_rows([0.01, 0.02, 0.05])
     add_table(root, "l40s/moe/trtllm/3.0", "moe_perf", rows)
     add_table(
-        root, "l40s/moe/sglang/0.9", "moe_perf", [{**row, "framework": "TRTLLM", "version": "3.0"} for row in rows]
+        root,
+        "l40s/moe/sglang/0.9",
+        "moe_perf",
+        [{**row, "framework": "TRTLLM", "version": "3.0"} for row in rows],
     )
     summary = build(store_path, kernels=package)
     assert summary.copies == (
@@ -139,8 +167,12 @@ def test_of_two_copies_the_one_whose_rows_name_their_folder_is_kept(store_path: 
     )
 
 
-def test_repeats_of_one_measurement_become_one_row_with_their_mean_and_spread(store_path: Path, package: KernelPackage):
-    add_table(package.systems.parent, "l40s/moe/vllm/1.0", "moe_perf", moe_rows([0.10]) + moe_rows([0.12]))
+def test_repeats_of_one_measurement_become_one_row_with_their_mean_and_spread(
+    store_path: Path, package: KernelPackage
+):
+    add_table(
+        package.systems.parent, "l40s/moe/vllm/1.0", "moe_perf", moe_rows([0.10]) + moe_rows([0.12])
+    )
     summary = build(store_path, kernels=package)
     assert summary.repeats_merged == 1
     with open_store(store_path) as store:
@@ -150,7 +182,9 @@ def test_repeats_of_one_measurement_become_one_row_with_their_mean_and_spread(st
     assert row["repeat_spread"] == pytest.approx(1.2)
 
 
-def test_impossible_latencies_are_dropped_and_counted_by_reason(store_path: Path, package: KernelPackage):
+def test_impossible_latencies_are_dropped_and_counted_by_reason(
+    store_path: Path, package: KernelPackage
+):
     bad = moe_rows([0.1, 0.0, -1.0, math.nan, math.inf])
     add_table(package.systems.parent, "l40s/moe/vllm/1.0", "moe_perf", bad)
     summary = build(store_path, kernels=package)
@@ -158,7 +192,9 @@ def test_impossible_latencies_are_dropped_and_counted_by_reason(store_path: Path
     with open_store(store_path) as store:
         assert kernel_table(store, "moe", "l40s")["num_tokens"].tolist() == [1]
         counted = dropped_rows(store)
-    kernels = counted[counted["path"].str.startswith("data/")].set_index("reason")["n_rows"].to_dict()
+    kernels = (
+        counted[counted["path"].str.startswith("data/")].set_index("reason")["n_rows"].to_dict()
+    )
     assert kernels == {"latency is not positive": 2, "latency is not a finite number": 2}
 
 
@@ -175,7 +211,9 @@ def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
         create_tables(connection)
         for value in ("'nan'", "'inf'", "0"):
             with pytest.raises(duckdb.ConstraintException):
-                connection.execute(f"INSERT INTO gemm VALUES (1, 'x', 'bf16', 1, 1, 1, {value}::DOUBLE, 1, 1)")
+                connection.execute(
+                    f"INSERT INTO gemm VALUES (1, 'x', 'bf16', 1, 1, 1, {value}::DOUBLE, 1, 1)"
+                )
 
 
 def test_plain_decode_points_take_the_decode_pool_and_are_marked_for_validation(filled: Store):
@@ -199,7 +237,9 @@ def test_progress_rises_from_nothing_to_done(store_path: Path, package: KernelPa
     assert seen[-1] == ("done", 1.0)
 
 
-def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, package: KernelPackage):
+def test_threads_with_their_own_cursors_get_their_own_rows(
+    store_path: Path, package: KernelPackage
+):
     build(store_path, kernels=package)
     wrong: list[object] = []
     with open_store(store_path) as store:
@@ -210,7 +250,10 @@ def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, pac
                 if len(table) != 3 or abs(table["latency_s"].iloc[0] - first) > 1e-12:
                     wrong.append((engine, table))
 
-        threads = [threading.Thread(target=ask, args=who) for who in [("vllm", 40e-6), ("sglang", 30e-6)] * 3]
+        threads = [
+            threading.Thread(target=ask, args=who)
+            for who in [("vllm", 40e-6), ("sglang", 30e-6)] * 3
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -218,13 +261,17 @@ def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, pac
     assert wrong == []
 
 
-def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch):
+def test_status_names_each_reason_to_rebuild(
+    store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("advisor.measured.store_build.installed_package", lambda: package)
     missing = status(store_path)
     assert not missing.exists
     assert "python -m advisor store build" in missing.problem
     build(store_path, kernels=None)
-    assert status(store_path).stale_because == ("kernel tables of version test-1 are installed, the store has none",)
+    assert status(store_path).stale_because == (
+        "kernel tables of version test-1 are installed, the store has none",
+    )
     build(store_path, kernels=package)
     fresh = status(store_path)
     assert not fresh.stale
@@ -235,8 +282,8 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
 
 @pytest.mark.skipif(installed_package() is None, reason="aiconfigurator-core is not installed")
 def test_the_installed_package_builds_into_a_store_with_its_known_tables(tmp_path: Path):
-    """In the store that `make test` has just built where it was out of date, the code's hash included; else in one
-    built here."""
+    """In the store that `make test` has just built where it was out of date, the code's hash
+    included; else in one built here."""
     built = status()
     if not built.exists or built.stale:
         build(tmp_path / "store.duckdb")
@@ -244,14 +291,22 @@ def test_the_installed_package_builds_into_a_store_with_its_known_tables(tmp_pat
     assert not built.stale
     package = installed_package()
     assert package is not None
-    assert {file.device for file in kernel_files(package, set(SPEC_BY_TABLE))} <= set(HARDWARE_BY_DEVICE)
+    assert {file.device for file in kernel_files(package, set(SPEC_BY_TABLE))} <= set(
+        HARDWARE_BY_DEVICE
+    )
     assert built.rows_by_table is not None
     for table in KERNEL_TABLES:
         assert built.rows_by_table[table] > 1000, table
     with open_store(built.path) as store:
-        h200 = kernel_table(store, "moe", "h200-sxm", "trtllm", dtype="bf16", distribution="balanced", ep=1)
-        one = h200[(h200["hidden_size"] == 2048) & (h200["inter_size"] == 768) & (h200["moe_tp_size"] == 1)]
-        assert 250e-6 < one[one["num_tokens"] == 64]["latency_s"].min() < 350e-6, "128 experts of 9.4 MB at 4.8 TB/s"
+        h200 = kernel_table(
+            store, "moe", "h200-sxm", "trtllm", dtype="bf16", distribution="balanced", ep=1
+        )
+        one = h200[
+            (h200["hidden_size"] == 2048) & (h200["inter_size"] == 768) & (h200["moe_tp_size"] == 1)
+        ]
+        assert 250e-6 < one[one["num_tokens"] == 64]["latency_s"].min() < 350e-6, (
+            "128 experts of 9.4 MB at 4.8 TB/s"
+        )
         assert measured_moe(store)["hardware_id"].nunique() == 10
 
 
@@ -261,7 +316,12 @@ def test_the_documentation_names_every_table_and_column():
     text = (Path(__file__).parents[2] / "docs" / "measured-tables.md").read_text(encoding="utf-8")
     missing = {f"`{spec.table}`" for spec in SPECS if f"`{spec.table}`" not in text}
     missing |= {f"`{table}`" for table in KERNEL_TABLES if f"`{table}`" not in text}
-    missing |= {name for table in KERNEL_TABLES.values() for name in table.columns if f"`{name}`" not in text}
+    missing |= {
+        name
+        for table in KERNEL_TABLES.values()
+        for name in table.columns
+        if f"`{name}`" not in text
+    }
     assert missing == set()
 
 
@@ -330,12 +390,16 @@ def halfway(path: Path, package: KernelPackage) -> Iterator[None]:
         child.communicate()
 
 
-def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp_path: Path, store_path: Path):
+def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(
+    tmp_path: Path, store_path: Path
+):
     build(store_path, kernels=None)
     before = store_path.read_bytes()
     package = fake_package(tmp_path / "package")
     with halfway(store_path, package):
-        assert store_path.with_name("advisor.duckdb.new").exists(), "the child is in the middle of its build"
+        assert store_path.with_name("advisor.duckdb.new").exists(), (
+            "the child is in the middle of its build"
+        )
     assert store_path.read_bytes() == before
     with open_store(store_path) as store:
         assert measured_moe(store).empty
@@ -347,12 +411,19 @@ def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp
 
 def test_a_second_process_that_builds_is_told_so(tmp_path: Path, store_path: Path):
     package = fake_package(tmp_path / "package")
-    with halfway(store_path, package), pytest.raises(AdvisorError, match="being written by another process"):
+    with (
+        halfway(store_path, package),
+        pytest.raises(AdvisorError, match="being written by another process"),
+    ):
         build(store_path, kernels=None)
 
 
 def test_the_lock_also_holds_between_threads_of_one_process(tmp_path: Path):
-    with only_writer(tmp_path / "x"), pytest.raises(AdvisorError, match="try again"), only_writer(tmp_path / "x"):
+    with (
+        only_writer(tmp_path / "x"),
+        pytest.raises(AdvisorError, match="try again"),
+        only_writer(tmp_path / "x"),
+    ):
         pass
     with only_writer(tmp_path / "x"):
         pass
@@ -363,13 +434,20 @@ def test_a_failed_build_leaves_the_old_store_and_no_litter(tmp_path: Path, store
     before = store_path.read_bytes()
     package = fake_package(tmp_path / "package")
     (package.data / "h200_sxm/moe/vllm/1.0/moe_perf.parquet").write_bytes(b"not parquet")
-    with pytest.raises(AdvisorError, match="kernel tables of aiconfigurator-core test-1 cannot be read"):
+    with pytest.raises(
+        AdvisorError, match="kernel tables of aiconfigurator-core test-1 cannot be read"
+    ):
         build(store_path, kernels=package)
     assert store_path.read_bytes() == before
-    assert sorted(entry.name for entry in tmp_path.glob("advisor.duckdb*")) == ["advisor.duckdb", "advisor.duckdb.lock"]
+    assert sorted(entry.name for entry in tmp_path.glob("advisor.duckdb*")) == [
+        "advisor.duckdb",
+        "advisor.duckdb.lock",
+    ]
 
 
-def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(tmp_path: Path, store_path: Path):
+def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(
+    tmp_path: Path, store_path: Path
+):
     build(store_path, kernels=None)
     with open_store(store_path) as old:
         package = fake_package(tmp_path / "package")
@@ -380,7 +458,9 @@ def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(t
         assert measured_moe(old).empty
 
 
-def test_the_environment_variable_names_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_environment_variable_names_the_default_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     named = tmp_path / "made" / "advisor.duckdb"
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(named))
     build(kernels=None)
@@ -406,7 +486,10 @@ def test_a_folder_that_cannot_be_made_or_locked_is_said_in_a_sentence(tmp_path: 
     locked = tmp_path / "y.duckdb"
     locked.with_name("y.duckdb.lock").mkdir()
     for path in (in_the_way / "x.duckdb", locked):
-        with pytest.raises(AdvisorError, match=r"MOE_ADVISOR_STORE|being written"), only_writer(path):
+        with (
+            pytest.raises(AdvisorError, match=r"MOE_ADVISOR_STORE|being written"),
+            only_writer(path),
+        ):
             pass
 
 
@@ -425,7 +508,10 @@ def test_a_new_kernel_table_is_loaded_asked_and_covered_by_two_rows(
     monkeypatch.setitem(KERNEL_TABLES, "norm", NORM)
     monkeypatch.setitem(SPEC_BY_TABLE, "norm_perf", SPEC)
     package = fake_package(tmp_path / "package")
-    rows = [{"norm_dtype": "bfloat16", "n": 4096, "m": m, "latency": ms} for m, ms in ((8, 0.003), (1, 0.002))]
+    rows = [
+        {"norm_dtype": "bfloat16", "n": 4096, "m": m, "latency": ms}
+        for m, ms in ((8, 0.003), (1, 0.002))
+    ]
     add_table(tmp_path / "package", "h200_sxm/norm/vllm/1.0", "norm_perf", rows)
     summary = build(tmp_path / "advisor.duckdb", kernels=package)
     assert summary.rows_by_table["norm"] == 2

@@ -1,4 +1,5 @@
-"""Rows of every block on their way into the store, the fit and the ingest: taken as what they are, or left out."""
+"""Rows of every block on their way into the store, the fit and the ingest: taken as what they are,
+or left out."""
 
 from __future__ import annotations
 
@@ -14,14 +15,35 @@ from advisor.profiling.results import COLUMNS
 from tests.measured.sweep_fixture import layer_row, sweep_rows, write_sweep
 
 NEW = ("part", "engine", "engine_version")
-TIMES = {"status": "ok", "time_s": 1e-3, "time_p20_s": 9e-4, "time_p80_s": 2e-3, "n_rounds": 24, "control_ratio": 1.0}
+TIMES = {
+    "status": "ok",
+    "time_s": 1e-3,
+    "time_p20_s": 9e-4,
+    "time_p80_s": 2e-3,
+    "n_rounds": 24,
+    "control_ratio": 1.0,
+}
 
 
 def other_rows() -> list[dict[str, Any]]:
-    """Rows of the blocks that are no MoE layer in bf16, with times that would spoil a fit of those."""
-    aligned = layer_row(32, 4, 16, 1) | {"op": "moe_align", "kernel": "grouped_mm", "touched_experts": None} | TIMES
-    parts = layer_row(32, 4, 4, 4) | {"op": "verify_parts", "part": "layers+head+top_p", "n_draft": 3} | TIMES
-    absent = {"block": "lm-head", "op": "lm_head", "status": "unavailable", "notes": "not to be had"}
+    """Rows of the blocks that are no MoE layer in bf16, with times that would spoil a fit of
+    those."""
+    aligned = (
+        layer_row(32, 4, 16, 1)
+        | {"op": "moe_align", "kernel": "grouped_mm", "touched_experts": None}
+        | TIMES
+    )
+    parts = (
+        layer_row(32, 4, 4, 4)
+        | {"op": "verify_parts", "part": "layers+head+top_p", "n_draft": 3}
+        | TIMES
+    )
+    absent = {
+        "block": "lm-head",
+        "op": "lm_head",
+        "status": "unavailable",
+        "notes": "not to be had",
+    }
     fp8 = layer_row(32, 4, 16, 1, dtype="float8_e4m3fn", kernel="scaled_mm_loop") | TIMES
     return [aligned, parts, absent, fp8]
 
@@ -38,7 +60,9 @@ def test_a_sweep_from_before_the_new_columns_is_still_read(tmp_path: Path) -> No
 
 def test_the_fit_of_the_moe_layers_does_not_see_the_other_rows(tmp_path: Path) -> None:
     alone = fit_sweep(read_sweep(write_sweep(tmp_path / "a" / "made-up", sweep_rows())))
-    beside = fit_sweep(read_sweep(write_sweep(tmp_path / "b" / "made-up", [*sweep_rows(), *other_rows()])))
+    beside = fit_sweep(
+        read_sweep(write_sweep(tmp_path / "b" / "made-up", [*sweep_rows(), *other_rows()]))
+    )
     assert [fit.record.parameters for fit in beside] == [fit.record.parameters for fit in alone]
     assert [(fit.record.dtype, fit.record.n_rows) for fit in beside] == [("bf16", n_layers())]
 
@@ -54,4 +78,6 @@ def test_an_upload_takes_fp8_layers_as_fp8_and_names_what_it_left_out(tmp_path: 
     result = read_upload("data.csv", (folder / "data.csv").read_bytes()).result
     assert (result.frame["dtype"] == "fp8").sum() == 1
     n_others = sum(row["op"] != "moe_layer" for row in [*sweep_rows(), *other_rows()])
-    assert any(f"{n_others} rows of other operations were left out" in note for note in result.derived)
+    assert any(
+        f"{n_others} rows of other operations were left out" in note for note in result.derived
+    )

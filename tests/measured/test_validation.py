@@ -30,10 +30,27 @@ from advisor.measured.validation import (
 from advisor.prediction import AdvisorError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
-ROW = {"hardware_id": "h200-sxm", "gpu_count": "8", "tensor_parallel": "8", "expert_parallel": "", "engine": "SGLang"}
+ROW = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": "8",
+    "tensor_parallel": "8",
+    "expert_parallel": "",
+    "engine": "SGLang",
+}
 ROW |= {"model_id": "deepseek-v3", "weight_dtype": "", "drafter": "mtp", "draft_tokens_k": "3"}
-ROW |= {"draft_structure": "chain", "batch_size": "8", "batch_kind": "batch", "input_tokens": "", "output_tokens": ""}
-ROW |= {"dataset": "", "metric": "ratio_only", "accepted_length": "2.44", "accepted_length_same_run": "1"}
+ROW |= {
+    "draft_structure": "chain",
+    "batch_size": "8",
+    "batch_kind": "batch",
+    "input_tokens": "",
+    "output_tokens": "",
+}
+ROW |= {
+    "dataset": "",
+    "metric": "ratio_only",
+    "accepted_length": "2.44",
+    "accepted_length_same_run": "1",
+}
 ROW |= {"speedup": "1.6", "source_title": "a test", "notes": ""}
 
 
@@ -44,9 +61,21 @@ def published() -> pd.DataFrame:
 def test_a_complete_row_becomes_its_scenario() -> None:
     question = question_of(ROW)
     scenario = question.scenario
-    assert (scenario.hardware_id, scenario.tensor_parallel, scenario.batch_size) == ("h200-sxm", 8, 8)
-    assert (scenario.engine, scenario.drafter_id, scenario.acceptance) == ("sglang", "mtp", "2.44@3")
-    assert (question.n_draft, question.verify_tokens, question.acceptance_source) == (3, None, "same_run")
+    assert (scenario.hardware_id, scenario.tensor_parallel, scenario.batch_size) == (
+        "h200-sxm",
+        8,
+        8,
+    )
+    assert (scenario.engine, scenario.drafter_id, scenario.acceptance) == (
+        "sglang",
+        "mtp",
+        "2.44@3",
+    )
+    assert (question.n_draft, question.verify_tokens, question.acceptance_source) == (
+        3,
+        None,
+        "same_run",
+    )
 
 
 def test_predict_and_validate_carry_acceptance_to_the_kind_of_text_and_say_so() -> None:
@@ -56,9 +85,17 @@ def test_predict_and_validate_carry_acceptance_to_the_kind_of_text_and_say_so() 
         carried, plain = rows.to_dict("records")
         assert "carried from coding to chat" in carried["predicted_reason"]
         assert "carried" not in plain["predicted_reason"]
-        assert carried["predicted_speedup"] < plain["predicted_speedup"]  # less of chat is foreseen than of code
-        assert carried["predicted_high"] / carried["predicted_low"] > plain["predicted_high"] / plain["predicted_low"]
-        assert (carried["accepted_length_source"], plain["accepted_length_source"]) == ("borrowed", "borrowed")
+        assert (
+            carried["predicted_speedup"] < plain["predicted_speedup"]
+        )  # less of chat is foreseen than of code
+        assert (
+            carried["predicted_high"] / carried["predicted_low"]
+            > plain["predicted_high"] / plain["predicted_low"]
+        )
+        assert (carried["accepted_length_source"], plain["accepted_length_source"]) == (
+            "borrowed",
+            "borrowed",
+        )
 
 
 def test_a_tree_verifies_its_stated_nodes_and_one_without_them_is_refused() -> None:
@@ -69,7 +106,9 @@ def test_a_tree_verifies_its_stated_nodes_and_one_without_them_is_refused() -> N
 
 
 def test_requests_per_rank_are_data_parallel_attention_over_expert_parallel_ranks() -> None:
-    scenario = question_of(ROW | {"batch_kind": "requests_per_rank", "gpu_count": "16", "batch_size": "2"}).scenario
+    scenario = question_of(
+        ROW | {"batch_kind": "requests_per_rank", "gpu_count": "16", "batch_size": "2"}
+    ).scenario
     assert (scenario.batch_size, scenario.tensor_parallel, scenario.expert_parallel) == (32, 1, 16)
 
 
@@ -84,13 +123,15 @@ def test_fp8_of_a_checkpoint_stored_in_fp8_blocks_is_that_checkpoint() -> None:
 
 
 def test_assumptions_fill_empty_cells_and_nothing_else() -> None:
-    assumed = question_of(ROW | {"hardware_id": "not-stated"}, {"hardware_id": "h100-sxm", "batch_size": "999"})
+    assumed = question_of(
+        ROW | {"hardware_id": "not-stated"}, {"hardware_id": "h100-sxm", "batch_size": "999"}
+    )
     assert assumed.scenario.hardware_id == "h100-sxm"
     assert assumed.scenario.batch_size == 8
     assert assumed.assumed == ("hardware_id=h100-sxm", "context_tokens=2048")
 
 
-def test_an_empty_accepted_length_is_borrowed_from_the_models_measured_set_or_the_row_is_refused() -> None:
+def test_an_empty_accepted_length_is_borrowed() -> None:
     borrowed = question_of(ROW | {"accepted_length": ""})
     assert borrowed.acceptance_source == "borrowed"
     assert "@" not in borrowed.scenario.acceptance
@@ -113,7 +154,9 @@ def test_an_empty_accepted_length_is_borrowed_from_the_models_measured_set_or_th
         ({"model_id": "Inkling"}, "Inkling"),
     ],
 )
-def test_a_row_that_cannot_be_predicted_stays_with_its_reason(change: dict[str, str], fragment: str) -> None:
+def test_a_row_that_cannot_be_predicted_stays_with_its_reason(
+    change: dict[str, str], fragment: str
+) -> None:
     rows = predict_rows(pd.DataFrame([ROW, ROW | change]))
     assert len(rows) == 2
     assert rows["predicted_speedup"].notna().tolist() == [True, False]
@@ -156,18 +199,28 @@ def test_times_have_no_right_side_of_one_and_rows_without_bands_no_coverage() ->
     times = pd.DataFrame({"measured": [0.5, 2.0], "predicted": [0.6, 1.0], "source": ["a", "a"]})
     errors = errors_of(times, ratio=False)
     assert (errors.n, errors.n_sources, errors.mape) == (2, 1, pytest.approx(0.35))
-    assert {errors.sign_accuracy, errors.sign_accuracy_below_one, errors.coverage, errors.mean_band_width} == {None}
+    assert {
+        errors.sign_accuracy,
+        errors.sign_accuracy_below_one,
+        errors.coverage,
+        errors.mean_band_width,
+    } == {None}
     assert errors_of(times.head(0)).mape is None
 
 
 def test_regret_is_the_loss_at_the_recommended_k_or_against_plain_decoding() -> None:
-    """K = 3 has the higher mean, K = 5 the lower expected loss; the grid of one K does not count."""
+    """K = 3 has the higher mean, K = 5 the lower expected loss; the grid of one K does not
+    count."""
     draws = [np.tile([2.5, 1.6, 1.6, 1.6], 5000), np.full(20_000, 1.8), np.full(20_000, 0.5)]
-    frame = pd.DataFrame({"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [2.0, 1.8, 1.0], "draws": draws})
+    frame = pd.DataFrame(
+        {"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [2.0, 1.8, 1.0], "draws": draws}
+    )
     assert draws[0].mean() > draws[1].mean()
     assert best_k_regret(frame, ("g",)) == (pytest.approx(0.1), 1)
     draws = [np.full(4, 0.9), np.full(4, 0.8)]
-    frame = pd.DataFrame({"g": ["x", "x"], "n_draft": [1, 2], "measured": [1.25, 1.1], "draws": draws})
+    frame = pd.DataFrame(
+        {"g": ["x", "x"], "n_draft": [1, 2], "measured": [1.25, 1.1], "draws": draws}
+    )
     assert best_k_regret(frame, ("g",)) == (pytest.approx(1 - 1 / 1.25), 1)
     slow = frame.assign(measured=[0.9, 0.7])
     assert best_k_regret(slow, ("g",)) == (0.0, 1)
@@ -192,13 +245,16 @@ def test_missing_columns_are_named() -> None:
     ],
 )
 def test_a_row_is_predicted_in_the_weight_format_it_states(model_id, stated, routed, attention):
-    question = question_of(ROW | {"model_id": model_id, "weight_dtype": stated, "drafter": "eagle3"})
+    question = question_of(
+        ROW | {"model_id": model_id, "weight_dtype": stated, "drafter": "eagle3"}
+    )
     dtypes = question.setup().architecture.dtypes
     assert (dtypes.routed, dtypes.attention) == (routed, attention)
 
 
 def test_of_rows_measured_below_one_too_every_source_counts_alike() -> None:
-    """One source brings many gains and one slowdown that is missed; the other two slowdowns, both foreseen."""
+    """One source brings many gains and one slowdown that is missed; the other two slowdowns, both
+    foreseen."""
     rows = pd.DataFrame(
         {
             "source": ["a"] * 9 + ["b"] * 2,
@@ -234,55 +290,146 @@ def test_other_published_runs_of_a_setup_bring_its_stated_chance_closer_to_what_
     _, judged = read_judged()
     setups = judged.groupby(["hardware_id", "model_id", "drafter"])
     chance = pd.concat(
-        [group["predicted_chance"] * [_factor(group.drop(i)) for i in group.index] for _, group in setups]
+        [
+            group["predicted_chance"] * [_factor(group.drop(i)) for i in group.index]
+            for _, group in setups
+        ]
     )
     gain = (judged["measured"] > 1.0).astype(float)
-    before, after = ((gain - stated) ** 2 for stated in (judged["predicted_chance"], chance.clip(upper=1.0)))
+    before, after = (
+        (gain - stated) ** 2 for stated in (judged["predicted_chance"], chance.clip(upper=1.0))
+    )
     assert after.mean() < 0.95 * before.mean()
     publication = judged["source_title"]
-    assert after.groupby(publication).mean().mean() < 0.9 * before.groupby(publication).mean().mean()
+    assert (
+        after.groupby(publication).mean().mean() < 0.9 * before.groupby(publication).mean().mean()
+    )
     assert _factor(judged.iloc[:0]) == 1.0
 
 
 def _factor(runs: pd.DataFrame) -> float:
-    return gain_factor(runs["source_title"].tolist(), runs["measured"] > 1.0, runs["predicted_chance"])
+    return gain_factor(
+        runs["source_title"].tolist(), runs["measured"] > 1.0, runs["predicted_chance"]
+    )
 
 
 def test_a_validated_row_carries_the_chance_that_its_prediction_gave_a_gain() -> None:
-    rows = validate(pd.DataFrame([ROW, {**ROW, "accepted_length": "1.05"}, {**ROW, "hardware_id": "no-such"}])).rows
+    rows = validate(
+        pd.DataFrame([ROW, {**ROW, "accepted_length": "1.05"}, {**ROW, "hardware_id": "no-such"}])
+    ).rows
     sure, none, unknown = rows["predicted_chance"]
     assert sure > 0.95 > 0.05 > none
     assert np.isnan(unknown)
 
 
 def test_a_file_without_a_predictable_row_is_judged_to_hold_none() -> None:
-    row = {"source_title": "mine", "hardware_id": "h200-sxm", "model_id": "none such", "drafter": "eagle3"}
-    frame = pd.DataFrame([{**row, "draft_tokens_k": "3", "batch_size": "16", "tensor_parallel": "1", "speedup": "1.5"}])
+    row = {
+        "source_title": "mine",
+        "hardware_id": "h200-sxm",
+        "model_id": "none such",
+        "drafter": "eagle3",
+    }
+    frame = pd.DataFrame(
+        [
+            {
+                **row,
+                "draft_tokens_k": "3",
+                "batch_size": "16",
+                "tensor_parallel": "1",
+                "speedup": "1.5",
+            }
+        ]
+    )
     found = validate(frame)
     assert (found.overall.n, found.n_refused, found.by_laboratory) == (0, 1, {})
 
 
-RUN = {"hardware_id": "h200-sxm", "gpu_count": "8", "tensor_parallel": "8", "expert_parallel": "1", "engine": "vllm"}
+RUN = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": "8",
+    "tensor_parallel": "8",
+    "expert_parallel": "1",
+    "engine": "vllm",
+}
 RUN |= {"model_id": "deepseek-v3", "drafter": "mtp", "draft_tokens_k": "2", "batch_size": "16"}
-RUN |= {"accepted_length": "2.2", "accepted_length_same_run": "1", "metric": "output_tok_per_s", "input_tokens": "1000"}
+RUN |= {
+    "accepted_length": "2.2",
+    "accepted_length_same_run": "1",
+    "metric": "output_tok_per_s",
+    "input_tokens": "1000",
+}
 RUN |= {"output_tokens": "500"}
-OTHERWISE = {"hardware_id": "b200-sxm", "gpu_count": "16", "tensor_parallel": "4", "expert_parallel": "8"}
-OTHERWISE |= {"data_parallel": "2", "decode_context_parallel": "8", "engine": "sglang", "engine_version": "0.6.0"}
-OTHERWISE |= {"model_id": "qwen3-235b-a22b", "weight_dtype": "bf16", "kv_dtype": "fp8", "captured": "0"}
-OTHERWISE |= {"drafter": "eagle3", "draft_tokens_k": "1", "draft_structure": "tree", "batch_size": "64"}
-OTHERWISE |= {"batch_kind": "per_gpu", "input_tokens": "30000", "output_tokens": "60", "prompts_cached": "1"}
-OTHERWISE |= {"context_tokens": "60000", "accepted_length": "1.5", "accepted_length_same_run": "0", "metric": "tpot_ms"}
+OTHERWISE = {
+    "hardware_id": "b200-sxm",
+    "gpu_count": "16",
+    "tensor_parallel": "4",
+    "expert_parallel": "8",
+}
+OTHERWISE |= {
+    "data_parallel": "2",
+    "decode_context_parallel": "8",
+    "engine": "sglang",
+    "engine_version": "0.6.0",
+}
+OTHERWISE |= {
+    "model_id": "qwen3-235b-a22b",
+    "weight_dtype": "bf16",
+    "kv_dtype": "fp8",
+    "captured": "0",
+}
+OTHERWISE |= {
+    "drafter": "eagle3",
+    "draft_tokens_k": "1",
+    "draft_structure": "tree",
+    "batch_size": "64",
+}
+OTHERWISE |= {
+    "batch_kind": "per_gpu",
+    "input_tokens": "30000",
+    "output_tokens": "60",
+    "prompts_cached": "1",
+}
+OTHERWISE |= {
+    "context_tokens": "60000",
+    "accepted_length": "1.5",
+    "accepted_length_same_run": "0",
+    "metric": "tpot_ms",
+}
 OTHERWISE |= {"routing": "uniform", "touched_experts": "30", "tokens_in_step": "60"}
-NO_QUESTION = {"point_id", "tier", "source_title", "source_url", "date", "derived", "notes", "async_scheduling"}
-MEASURED = {name for name in COLUMNS["points"] if name.endswith(("_s", "_per_s", "_value"))} | {"speedup"}
-OWN_TESTS = {"hardware_json", "model_config_json", "n_experts", "n_active", "acceptance_by_position", "dataset", "task"}
+NO_QUESTION = {
+    "point_id",
+    "tier",
+    "source_title",
+    "source_url",
+    "date",
+    "derived",
+    "notes",
+    "async_scheduling",
+}
+MEASURED = {name for name in COLUMNS["points"] if name.endswith(("_s", "_per_s", "_value"))} | {
+    "speedup"
+}
+OWN_TESTS = {
+    "hardware_json",
+    "model_config_json",
+    "n_experts",
+    "n_active",
+    "acceptance_by_position",
+    "dataset",
+    "task",
+}
 
 
 @pytest.mark.parametrize("column", OTHERWISE)
 def test_a_column_that_describes_a_run_changes_its_prediction_or_is_said(column: str) -> None:
-    """Lengths of a prompt were predicted with, a stated context was not: another number, and not a word."""
+    """Lengths of a prompt were predicted with, a stated context was not: another number, and not a
+    word."""
     before, after = (
-        predict_rows(pd.DataFrame([row], dtype=str)).filter(like="predicted").iloc[0].astype(str).tolist()
+        predict_rows(pd.DataFrame([row], dtype=str))
+        .filter(like="predicted")
+        .iloc[0]
+        .astype(str)
+        .tolist()
         for row in (RUN, RUN | {column: OTHERWISE[column]})
     )
     assert before != after
@@ -292,7 +439,9 @@ def test_no_column_of_a_run_is_left_out_of_that_test() -> None:
     assert set(COLUMNS["points"]) == {*OTHERWISE, *NO_QUESTION, *MEASURED, *OWN_TESTS}
 
 
-FLOORS = Floors(target_s=4e-3, expert_s=0.15e-3, draft_s=0.4e-3, reject_max_s=0.5e-3, ridge_tokens=150.0)
+FLOORS = Floors(
+    target_s=4e-3, expert_s=0.15e-3, draft_s=0.4e-3, reject_max_s=0.5e-3, ridge_tokens=150.0
+)
 ACTIVE = (1, 2, 4, 8, 16, 32)
 DRAFTS = (2, 4)
 BATCHES = (1, 2, 4, *range(8, 61, 4), 80, 100)
@@ -327,7 +476,12 @@ def truth(rng):
 
 
 def pick(points, rows):
-    return Runs(**{name: values[rows] if np.ndim(values) else values for name, values in vars(points).items()})
+    return Runs(
+        **{
+            name: values[rows] if np.ndim(values) else values
+            for name, values in vars(points).items()
+        }
+    )
 
 
 def test_growth_is_smooth_at_the_ridge_and_linear_beyond():
@@ -350,7 +504,9 @@ def test_without_touched_experts_and_growth_the_speedup_is_constant_over_batch()
 def test_the_papers_count_verifies_one_token_less_than_engines_do():
     few = Runs(batch_size=4.0, n_draft=3, accepted_length=3.0, n_experts=64, n_active=8)
     steep = [4e-3, 0, 0.2e-3, 0, 0.4e-3, 0, 0, 0, 0.5, 1.01]
-    assert moesd_speedup(steep, 150.0, replace(few, bonus_token=False)) > moesd_speedup(steep, 150.0, few)
+    assert moesd_speedup(steep, 150.0, replace(few, bonus_token=False)) > moesd_speedup(
+        steep, 150.0, few
+    )
 
 
 def test_every_eleventh_of_228_points_predicts_the_rest_for_ten_truths():

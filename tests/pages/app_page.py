@@ -1,4 +1,5 @@
-"""One page of the app under Streamlit's AppTest, opened as a link opens it: no other page is drawn before."""
+"""One page of the app under Streamlit's AppTest, opened as a link opens it: no other page is drawn
+before."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ WAIT_S = 20.0
 
 
 def opened(page: str = "serve", tab: str = "", **query: str) -> AppTest:
-    """The page after its first run, with these parameters in the address; fails where it shows an exception.
+    """The page after its first run, with these parameters in the address; fails where it shows an
+    exception.
 
     tab : the tab of the page that is open; "": its first.
     """
@@ -34,13 +36,15 @@ def go_to(test: AppTest, page: str) -> AppTest:
 
 
 def live(test: AppTest, name: str = "live_answer") -> Any:
-    """What the page Serve hands the browser for its live answer or its Why; None where it is not drawn."""
+    """What the page Serve hands the browser for its live answer or its Why; None where it is not
+    drawn."""
     found = (one.proto for one in test.get("bidi_component") if one.proto.component_name == name)
     return next((json.loads(one.json) for one in found), None)
 
 
 def press(test: AppTest, *wanted: str) -> AppTest:
-    """Click buttons one after the other, each by its key or its label; fails where the page shows an exception."""
+    """Click buttons one after the other, each by its key or its label; fails where the page shows
+    an exception."""
     for one in wanted:
         next(item for item in test.button if one in (item.key, item.label)).click().run()
         assert not test.exception, [item.value for item in test.exception]

@@ -1,4 +1,5 @@
-"""The one cache of answers on a scenario: whose an entry is, how many are kept, what counts as the same question."""
+"""The one cache of answers on a scenario: whose an entry is, how many are kept, what counts as the
+same question."""
 
 from __future__ import annotations
 
@@ -21,8 +22,12 @@ UI = Path(__file__).resolve().parents[2] / "advisor" / "ui"
 SHIPPED = Scenario(acceptance="2.4@3")
 OWN = {
     "model": SHIPPED.model_copy(update={"model_config_json": CONFIG_JSON}),
-    "accelerator": SHIPPED.model_copy(update={"hardware_id": "own-pod-of-2027", "hardware_json": json.dumps(POD)}),
-    "refit": SHIPPED.model_copy(update={"refit": "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05"}),
+    "accelerator": SHIPPED.model_copy(
+        update={"hardware_id": "own-pod-of-2027", "hardware_json": json.dumps(POD)}
+    ),
+    "refit": SHIPPED.model_copy(
+        update={"refit": "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05"}
+    ),
 }
 
 
@@ -44,7 +49,9 @@ class FakeCache:
 
 
 @pytest.mark.parametrize("scenario", [SHIPPED, *OWN.values()], ids=["shipped", *OWN])
-def test_an_answer_on_a_users_own_stays_in_the_session_and_every_other_is_shared(scenario: Scenario) -> None:
+def test_an_answer_on_a_users_own_stays_in_the_session_and_every_other_is_shared(
+    scenario: Scenario,
+) -> None:
     cache = FakeCache()
 
     @remembered(cache, shared=64, own=8, spinner="Wait")
@@ -53,7 +60,9 @@ def test_an_answer_on_a_users_own_stays_in_the_session_and_every_other_is_shared
 
     assert answer(scenario, 16, n_draft=3) == f"{scenario.model_id} 16 3"
     (options,) = cache.calls
-    assert (options.get("scope"), options["max_entries"]) == (("session", 8) if scenario.is_private else (None, 64))
+    assert (options.get("scope"), options["max_entries"]) == (
+        ("session", 8) if scenario.is_private else (None, 64)
+    )
     assert options["show_spinner"] == "Wait"
 
 
@@ -78,7 +87,8 @@ def test_a_key_tells_every_field_apart() -> None:
 
 
 def on_scenarios(source: str) -> list[tuple[str, bool]]:
-    """(function, whether its entries are the session's) of each Streamlit cache on what a user asked, in a source."""
+    """(function, whether its entries are the session's) of each Streamlit cache on what a user
+    asked, in a source."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and "Scenario" in ast.unparse(node.args):

@@ -1,4 +1,5 @@
-"""Each page through Streamlit's AppTest: what it says, links that restore it, nonsense that must not break it."""
+"""Each page through Streamlit's AppTest: what it says, links that restore it, nonsense that must
+not break it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def row(data: Any) -> int:
 @pytest.mark.parametrize("page", PAGES)
 def test_each_page_has_one_title_and_no_error(page: str) -> None:
     test = app(page)
-    assert len(test.title) == (0 if page == "serve" else 1), "that of Serve is part of its live answer"
+    assert len(test.title) == (0 if page == "serve" else 1), (
+        "that of Serve is part of its live answer"
+    )
     assert not test.error
 
 
@@ -100,7 +103,9 @@ def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.Monkey
     assert (now["batch_size"], now["acceptance"]) == (37, "2.35@3")
 
 
-@pytest.mark.parametrize(("engine", "starts"), [("vllm", "vllm serve"), ("sglang", "cat > "), ("trtllm", "")])
+@pytest.mark.parametrize(
+    ("engine", "starts"), [("vllm", "vllm serve"), ("sglang", "cat > "), ("trtllm", "")]
+)
 def test_numbers_command_and_engine_always_go_together(engine: str, starts: str) -> None:
     asked = {"model_id": "deepseek-v3", "n_gpus": "8", "tensor_parallel": "8", "drafter_id": "mtp"}
     test = app(hardware_id="h200-sxm", acceptance="3.4@3", batch_size="32", engine=engine, **asked)
@@ -112,11 +117,17 @@ def test_numbers_command_and_engine_always_go_together(engine: str, starts: str)
     if engine == "trtllm":
         assert data["command"]["note"].startswith("No command is written: set K yourself")
     if engine == "sglang":
-        assert "python -m sglang.launch_server" in data["command"]["text"], "the file that it loads comes first"
+        assert "python -m sglang.launch_server" in data["command"]["text"], (
+            "the file that it loads comes first"
+        )
 
 
 def test_the_command_of_an_own_model_names_it_and_a_draft_checkpoint_is_asked_for() -> None:
-    mine = live(app(**link(Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON))))
+    mine = live(
+        app(
+            **link(Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON))
+        )
+    )
     assert "vllm serve own-tiny" in mine["command"]["text"]
     assert live(app())["command"]["note"] == "DRAFT-MODEL: your EAGLE-3 checkpoint."
 
@@ -139,14 +150,22 @@ def test_a_dense_model_and_one_without_a_drafter_have_an_answer() -> None:
 
 def test_why_splits_the_verification_as_the_laws_do() -> None:
     test = app(
-        "serve", "Why", model_id="deepseek-v3", n_gpus="8", tensor_parallel="8", drafter_id="mtp", acceptance="2.8@3"
+        "serve",
+        "Why",
+        model_id="deepseek-v3",
+        n_gpus="8",
+        tensor_parallel="8",
+        drafter_id="mtp",
+        acceptance="2.8@3",
     )
     data, advice = live(test, "live_why"), advise(test.session_state["_scenario"])
     place, column, curve = advice.batch_index, advice.curve.column(3), advice.curve
     share = curve.plain_components["routed"][place] / curve.plain_step_s[place]
     growth = curve.touched_verify[place, column] / curve.touched_plain[place]
     assert data["amdahl"][place][column] == pytest.approx(1 + share * (growth - 1), rel=1e-3)
-    hidden = laws.hidden_share(curve.verify_step_s[place, column] / curve.plain_step_s[place], share, growth)
+    hidden = laws.hidden_share(
+        curve.verify_step_s[place, column] / curve.plain_step_s[place], share, growth
+    )
     assert data["hidden"][place][column] == pytest.approx(hidden, rel=1e-3)
     whole = sum(group[place][column] for group in data["ms"])
     assert whole == pytest.approx(curve.round_s[place, column] * 1e3, rel=1e-3)
@@ -172,7 +191,9 @@ def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table() -> None
 
 def test_a_launch_line_is_checked_flag_by_flag() -> None:
     test = app("serve", "Command check")
-    own = live(test)["command"]["text"].replace("--tensor-parallel-size 1", "--tensor-parallel-size 2 --seed 1")
+    own = live(test)["command"]["text"].replace(
+        "--tensor-parallel-size 1", "--tensor-parallel-size 2 --seed 1"
+    )
     test.text_area(key="own_line").set_value(own).run()
     table = test.dataframe[0].value.set_index("Flag")
     assert list(table.loc["--tensor-parallel-size"]) == ["change", "2", "1"]
@@ -184,12 +205,17 @@ def test_a_launch_line_is_checked_flag_by_flag() -> None:
 
 @pytest.mark.parametrize(
     ("path", "page", "tab"),
-    [(path, page, next(iter(settings.values()), "")) for path, (page, settings) in OLD_PATHS.items()],
+    [
+        (path, page, next(iter(settings.values()), ""))
+        for path, (page, settings) in OLD_PATHS.items()
+    ],
 )
 def test_an_old_path_leads_to_the_page_that_shows_the_same(path: str, page: str, tab: str) -> None:
     test = app(path, acceptance="2.4@3")
     assert test.session_state["_scenario"].acceptance == "2.4@3"
-    assert [one.value for one in test.title] == [one.value for one in app(page, tab, acceptance="2.4@3").title]
+    assert [one.value for one in test.title] == [
+        one.value for one in app(page, tab, acceptance="2.4@3").title
+    ]
     if tab:
         assert test.session_state[f"{page}_tab"] == tab
 
@@ -206,7 +232,7 @@ def test_the_engine_s_chips_take_what_was_said_of_another_release_away() -> None
     assert (scenario.engine, scenario.engine_version) == ("sglang", None)
 
 
-def test_every_field_has_a_widget_numbers_say_their_range_and_models_and_accelerators_stand_by_name() -> None:
+def test_every_field_has_a_widget_numbers_say_their_range_and_models() -> None:
     test = app()
     fields = [one for one in test.number_input if one.key not in IN_THE_BAR and one.key in NAMES]
     assert fields
@@ -216,15 +242,22 @@ def test_every_field_has_a_widget_numbers_say_their_range_and_models_and_acceler
     texts_typed = {item.key for item in test.text_input}
     typed = texts_typed | {name for name, key in TYPED.items() if key in texts_typed}
     assert shown | typed >= {name for name in NAMES if FIELDS[name].widget is not None}
-    models, places = test.selectbox(key="model_id").options, test.selectbox(key="hardware_id").options
+    models, places = (
+        test.selectbox(key="model_id").options,
+        test.selectbox(key="hardware_id").options,
+    )
     assert "Qwen3-30B-A3B · top-8 of 128" in models
     assert "H200 SXM · 141 GiB" in places
     assert models == sorted(set(models), key=str.lower)
     assert len(set(places)) == len(places)
 
 
-@pytest.mark.parametrize(("typed", "tokens"), [("128k", 128_000), ("32K", 32_768), ("1M", 1_048_576), ("4096", 4096)])
-def test_a_context_is_typed_as_people_say_it_and_the_link_carries_the_number(typed: str, tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "tokens"), [("128k", 128_000), ("32K", 32_768), ("1M", 1_048_576), ("4096", 4096)]
+)
+def test_a_context_is_typed_as_people_say_it_and_the_link_carries_the_number(
+    typed: str, tokens: int
+) -> None:
     test = app()
     test.text_input(key=TYPED["context_tokens"]).set_value(typed).run()
     assert test.session_state["_scenario"].context_tokens == tokens
@@ -234,7 +267,9 @@ def test_a_context_is_typed_as_people_say_it_and_the_link_carries_the_number(typ
 
 
 @pytest.mark.parametrize("typed", ["long", "", "-5", "0", "1e3", "99M", "1.5", "9" * 400])
-def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_one_stays(typed: str) -> None:
+def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_one_stays(
+    typed: str,
+) -> None:
     test = app(context_tokens="4096")
     test.text_input(key=TYPED["context_tokens"]).set_value(typed).run()
     assert not test.exception
@@ -255,7 +290,9 @@ def test_gpus_that_are_no_number_are_refused_in_words_and_the_placement_stays(ty
 
 
 def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away() -> None:
-    test = app(acceptance="2.4@3", input_tokens="1000", output_tokens="500", context_tokens="200000")
+    test = app(
+        acceptance="2.4@3", input_tokens="1000", output_tokens="500", context_tokens="200000"
+    )
     typed = {name: test.text_input(key=key) for name, key in TYPED.items()}
     assert (typed["input_tokens"].value, typed["output_tokens"].value) == ("1000", "500")
     typed["input_tokens"].set_value("128k").run()
@@ -263,7 +300,9 @@ def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away(
     assert "128000" in test.query_params["input_tokens"]
     test.text_input(key=TYPED["output_tokens"]).set_value("9" * 400).run()
     assert test.session_state["_scenario"].output_tokens == 500
-    assert ["500 stays" in item.value for item in test.markdown if "Output tokens:" in item.value] == [True]
+    assert [
+        "500 stays" in item.value for item in test.markdown if "Output tokens:" in item.value
+    ] == [True]
     for name in ("input_tokens", "output_tokens"):
         test.text_input(key=TYPED[name]).set_value("").run()
     before = test.session_state["_scenario"]
@@ -280,7 +319,9 @@ def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away(
 
 
 def context_remarks(test: AppTest) -> str:
-    return "".join(item.value for item in test.markdown if "Context:" in item.value.replace("\\", ""))
+    return "".join(
+        item.value for item in test.markdown if "Context:" in item.value.replace("\\", "")
+    )
 
 
 def test_a_link_restores_every_field() -> None:
@@ -292,9 +333,19 @@ def test_a_link_restores_every_field() -> None:
         "context_tokens": 4096,
         "k_max": 5,
     }
-    formats = {"weight_dtype": "fp8", "expert_dtype": "mxfp4", "kv_dtype": "fp8", "routing": "uniform"}
+    formats = {
+        "weight_dtype": "fp8",
+        "expert_dtype": "mxfp4",
+        "kv_dtype": "fp8",
+        "routing": "uniform",
+    }
     load = {"input_tokens": 1000, "output_tokens": 500, "max_tpot_ms": 55.5, "acceptance": "2.4@3"}
-    names = {"hardware_id": "b200-sxm", "model_id": "deepseek-v3", "drafter_id": "mtp", "engine": "sglang"}
+    names = {
+        "hardware_id": "b200-sxm",
+        "model_id": "deepseek-v3",
+        "drafter_id": "mtp",
+        "engine": "sglang",
+    }
     scenario = Scenario(**sizes, **formats, **load, **names)
     test = app(**link(scenario))
     assert test.session_state["_scenario"] == scenario
@@ -326,15 +377,20 @@ def test_a_checkpoint_s_name_is_typed_for_the_model_and_says_its_weights() -> No
     assert "no known model" not in texts(test)
 
 
-def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own_and_comes_back_with_it() -> None:
+def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own() -> None:
     test, own = app(), app(acceptance="2.4@3")
     fresh = test.session_state["_scenario"].acceptance
     for one in (test, own):
         one.selectbox(key="model_id").set_value("deepseek-v3").run()
     scenario = test.session_state["_scenario"]
     assert (scenario.drafter_id, scenario.acceptance) == ("mtp", "deepseek-r1-mtp-internal")
-    assert own.session_state["_scenario"].acceptance == scenario.acceptance, "one length, whatever was typed before"
-    said = "The accepted length 2.4@3 was given for Qwen3-30B-A3B with EAGLE-3; **here it is not used.**"
+    assert own.session_state["_scenario"].acceptance == scenario.acceptance, (
+        "one length, whatever was typed before"
+    )
+    said = (
+        "The accepted length 2.4@3 was given for Qwen3-30B-A3B with EAGLE-3; **here it is not "
+        "used.**"
+    )
     assert any(said in item.value for item in own.markdown)
     own.selectbox(key="drafter_id").set_value("eagle").run()
     assert not any(said in item.value for item in own.markdown), "said until one changes again"
@@ -355,7 +411,11 @@ def test_the_drafter_follows_the_model_and_a_typed_length_ends_with_its_own_and_
     [
         ({}, [8], [(8, 1)]),
         ({"hardware_id": "gb200"}, [16], [(16, 1)]),
-        ({"expert_parallel": "32", "n_gpus": "32", "tensor_parallel": "1"}, [16, 4], [(8, 16), (4, 4)]),
+        (
+            {"expert_parallel": "32", "n_gpus": "32", "tensor_parallel": "1"},
+            [16, 4],
+            [(8, 16), (4, 4)],
+        ),
     ],
     ids=["a node", "a rack that is one node", "beyond a node"],
 )
@@ -392,7 +452,9 @@ def test_every_chart_has_an_alt_text_with_its_finding() -> None:
         assert all(any(letter.isdigit() for letter in drawn.proto.alt) for drawn in found)
 
 
-def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_reported_not_raised(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken.duckdb"
     broken.write_bytes(b"not a database")
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(broken))
@@ -409,7 +471,9 @@ def test_sources_list_what_the_scenario_used() -> None:
     assert all(source in shown for source in advice.setup.sources)
     assert "1. Yaniv Leviathan" in shown
     assert "[arxiv.org](https://arxiv.org/abs/2503.01840) *For: drafter.*" in shown
-    constants = next(table.value for table in test.dataframe if "Confidence" in table.value).set_index("Constant")
+    constants = next(
+        table.value for table in test.dataframe if "Confidence" in table.value
+    ).set_index("Constant")
     assert constants.loc["Memory bandwidth", "Value"] == "4.8 TB/s"
     assert constants["Source no."].min() == 1
     assert "30.53 billion parameters" in shown
@@ -422,7 +486,9 @@ NONSENSE |= {"max_tpot_ms": "inf", "routing": "../../etc/passwd", "engine": ""}
 
 @pytest.mark.parametrize("batch", ["abc", "-5", "1e99", "nan"])
 def test_a_link_with_nonsense_still_answers_and_says_what_it_ignored(batch: str) -> None:
-    test = app(acceptance="2.4@3", batch_size=batch, not_a_setting="1", model_config_json="!!!", **NONSENSE)
+    test = app(
+        acceptance="2.4@3", batch_size=batch, not_a_setting="1", model_config_json="!!!", **NONSENSE
+    )
     assert answered(test)
     said = "\n".join(item.value for item in test.warning).replace("\\", "")
     assert [name for name in ("batch_size", *NONSENSE) if f"asks for {name} = " not in said] == []
@@ -431,7 +497,9 @@ def test_a_link_with_nonsense_still_answers_and_says_what_it_ignored(batch: str)
     assert "<script>" not in texts(test)
 
 
-@pytest.mark.parametrize("acceptance", ["9@3", "abc", "1.5,2", "@", "2.4@0", "nan@3", "2.4@3; drop"])
+@pytest.mark.parametrize(
+    "acceptance", ["9@3", "abc", "1.5,2", "@", "2.4@0", "nan@3", "2.4@3; drop"]
+)
 @pytest.mark.parametrize("page", ["serve", "design", "share"])
 def test_an_impossible_accepted_length_is_one_clear_message(page: str, acceptance: str) -> None:
     test = app(page, acceptance=acceptance)
@@ -450,7 +518,9 @@ def test_a_placement_that_cannot_be_is_one_clear_message() -> None:
 
 def test_an_uploaded_config_json_becomes_the_model() -> None:
     test = app(acceptance="2.4@3")
-    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload(
+        "tiny.json", CONFIG_JSON.encode(), "application/json"
+    ).run()
     scenario = test.session_state["_scenario"]
     assert scenario.model_id == "own-tiny"
     assert json.loads(scenario.model_config_json) == CONFIG
@@ -459,7 +529,9 @@ def test_an_uploaded_config_json_becomes_the_model() -> None:
     assert test.session_state["_scenario"].model_config_json is None
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b"\x89PNG\xff\x00", b'{"model_type": "mixtral"}', b""])
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b"\x89PNG\xff\x00", b'{"model_type": "mixtral"}', b""]
+)
 def test_a_broken_config_json_is_one_message_and_the_answer_stays(content: bytes) -> None:
     test = app(acceptance="2.4@3")
     test.file_uploader(key="config_file").upload("broken.json", content, "application/json").run()
@@ -475,7 +547,7 @@ def give_text(test: AppTest, text: str) -> AppTest:
     return test
 
 
-def test_a_bad_paste_goes_back_to_the_shipped_model_and_an_emptied_box_clears_its_error_and_its_model() -> None:
+def test_a_bad_paste_goes_back_to_the_shipped_model_and_an_emptied_box_clears_its_error() -> None:
     test = app(acceptance="2.4@3", model_id="gpt-oss-20b")
     give_text(test, CONFIG_JSON)
     give_text(test, "{")
@@ -495,7 +567,9 @@ def test_a_bad_paste_goes_back_to_the_shipped_model_and_an_emptied_box_clears_it
 def test_an_emptied_box_keeps_the_model_of_the_file() -> None:
     test = app(acceptance="2.4@3")
     give_text(test, "{")
-    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload(
+        "tiny.json", CONFIG_JSON.encode(), "application/json"
+    ).run()
     give_text(test, "")
     assert test.session_state["_scenario"].model_id == "own-tiny"
     assert not test.error
@@ -512,13 +586,17 @@ def test_a_second_pasted_configuration_gets_a_name_of_its_own() -> None:
 
 
 def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
-    pages = re.findall(r"st\.Page\((.*?)\)", (ROOT / "app.py").read_text(encoding="utf-8"), re.DOTALL)
+    pages = re.findall(
+        r"st\.Page\((.*?)\)", (ROOT / "app.py").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert len(pages) == 2, "the five pages and the old paths"
     assert not [page for page in pages if "icon" in page]
 
 
 def test_a_link_round_trips_through_the_address_shown() -> None:
-    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, k_max=4)
+    scenario = Scenario(
+        acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, k_max=4
+    )
     shown = link_to(scenario, "http://127.0.0.1:8501/why?batch_size=3#x")
     assert shown.startswith("http://127.0.0.1:8501/why?")
     assert Scenario.from_query(shown.split("?", 1)[1]) == scenario
@@ -540,7 +618,9 @@ def measured_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("measured_store")
-def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_the_evidence() -> None:
+def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_the_evidence() -> (
+    None
+):
     asked = {"model_id": "gpt-oss-20b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
     here = app("serve", "Evidence", hardware_id="b200-sxm", **asked)
     points = live(here)["published"]
@@ -564,14 +644,21 @@ def test_measurements_show_what_the_store_holds() -> None:
 
 def test_trust_by_accelerator_has_the_commonest_servers() -> None:
     test = app("trust")
-    next(one for one in test.get("button_group") if "Accelerator" in one.options).set_value("hardware_id").run()
+    next(one for one in test.get("button_group") if "Accelerator" in one.options).set_value(
+        "hardware_id"
+    ).run()
     shown = next(one for one in charts(test) if one.key == "coverage").proto.spec
     assert all(name in shown for name in ("H100 SXM", "H200 SXM", "B200 SXM"))
 
 
-def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_with_their_state() -> None:
+def test_trust_is_one_page_that_shows_the_odds_and_the_claims_of_the_sources_with_their_state() -> (
+    None
+):
     test = app("trust", acceptance="2.4@3")
-    claims, shown = read_claims(), next(item.value for item in test.dataframe if "Claim" in item.value)
+    claims, shown = (
+        read_claims(),
+        next(item.value for item in test.dataframe if "Claim" in item.value),
+    )
     assert len(shown) == len(claims)
     assert f"{len(claims)} claims" in texts(test)
     assert sorted(shown["State"]) == sorted(found.state for found in read_findings().values())

@@ -43,9 +43,13 @@ def test_the_bar_s_load_is_answered_with_the_doubt_in_each_rank() -> None:
     test = panel()
     text = texts(test)
     assert "**Cheapest under 20 ms per token at 64 users" in text
-    board = board_for(test.session_state["_scenario"], BoardAsked(by="cost", names=FEW["rank_names"]))
+    board = board_for(
+        test.session_state["_scenario"], BoardAsked(by="cost", names=FEW["rank_names"])
+    )
     rows = table(test)
-    wanted = [figure(one.usd_per_million).split()[0] for one in board.standings if one.usd_per_million]
+    wanted = [
+        figure(one.usd_per_million).split()[0] for one in board.standings if one.usd_per_million
+    ]
     assert list(rows["USD/M tokens"]) == [float(text) for text in wanted]
     doubtful = next(one for one in board.standings if one.rank_low < one.rank_high)
     assert f"{doubtful.rank_low}–{doubtful.rank_high}" in list(rows["Likely rank"])
@@ -77,7 +81,9 @@ def test_the_order_follows_what_is_asked_for_and_stands_in_the_link() -> None:
 def test_sizes_and_names_say_who_takes_part_and_what_is_left_out_is_listed() -> None:
     test = panel(rank_names="gpt-oss", rank_min_total="100")
     assert ranked(test) == ["gpt-oss-120b"]
-    assert any("gpt-oss-20b" in str(one.value) for one in test.dataframe), "what is left out is listed with its reason"
+    assert any("gpt-oss-20b" in str(one.value) for one in test.dataframe), (
+        "what is left out is listed with its reason"
+    )
 
 
 def test_where_nothing_fits_the_reasons_stand_alone() -> None:
@@ -101,7 +107,11 @@ def test_a_model_is_opened_as_it_was_ranked() -> None:
     press(test, "rank_open")
     scenario, one = test.session_state["_scenario"], board.standings[0]
     assert one.accepted == "borrowed"
-    assert (scenario.model_id, scenario.n_gpus, scenario.drafter_id) == ("qwen3.5-35b-a3b", one.gpus, "mtp")
+    assert (scenario.model_id, scenario.n_gpus, scenario.drafter_id) == (
+        "qwen3.5-35b-a3b",
+        one.gpus,
+        "mtp",
+    )
     answer = advise(scenario).recommendation
     assert (answer.n_draft,) == one.drafts
     assert answer.tpot_s == pytest.approx(one.tpot_s.value)
@@ -109,7 +119,9 @@ def test_a_model_is_opened_as_it_was_ranked() -> None:
 
 def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
     test = panel(rank_names="gpt-oss-120b")
-    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload(
+        "tiny.json", CONFIG_JSON.encode(), "application/json"
+    ).run()
     assert not test.exception
     assert "own-tiny" in ranked(test)
     assert "In the bar: own-tiny stands" in texts(test)
@@ -148,4 +160,8 @@ def test_a_board_that_cannot_be_is_left_out_of_the_report_with_the_reason() -> N
 
 def test_pieces_of_names_find_ids_and_names() -> None:
     assert ids_called("") == ()
-    assert set(ids_called("GPT-oss, mixtral-8x7b")) == {"gpt-oss-20b", "gpt-oss-120b", "mixtral-8x7b"}
+    assert set(ids_called("GPT-oss, mixtral-8x7b")) == {
+        "gpt-oss-20b",
+        "gpt-oss-120b",
+        "mixtral-8x7b",
+    }

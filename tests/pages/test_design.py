@@ -1,4 +1,5 @@
-"""The page Design through AppTest: its headline, dials, table and files, what it refuses, and how it starts.
+"""The page Design through AppTest: its headline, dials, table and files, what it refuses, and how
+it starts.
 
 One design for several targets: a section that is computed once it is opened.
 """
@@ -29,7 +30,14 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import SAME_TIME, about_figures, below_headline, beside_table, best_name, dial_value
+from advisor.show.words.design import (
+    SAME_TIME,
+    about_figures,
+    below_headline,
+    beside_table,
+    best_name,
+    dial_value,
+)
 from advisor.show.words.regions import one_design_verdict, region_verdict
 from advisor.ui.design import view
 from advisor.ui.design.question import DesignQuestion, answer_for
@@ -54,16 +62,25 @@ def dial(test: AppTest, name: str) -> Any:
     return next(one for one in test.select_slider if one.key.startswith(f"design_dial_{name}_"))
 
 
-def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_has_a_finding() -> None:
+def test_headline_line_files_and_command_are_the_answer_s_own_and_every_chart_has_a_finding() -> (
+    None
+):
     test = page()
     assert test.title[0].value == ANSWER.headline
     assert below_headline(ANSWER) in texts(test)
     assert len(charts(test)) == 6
     assert all(any(letter.isdigit() for letter in chart.alt) for chart in charts(test))
     keys = {item.key for item in test.get("download_button")}
-    assert {"design_config", "design_best-designs.csv", "design_dials.csv", "design_whole-answer.json"} <= keys
+    assert {
+        "design_config",
+        "design_best-designs.csv",
+        "design_dials.csv",
+        "design_whole-answer.json",
+    } <= keys
     named = design_name(ANSWER.space, baseline_experts(ANSWER.space))
-    assert any(item.value.startswith("advisor profile --engine vllm --model ") for item in test.code)
+    assert any(
+        item.value.startswith("advisor profile --engine vllm --model ") for item in test.code
+    )
     assert named.startswith("qwen3-30b-a3b-n128k8s0w768")
 
 
@@ -108,18 +125,23 @@ def test_twice_the_active_experts_is_twice_the_k_of_as_many_experts_and_weighs_t
     assert size["Mine"] == size["Today"]
 
 
-def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_the_grid_too() -> None:
+def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_the_grid_too() -> (
+    None
+):
     test = page(design_mine="k4 N96 w768")
     assert [dial(test, name).value for name in DIALS] == ["4 of 96", "0 : 4", "768"]
     mine = costed(ANSWER.space, Experts(96, 4, 0.0, 768))
     today = costed(ANSWER.space, baseline_experts(ANSWER.space))
-    assert beside(test)["Mine"].tolist() == [cells[2] for cells in beside_table(today, mine, mine).cells]
+    assert beside(test)["Mine"].tolist() == [
+        cells[2] for cells in beside_table(today, mine, mine).cells
+    ]
     time = f"{today.tpot_s / mine.tpot_s:.2f}× as fast as 8 of 128 (likely "
     assert f"4 of 96, 0 shared, width 768: {time}" in texts(test)
     active = f"{mine.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
-    assert f"), {mine.tpot_s * 1e3:.2f} ms per token; {active}; quality worse by all three scaling laws (" in texts(
-        test
-    )
+    assert (
+        f"), {mine.tpot_s * 1e3:.2f} ms per token; {active}; quality worse by all three scaling "
+        "laws ("
+    ) in texts(test)
     assert "as fast as 8 of 128" not in texts(page()), "nothing of the baseline itself"
     test = page(design_mine="N100 k5")
     assert dial(test, "ratio").value == "5 of 100"
@@ -128,12 +150,17 @@ def test_a_typed_design_sets_the_dials_and_is_costed_as_the_library_does_beside_
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("k9 q3", "'q3' is no part of a design; type experts alone, like N128 k8 s0 w768 or 8 of 256"),
+        (
+            "k9 q3",
+            "'q3' is no part of a design; type experts alone, like N128 k8 s0 w768 or 8 of 256",
+        ),
         ("k900", "exceeds"),
         ("12L k4", "12"),
     ],
 )
-def test_a_typed_design_that_cannot_be_is_one_message_and_the_dials_stay(typed: str, message: str) -> None:
+def test_a_typed_design_that_cannot_be_is_one_message_and_the_dials_stay(
+    typed: str, message: str
+) -> None:
     test = page(design_mine=typed)
     assert len(test.error) == 1
     assert message in test.error[0].value.replace("\\", "")
@@ -153,15 +180,26 @@ def test_a_batch_or_a_mix_is_typed_and_asks_the_question_anew() -> None:
     test = page()
     before = dial(test, "width").key
     test.text_input(key="design_batches").set_value("3").run()
-    assert dial(test, "width").key != before, "a browser still sends the dials of the question before: no turn of these"
-    assert test.title[0].value == design_answer(design_space(SCENARIO, batches=[3])).headline != ANSWER.headline
+    assert dial(test, "width").key != before, (
+        "a browser still sends the dials of the question before: no turn of these"
+    )
+    assert (
+        test.title[0].value
+        == design_answer(design_space(SCENARIO, batches=[3])).headline
+        != ANSWER.headline
+    )
     test.text_input(key="design_batches").set_value("1:0.25,64:0.75").run()
-    assert test.title[0].value == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline
+    assert (
+        test.title[0].value
+        == answer_for(SCENARIO, DesignQuestion(batches="1:0.25,64:0.75")).headline
+    )
 
 
 def test_a_design_opens_in_serve_as_the_model() -> None:
     test = page(design_mine="N96 k6 s0 w896", design_batches="64")
-    next(group for group in test.get("button_group") if "Mine" in group.options).set_value("Mine").run()
+    next(group for group in test.get("button_group") if "Mine" in group.options).set_value(
+        "Mine"
+    ).run()
     press(test, "design_adopt")
     scenario = test.session_state["_scenario"]
     assert (scenario.model_id, scenario.batch_size) == ("own-qwen3-30b-a3b-n96k6s0w896", 64)
@@ -182,7 +220,9 @@ def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
 
 
 def test_a_limit_is_kept_by_the_best_design_and_restored_from_a_link() -> None:
-    test = page(design_total_params="29", design_quality="5", design_tokens="15", hardware_id="b200-sxm")
+    test = page(
+        design_total_params="29", design_quality="5", design_tokens="15", hardware_id="b200-sxm"
+    )
     asked = DesignQuestion(max_total_params=29e9, quality_eps=0.05, training_tokens=15e12)
     expected = answer_for(test.session_state["_scenario"], asked)
     assert test.title[0].value == expected.headline
@@ -191,7 +231,9 @@ def test_a_limit_is_kept_by_the_best_design_and_restored_from_a_link() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("design_quality", "x"), ("design_other", "1")])
-def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(name: str, value: str) -> None:
+def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(
+    name: str, value: str
+) -> None:
     test = page(**{name: value})
     assert len(charts(test)) == 6
     assert any(name in item.value.replace("\\", "") for item in test.warning)
@@ -223,7 +265,9 @@ def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
         ("design_total_params", "the limit on total parameters"),
     ],
 )
-def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(limit: str, name: str) -> None:
+def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(
+    limit: str, name: str
+) -> None:
     test = page(**{limit: "0.1"})
     assert test.title[0].value == "No design keeps every limit"
     assert name in texts(test)
@@ -249,16 +293,23 @@ def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
 
 def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_best_design() -> None:
     test = page()
-    assert "design_like" not in [item.key for item in test.selectbox], "layers are asked about once there is a start"
+    assert "design_like" not in [item.key for item in test.selectbox], (
+        "layers are asked about once there is a start"
+    )
     test.number_input(key="design_start_total").set_value(40.0).run()
     test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
-    assert "Start: layers of Mixtral 8x7B (32 full attention); equal quality: as good as it" in texts(test)
+    assert (
+        "Start: layers of Mixtral 8x7B (32 full attention); equal quality: as good as it"
+        in texts(test)
+    )
     assert test.session_state["model_id"].startswith("own-40b-n8k2")
     assert test.title[0].value.startswith("Build ")
     assert 38 <= float(beside(test).set_index("Design")["Alternative"]["Total, B"]) <= 42
 
 
-def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_from_nothing_is_called_start_and_never_today(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(view, "show_plot", lambda chart, *_: drawn.append(chart))
     test = page()
@@ -270,7 +321,9 @@ def test_a_start_from_nothing_is_called_start_and_never_today(monkeypatch: pytes
     assert "today" not in " ".join(beside(test)["Design"])
     assert drawn
     assert not [chart.alt for chart in drawn if "today" in f"{chart.alt} {chart.figure}"]
-    assert float(beside(test).set_index("Design")["Start"]["Total, B"]) == pytest.approx(40.0, rel=0.01)
+    assert float(beside(test).set_index("Design")["Start"]["Total, B"]) == pytest.approx(
+        40.0, rel=0.01
+    )
 
 
 def test_another_model_forgets_the_size_that_the_last_was_started_from() -> None:
@@ -289,13 +342,17 @@ def test_another_model_forgets_the_size_that_the_last_was_started_from() -> None
 def test_the_command_measures_at_every_target_batch() -> None:
     said = "advisor profile --engine vllm"
     for typed, batches in (("64", "1,4,16,64"), ("8:0.5,128:0.5", "1,4,8,16,128")):
-        command = next(item.value for item in page(design_batches=typed).code if item.value.startswith(said))
+        command = next(
+            item.value for item in page(design_batches=typed).code if item.value.startswith(said)
+        )
         assert f" --batches {batches} " in command
 
 
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "gpt-oss-20b", "nemotron-3-nano"])
 def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_id: str) -> None:
-    asked = SCENARIO.model_copy(update={"model_id": model_id, "hardware_id": "b200-sxm", "batch_size": 64})
+    asked = SCENARIO.model_copy(
+        update={"model_id": model_id, "hardware_id": "b200-sxm", "batch_size": 64}
+    )
     answer = design_answer(design_space(asked))
     space, best = answer.space, answer.recommended
     config = json.dumps(experts_config(space, experts_of(space, best.index)))
@@ -314,17 +371,23 @@ def test_the_times_of_serve_stand_under_the_pointer_where_they_are_others(model_
     assert "Serve" not in line
     here = [1e3 * space.question.mean_tpot_s(space.tpot_s[:, best.index]), own_ms]
     said = f"{served[0]:.2f} ms ({best_name(answer)}), {served[1]:.2f} ms (today)."
-    assert about.endswith(said) == (max(abs(a / b - 1.0) for a, b in zip(served, here, strict=True)) >= SAME_TIME)
+    assert about.endswith(said) == (
+        max(abs(a / b - 1.0) for a, b in zip(served, here, strict=True)) >= SAME_TIME
+    )
 
 
 def test_an_accepted_length_of_another_model_is_said_to_be_borrowed() -> None:
     curve = "gpt-oss-20b-eagle3-mt-bench"
-    assert "Acceptance, on which K rests, borrowed from gpt-oss-20b" in texts(page(acceptance=curve))
+    assert "Acceptance, on which K rests, borrowed from gpt-oss-20b" in texts(
+        page(acceptance=curve)
+    )
     assert "borrowed" not in texts(page(acceptance=curve, model_id="gpt-oss-20b"))
     assert "borrowed" not in texts(page())
 
 
-@pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("24L", "lacks")])
+@pytest.mark.parametrize(
+    ("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("24L", "lacks")]
+)
 def test_a_shape_that_cannot_be_is_refused_below_the_question(shape: str, message: str) -> None:
     test = page()
     before = test.session_state["model_id"]
@@ -336,7 +399,7 @@ def test_a_shape_that_cannot_be_is_refused_below_the_question(shape: str, messag
 BOTH = "h100-sxm:8, b200-sxm:128"
 
 
-def test_targets_in_a_link_are_answered_as_the_command_does_and_the_map_is_drawn_with_its_table() -> None:
+def test_targets_in_a_link_are_answered_as_the_command_does() -> None:
     test = page(design_targets=BOTH)
     expected = one_design(SCENARIO, parse_targets(BOTH.split(",")))
     assert expected.best is not None
@@ -377,6 +440,11 @@ def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_size_starts_from_no_model_that_cannot_be_brought_to_it() -> None:
     known = starts(40e9)
     assert "glm-4.5-air" not in known
-    with pytest.raises(AdvisorError, match=r"glm-4\.5-air cannot be widened or thinned to 40 B total"):
+    with pytest.raises(
+        AdvisorError, match=r"glm-4\.5-air cannot be widened or thinned to 40 B total"
+    ):
         start_from_size(SCENARIO, 40e9, like="glm-4.5-air")
-    assert start_from_size(SCENARIO, 40e9).scenario == start_from_size(SCENARIO, 40e9, like=known[0]).scenario
+    assert (
+        start_from_size(SCENARIO, 40e9).scenario
+        == start_from_size(SCENARIO, 40e9, like=known[0]).scenario
+    )

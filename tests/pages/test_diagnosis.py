@@ -1,4 +1,5 @@
-"""Diagnosis on Measure: what is pasted is diagnosed, with the remedy in numbers; what is no run is refused in words."""
+"""Diagnosis on Measure: what is pasted is diagnosed, with the remedy in numbers; what is no run is
+refused in words."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from tests.pages.test_uploads import upload, zone
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
 SLOW = (FIXTURES / "misconfigured.txt").read_text()
-SERVED = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "engine": "sglang", "acceptance": "2.4@3"}
+SERVED = {
+    "hardware_id": "h200-sxm",
+    "model_id": "qwen3-30b-a3b",
+    "engine": "sglang",
+    "acceptance": "2.4@3",
+}
 
 
 def page(**query: str) -> AppTest:
@@ -39,7 +45,9 @@ def fixes(test: AppTest) -> list[str]:
 
 def compared(test: AppTest) -> pd.DataFrame:
     """The last run beside its prediction."""
-    return [item.value for item in test.dataframe if "Predicted" in item.value][-1].set_index("Quantity")
+    return [item.value for item in test.dataframe if "Predicted" in item.value][-1].set_index(
+        "Quantity"
+    )
 
 
 def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
@@ -47,8 +55,12 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     assert test.title[0].value == "The engine is misconfigured"
     assert "**SGLang admits 48 requests" in texts(test)
     (command,) = fixes(test)
-    assert command.startswith("python -m sglang.launch_server \\\n  --model-path Qwen/Qwen3-30B-A3B")
-    assert command.endswith("  --max-running-requests 128"), "the line of the run that drafts, mended"
+    assert command.startswith(
+        "python -m sglang.launch_server \\\n  --model-path Qwen/Qwen3-30B-A3B"
+    )
+    assert command.endswith("  --max-running-requests 128"), (
+        "the line of the run that drafts, mended"
+    )
     assert "batch_size 128 sequences, above 48 sequences" in texts(test)
     assert "Source: sgl-project/sglang pull request 34290" in texts(test)
     table = compared(test)
@@ -59,19 +71,32 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
 
 def test_a_complaint_without_times_is_a_question_about_the_server_that_it_names() -> None:
     test = diagnosed(page(), "We got slower with EAGLE-3 at batch 64, on B200")
-    rows = advise(Scenario.model_validate(SERVED | {"batch_size": 64, "hardware_id": "b200-sxm"})).drafts
+    rows = advise(
+        Scenario.model_validate(SERVED | {"batch_size": 64, "hardware_id": "b200-sxm"})
+    ).drafts
     row = next(row for row in rows if row.recommended)
-    assert test.title[0].value == f"Not foreseen: {row.speedup:.2f}× at batch 64 with K = {row.n_draft}"
-    assert "**First suspect: with speculation SGLang admits 48 requests" in texts(test).replace("\\", "")
+    assert (
+        test.title[0].value
+        == f"Not foreseen: {row.speedup:.2f}× at batch 64 with K = {row.n_draft}"
+    )
+    assert "**First suspect: with speculation SGLang admits 48 requests" in texts(test).replace(
+        "\\", ""
+    )
     assert "You picked" not in texts(test), "the text names no K"
     assert test.dataframe[0].value["K"].tolist() == [*range(row.n_draft + 1)]
     assert re.search(r"chance of a gain is \d+%[^$]*paste them as: TPOT 18 ms without", texts(test))
-    assert test.info[0].value == "The bar is set to your server: B200 SXM · 180 GiB, EAGLE-3, Batch 64."
+    assert (
+        test.info[0].value
+        == "The bar is set to your server: B200 SXM · 180 GiB, EAGLE-3, Batch 64."
+    )
     assert not test.error
 
 
 def test_a_complaint_s_server_and_length_are_used() -> None:
-    test = diagnosed(page(), "Slower since we turned EAGLE-3 on, on two H100s at batch 64, accepted length around 2.1")
+    test = diagnosed(
+        page(),
+        "Slower since we turned EAGLE-3 on, on two H100s at batch 64, accepted length around 2.1",
+    )
     asked = {"batch_size": 64, "acceptance": "2.1@3"}
     served = {"hardware_id": "h100-sxm", "n_gpus": 2, "tensor_parallel": 2}
     answer = advise(Scenario.model_validate(SERVED | asked | served)).recommendation
@@ -81,10 +106,15 @@ def test_a_complaint_s_server_and_length_are_used() -> None:
     assert (now.hardware_id, now.n_gpus, now.tensor_parallel) == ("h100-sxm", 2, 2)
 
 
-def test_a_sentence_with_both_times_sets_the_bar_to_its_server_and_one_that_cannot_be_leaves_it() -> None:
+def test_a_sentence_with_both_times_sets_the_bar_to_its_server() -> None:
     told = "TPOT 24 ms without, 31 ms with MTP K=3 at concurrency 64, DeepSeek-V3 on 8 x H100"
     now = diagnosed(page(), told).session_state["_scenario"]
-    assert (now.model_id, now.hardware_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", "h100-sxm", 8, "mtp")
+    assert (now.model_id, now.hardware_id, now.n_gpus, now.drafter_id) == (
+        "deepseek-v3",
+        "h100-sxm",
+        8,
+        "mtp",
+    )
     test = diagnosed(page(), told.replace("8 x", "7 x"))
     assert test.session_state["_scenario"].model_id == SERVED["model_id"]
     assert test.info[0].value.startswith("The bar is not set to your server: tensor")
@@ -94,7 +124,9 @@ def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
     upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
     assert "Speculation does not pay at this batch on this hardware" in texts(test)
-    assert "Instead: python -m sglang.launch_server ... without --speculative-algorithm" in texts(test)
+    assert "Instead: python -m sglang.launch_server ... without --speculative-algorithm" in texts(
+        test
+    )
     (command,) = fixes(test)
     assert "--tp-size 2" in command
     assert "--speculative" not in command, "nothing is drafted where nothing pays"
@@ -110,7 +142,10 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
         zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
         assert "CUDA graphs are switched off" in texts(test)
         assert "In drafted.txt, line 3" in texts(test)
-        assert "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in texts(test)
+        assert (
+            "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar."
+            in texts(test)
+        )
 
 
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
@@ -126,8 +161,15 @@ def test_a_server_in_words_sets_the_bar_and_leaves_what_stands() -> None:
     command = fixes(test)
     diagnosed(test, "gpt-oss-120b on 2 H100 SXM with vLLM")
     now = test.session_state["_scenario"]
-    assert (now.model_id, now.hardware_id, now.n_gpus, now.engine) == ("gpt-oss-120b", "h100-sxm", 2, "vllm")
-    assert any(one.value.startswith("The bar is set to your server: H100 SXM5") for one in test.info)
+    assert (now.model_id, now.hardware_id, now.n_gpus, now.engine) == (
+        "gpt-oss-120b",
+        "h100-sxm",
+        2,
+        "vllm",
+    )
+    assert any(
+        one.value.startswith("The bar is set to your server: H100 SXM5") for one in test.info
+    )
     assert fixes(test) == command
     assert not test.error
 
@@ -139,7 +181,7 @@ def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
     assert test.session_state["_scenario"].engine == "sglang"
 
 
-def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_where_nothing_does() -> None:
+def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none() -> None:
     table = "concurrency,TPOT ms without,TPOT ms with\n1,9,6.2\n64,20,16\n128,26,33\n"
     test = with_k(diagnosed(page(**BAR), table))
     keeps = "Keep K = 3 up to batch 64 (measured 1.45× to 1.25×)"
@@ -151,20 +193,26 @@ def test_of_measured_runs_the_button_opens_the_largest_batch_that_pays_and_none_
     before = test.session_state["_scenario"].k_max
     press(test, "open_mended")
     opened_as = test.session_state["_scenario"]
-    assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), "the longest draft stays the bar's"
-    loses = with_k(diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n"))
+    assert (opened_as.batch_size, opened_as.k_max) == (64, max(before, 3)), (
+        "the longest draft stays the bar's"
+    )
+    loses = with_k(
+        diagnosed(page(**BAR), "concurrency,TPOT ms without,TPOT ms with\n64,20,26\n128,26,33\n")
+    )
     assert loses.title[0].value.startswith("Switch speculation off at batch 64")
     assert "open_mended" not in {button.key for button in loses.button}
 
 
-def test_a_drafter_that_the_model_has_not_leaves_the_measured_decision_and_the_choice_of_another() -> None:
+def test_a_drafter_that_the_model_has_not_leaves_the_measured_decision() -> None:
     test = page(drafter_id="eagle3", acceptance="2.4@3")
     upload(test, "runs.csv", b"batch,plain_tok_s_user,mtp3_tok_s_user\n1,150,240\n64,60,48\n")
     assert test.selectbox(key="missing_drafter").value == "eagle3"
     test = page(drafter_id="mtp", acceptance="2.4@3")
     upload(test, "runs.csv", b"batch,k,drafter,speedup\n1,3,mtp,1.6\n64,3,mtp,0.8\n")
     assert test.title[0].value == "Measured, not predicted"
-    assert "Keep K = 3 at batch 1 (measured 1.60×). Switch speculation off at batch 64" in texts(test)
+    assert "Keep K = 3 at batch 1 (measured 1.60×). Switch speculation off at batch 64" in texts(
+        test
+    )
     assert "no multi-token-prediction module" in texts(test)
     test.selectbox(key="stated_drafter").set_value("eagle3")
     press(test, "fill_in_more")
@@ -175,9 +223,16 @@ def test_a_file_of_another_model_turns_a_bar_with_an_own_config_to_that_model() 
     test = page(hardware_id="b200-sxm")
     upload(test, "config.json", json.dumps(OWN_CONFIG).encode())
     assert test.session_state["model_id"].startswith("own")
-    upload(test, "runs.csv", b"model,gpu,tp,batch,k,drafter,speedup\nQwen/Qwen3-30B-A3B,H100 SXM,1,16,3,eagle3,1.4\n")
+    upload(
+        test,
+        "runs.csv",
+        b"model,gpu,tp,batch,k,drafter,speedup\nQwen/Qwen3-30B-A3B,H100 SXM,1,16,3,eagle3,1.4\n",
+    )
     press(test, "bar_to_file")
-    assert (test.session_state["model_id"], test.session_state["hardware_id"]) == ("qwen3-30b-a3b", "h100-sxm")
+    assert (test.session_state["model_id"], test.session_state["hardware_id"]) == (
+        "qwen3-30b-a3b",
+        "h100-sxm",
+    )
     assert "Keep K = 3 at batch 16" in texts(test)
 
 
@@ -187,13 +242,39 @@ def with_k(test: AppTest) -> AppTest:
     return test
 
 
-BAR = {"hardware_id": "h200-sxm", "model_id": "deepseek-v3", "engine": "sglang", "drafter_id": "mtp", "n_gpus": "8"}
-BAR |= {"tensor_parallel": "8", "acceptance": "2.17@3", "batch_size": "64", "context_tokens": "3000"}
+BAR = {
+    "hardware_id": "h200-sxm",
+    "model_id": "deepseek-v3",
+    "engine": "sglang",
+    "drafter_id": "mtp",
+    "n_gpus": "8",
+}
+BAR |= {
+    "tensor_parallel": "8",
+    "acceptance": "2.17@3",
+    "batch_size": "64",
+    "context_tokens": "3000",
+}
 LAUNCHED = "python -m sglang.launch_server --model-path m --tp 8 --speculative-algorithm NEXTN"
 LAUNCHED += " --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
-OWN_CONFIG = {"model_type": "qwen3_moe", "hidden_size": 2560, "num_hidden_layers": 48, "num_attention_heads": 32}
-OWN_CONFIG |= {"num_key_value_heads": 4, "head_dim": 128, "moe_intermediate_size": 768, "num_experts": 64}
-OWN_CONFIG |= {"num_experts_per_tok": 8, "intermediate_size": 6144, "vocab_size": 151936, "norm_topk_prob": True}
+OWN_CONFIG = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 2560,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+}
+OWN_CONFIG |= {
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "moe_intermediate_size": 768,
+    "num_experts": 64,
+}
+OWN_CONFIG |= {
+    "num_experts_per_tok": 8,
+    "intermediate_size": 6144,
+    "vocab_size": 151936,
+    "norm_topk_prob": True,
+}
 USERS = "users,tps_base,tps_mtp3,gpu,notes\n64,35.1,30.2,H200,slow\n"
 MEANS = {"users": "batch_size", "tps_base": "baseline_output_tok_per_s_per_user"}
 MEANS |= {"tps_mtp3": "sd_output_tok_per_s_per_user", "gpu": "ignore", "notes": "ignore"}
@@ -209,7 +290,10 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
     said = texts(test)
-    assert test.title[0].value == "Switch speculation off at batch 64; look up the accepted length in the log"
+    assert (
+        test.title[0].value
+        == "Switch speculation off at batch 64; look up the accepted length in the log"
+    )
     assert re.search(r"K = 3 at batch 64.{0,40}measured 0\.86×", said)
     assert "accepted length 2.17 at K = 3, of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]
@@ -224,7 +308,9 @@ def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
     assert "SGLang admits 48 requests" in said
     assert "batch_size 64 sequences, above 48 sequences" in said
     assert "--max-num-seqs" not in said
-    assert "above 48 sequences" not in texts(diagnosed(page(**BAR | {"batch_size": "32"}), LAUNCHED))
+    assert "above 48 sequences" not in texts(
+        diagnosed(page(**BAR | {"batch_size": "32"}), LAUNCHED)
+    )
 
 
 def remedy(test: AppTest) -> pd.DataFrame:
@@ -234,7 +320,7 @@ def remedy(test: AppTest) -> pd.DataFrame:
 SENTENCES = """My server became slower after I switched MTP on. Batch about 128.
 TPOT was 38.1 ms without and 44.7 ms with MTP.
 vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --max-num-seqs 256 --speculative-config \
-'{"method":"deepseek_mtp","num_speculative_tokens":3}'"""
+'{"method":"deepseek_mtp","num_speculative_tokens":3}'"""  # noqa: E501
 
 
 def test_sentences_with_a_launch_line_are_judged_as_their_server_which_becomes_the_bar_s() -> None:
@@ -248,8 +334,12 @@ def test_sentences_with_a_launch_line_are_judged_as_their_server_which_becomes_t
     assert (now.model_id, now.n_gpus, now.drafter_id) == ("deepseek-v3", 8, "mtp")
 
 
-@pytest.mark.parametrize(("checkpoint", "weights"), [("Qwen3-235B-A22B-FP8", "fp8_block"), ("Qwen3-235B-A22B", None)])
-def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(checkpoint: str, weights: str | None) -> None:
+@pytest.mark.parametrize(
+    ("checkpoint", "weights"), [("Qwen3-235B-A22B-FP8", "fp8_block"), ("Qwen3-235B-A22B", None)]
+)
+def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(
+    checkpoint: str, weights: str | None
+) -> None:
     test = page(engine="vllm", weight_dtype="nvfp4")
     diagnosed(test, f"vllm serve Qwen/{checkpoint} --tensor-parallel-size 8")
     now = test.session_state["_scenario"]
@@ -257,8 +347,12 @@ def test_a_launch_line_sets_the_weights_that_its_checkpoint_is_in(checkpoint: st
     assert ("weights fp8" in test.info[0].value) == bool(weights)
 
 
-def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> None:
-    text = SENTENCES.replace("Batch about 128.", "").replace("--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager")
+def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said_is_asked_for() -> (
+    None
+):
+    text = SENTENCES.replace("Batch about 128.", "").replace(
+        "--max-num-seqs 256", "--max-num-seqs 256 --enforce-eager"
+    )
     test = diagnosed(page(engine="vllm"), text)
     assert "Measured 0.85× with K = 3." in texts(test)
     test.number_input(key="unsaid_batch_size").set_value(128)
@@ -266,7 +360,7 @@ def test_what_was_measured_is_said_beside_a_fault_and_the_batch_that_is_not_said
     assert re.search(r"K = 3 at batch 128.{0,40}measured 0\.85×", texts(test))
 
 
-def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that_is_not_read_is() -> None:
+def test_what_was_forgotten_is_not_said_over_what_is_pasted_next() -> None:
     test = diagnosed(page(engine="vllm"), SENTENCES)
     press(test, "forget")
     assert [item.value for item in test.info] == ["Forgotten"]
@@ -278,10 +372,17 @@ def test_what_was_forgotten_is_not_said_over_what_is_pasted_next_and_a_rate_that
 def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: int) -> None:
     both = (
         "1,900 tokens/s without, 1,450 tokens/s with MTP K=1 at concurrency 64",
-        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp-size 8 --speculative-algorithm EAGLE "
+        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp-size 8 "
+        "--speculative-algorithm EAGLE "
         "--speculative-num-steps 1 --speculative-eagle-topk 1 --speculative-num-draft-tokens 2",
     )
-    served = {"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8, "engine": "sglang", "drafter_id": "mtp"}
+    served = {
+        "model_id": "deepseek-v3",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "engine": "sglang",
+        "drafter_id": "mtp",
+    }
     test = diagnosed(page(**served, acceptance="deepseek-r1-mtp-internal"), both[first])
     assert "The engine is misconfigured" not in texts(test)
     diagnosed(test, both[1 - first])
@@ -294,7 +395,10 @@ def test_a_launch_line_pasted_beside_numbers_joins_them_in_either_order(first: i
 
 
 def test_a_loss_that_a_length_may_explain_asks_for_it_and_is_judged_with_it() -> None:
-    test = diagnosed(page(engine="vllm", drafter_id="eagle3"), "TPOT 20 ms without, 24 ms with EAGLE-3 K=3, batch 64")
+    test = diagnosed(
+        page(engine="vllm", drafter_id="eagle3"),
+        "TPOT 20 ms without, 24 ms with EAGLE-3 K=3, batch 64",
+    )
     assert "Either " in texts(test)
     test.number_input(key="unsaid_accepted_length").set_value(1.4)
     press(test, "predict_unsaid")
@@ -309,7 +413,9 @@ def test_rates_in_a_table_reach_the_verdict_and_what_is_forgotten_leaves_the_box
     assert "measured 0.76×" in texts(test)
     assert not test.text_area(key="drop_text").value
     test = diagnosed(page(**BAR), "concurrency,K,output_tok_per_s\n48,3,1450")
-    assert test.title[0].value == "1 row read: add the run without drafts (K = 0), or a time per token"
+    assert (
+        test.title[0].value == "1 row read: add the run without drafts (K = 0), or a time per token"
+    )
     diagnosed(test, "no run at all")
     press(test, "forget")
     assert not test.text_area(key="drop_text").value

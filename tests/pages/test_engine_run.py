@@ -1,4 +1,5 @@
-"""Measuring the engine from Design and Measure: a run with the fake engine, and a made-up result put to use."""
+"""Measuring the engine from Design and Measure: a run with the fake engine, and a made-up result
+put to use."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ from tools.engine_data_set import DESIGNS, design
 pytestmark = pytest.mark.usefixtures("own_runs")
 CONFIG = json.dumps(design(DESIGNS["k4"]))
 SCENARIO = Scenario(
-    model_id="olmoe-1b-7b", hardware_id="h200-sxm", acceptance="2.4@3", batch_size=64, context_tokens=900
+    model_id="olmoe-1b-7b",
+    hardware_id="h200-sxm",
+    acceptance="2.4@3",
+    batch_size=64,
+    context_tokens=900,
 )
 GRID = "--batches 1,4,16,64 --context 900"
 """The batch and the context that the page shows."""
@@ -60,7 +65,9 @@ def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.Monkey
     assert "engine_start" not in {item.key for item in test.button}
 
 
-def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_started_cancelled_and_resumed_on_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
     test.text_input(key="engine_batches").set_value("1,4")
@@ -88,7 +95,9 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.
 def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words() -> None:
     profile.start_engine(SCENARIO, "k4", CONFIG, ("1,q", "0", "16"))
     until(over)
-    assert "The profiler refused: --batches 1,q: give whole numbers" in texts(opened("measure", **link(SCENARIO)))
+    assert "The profiler refused: --batches 1,q: give whole numbers" in texts(
+        opened("measure", **link(SCENARIO))
+    )
 
 
 def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
@@ -105,7 +114,9 @@ def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
 def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def start(_scenario: Scenario, name: str, config: str | None, _grid: tuple[str, str, str]) -> None:
+    def start(
+        _scenario: Scenario, name: str, config: str | None, _grid: tuple[str, str, str]
+    ) -> None:
         asked.extend((name, config or ""))
         raise AdvisorError("a sweep is running on this machine already")
 

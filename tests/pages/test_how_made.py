@@ -18,7 +18,8 @@ SCENARIO = Scenario(acceptance="2.4@3")
 
 
 def asked(batch: float, k: int, section: str = SECTIONS[0]) -> AppTest:
-    """The first page with the dialog open on a question: AppTest cannot rerun a dialog alone, as its widgets do."""
+    """The first page with the dialog open on a question: AppTest cannot rerun a dialog alone, as
+    its widgets do."""
     test = app(acceptance="2.4@3")
     test.session_state["_how_made"] = (batch, k, section)
     test.run()
@@ -73,7 +74,9 @@ def test_another_batch_and_k_are_another_derivation() -> None:
     assert f"Predicted speedup {made.step('speedup').result.value:.2f}×" in texts(asked(64, 2))
 
 
-def test_the_browser_s_question_opens_the_point_it_names_and_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_browser_s_question_opens_the_point_it_names_and_not_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now: dict[str, object] = {"live_answer": {"how": {"batch": 64, "k": 2}}, "how_batch_size": 1}
     monkeypatch.setattr(live_page.st, "session_state", now)
     live_page._asked()

@@ -1,4 +1,5 @@
-"""Own speedups of several K on the page: batches in headers, K by batch, what Serve drafts by them."""
+"""Own speedups of several K on the page: batches in headers, K by batch, what Serve drafts by
+them."""
 
 from __future__ import annotations
 
@@ -9,10 +10,15 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.app_page import go_to, live, press, texts
 from tests.pages.test_uploads import COLUMNS, H100, page, read_as, scenario, upload
 
-BY_BATCH = b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,121,798,2290\neagle k=3,158,890,1980\n"
+BY_BATCH = (
+    b"setup,bs=1,bs=8,bs=64\nbaseline (no spec),92,612,2210\neagle k=1,121,798,2290\neagle "
+    b"k=3,158,890,1980\n"
+)
 
 
-def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_it_was_read() -> None:
+def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_it_was_read() -> (
+    None
+):
     test = upload(page(), "wide.csv", BY_BATCH)
     assert not test.error
     table = read_as(test).set_index("Meaning")["Read from"]
@@ -25,7 +31,9 @@ def test_a_table_with_its_batches_in_its_headers_gets_its_verdict_and_says_how_i
 def test_columns_that_tell_nothing_leave_the_template_and_words_of_the_page() -> None:
     test = upload(page(), "odd.csv", b"who,wanted,what\nhe,fast,92\nshe,slow,121\n")
     assert "Template (CSV)" in [item.label for item in test.get("download_button")]
-    assert not [label for label in test.selectbox(key="map_wanted").options if "(batch_size)" in label]
+    assert not [
+        label for label in test.selectbox(key="map_wanted").options if "(batch_size)" in label
+    ]
     press(test, COLUMNS)
     (said,) = {item.value for item in test.error}
     assert "say above which hold the batch, K, and a rate, a time or a speedup" in said
@@ -35,7 +43,8 @@ def test_columns_that_tell_nothing_leave_the_template_and_words_of_the_page() ->
 LONG = """batch_size,draft_tokens_k,output_tok_per_s,accepted_length
 1,0,92,\n8,0,612,\n32,0,1490,\n64,0,2210,\n1,1,121,1.8\n8,1,798,1.8\n32,1,1702,1.8\n64,1,2290,1.8
 1,3,158,2.6\n8,3,890,2.6\n32,3,1655,2.6\n64,3,1980,2.6\n"""
-"""A reader's benchmark: Qwen3-30B-A3B with EAGLE-3 on one H100 SXM, vLLM. The longer K loses at batch 64."""
+"""A reader's benchmark: Qwen3-30B-A3B with EAGLE-3 on one H100 SXM, vLLM. The longer K loses at
+batch 64."""
 
 
 def two_k(**query: str) -> AppTest:
@@ -48,7 +57,9 @@ def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_
     go_to(test, "serve").run()
     found = live(test)
     assert found["yours"] == [[1, 24, 3], [25, 82, 1], [83, 65536, 0]]
-    assert re.search(r"\[\[1,24,3\],\[25,\d+,1\]", found["command"]["text"]), "by batch, as it was measured"
+    assert re.search(r"\[\[1,24,3\],\[25,\d+,1\]", found["command"]["text"]), (
+        "by batch, as it was measured"
+    )
     row = found["speedup"][found["batches"].index(64)]
     assert max(row) == max(row[:4]), "no K beyond the measured ones is carried to a larger speedup"
     assert "Yours: Keep K = 3 up to batch 8 and K = 1 at batch 32 to 64" in texts(test)
@@ -56,7 +67,9 @@ def test_of_two_measured_k_serve_gets_both_lengths_and_the_command_the_one_that_
 
 def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar() -> None:
     test = upload(
-        page(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3"),
+        page(
+            hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3"
+        ),
         "long.csv",
         LONG.encode(),
     )
@@ -69,11 +82,16 @@ def test_a_file_that_names_no_model_says_what_it_is_read_as_and_follows_the_bar(
     test.session_state["hardware_id"] = "h200-sxm"
     test.run()
     go_to(test, "measure").run()
-    assert "No row is of" in texts(test), "a bar that was changed on another page is of another question"
+    assert "No row is of" in texts(test), (
+        "a bar that was changed on another page is of another question"
+    )
     test = press(test, "Read as Qwen3-30B-A3B on H200 SXM")
     assert "No row is of" not in texts(test)
     agreeing = (
-        LONG.replace("890,2.6", "1059,2.6").replace("1655", "3040").replace("1980", "4600").replace("1702", "2205")
+        LONG.replace("890,2.6", "1059,2.6")
+        .replace("1655", "3040")
+        .replace("1980", "4600")
+        .replace("1702", "2205")
     )
     said = texts(upload(page(**H100), "agreeing.csv", agreeing.encode()))
     assert re.search(r"Read as Qwen3-30B-A3B on H[^,]*, from the bar", said)
@@ -109,18 +127,27 @@ def test_the_verdict_of_two_k_names_each_by_batch_and_one_prediction_a_batch() -
 
 def test_a_refit_counts_speedups_and_rows_and_names_a_row_of_the_file() -> None:
     test = two_k()
-    assert next(one.label for one in test.button if one.key == "refit_upload") == "Refit to these 8 speedups of 12 rows"
+    assert (
+        next(one.label for one in test.button if one.key == "refit_upload")
+        == "Refit to these 8 speedups of 12 rows"
+    )
     said = texts(press(test, "refit_upload"))
     assert "8 speedups of 12 rows, on h100-sxm with vllm" in said
-    assert re.search(r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said)
+    assert re.search(
+        r"Your rows move the speedup predicted for K = 3 at batch 8 from \d\.\d\d× to", said
+    )
     assert re.search(r"over the limit of 15%: most batch 64 at K = 3 \(\d+%\)", said)
-    assert re.search(r"The fit asks for 0\.\d\d of the accepted length: state that of these very runs", said)
+    assert re.search(
+        r"The fit asks for 0\.\d\d of the accepted length: state that of these very runs", said
+    )
     assert "again" not in said, "not before the length is settled"
 
 
 def test_own_speedups_decide_k_on_share_and_in_its_files_as_on_serve() -> None:
     test = go_to(two_k(), "share").run()
-    assert re.search(r"Your own runs decide: Keep K = 3 up to batch 8[^$]* Files say so; the link", texts(test))
+    assert re.search(
+        r"Your own runs decide: Keep K = 3 up to batch 8[^$]* Files say so; the link", texts(test)
+    )
     shown = " ".join(item.value for item in test.markdown)
     assert re.search(r"# Keep K = 3 up to batch 8", shown)
     assert "The figures are the model's: at batch" in shown

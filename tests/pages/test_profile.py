@@ -1,6 +1,8 @@
-"""The page Profile this machine: what it offers, a run in its own process, what it makes of the result.
+"""The page Profile this machine: what it offers, a run in its own process, what it makes of the
+result.
 
-Runs here are started with a stand-in for the profiler's process unless torch is installed; sweeps are made up.
+Runs here are started with a stand-in for the profiler's process unless torch is installed; sweeps
+are made up.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.usefixtures("own_runs")
 DEVICES = [{"label": "cpu", "name": "stand-in CPU"}]
-PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}]}
+PLAN = {
+    "estimate_s": 99.4,
+    "limit_s": 120.0,
+    "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}],
+}
 
 STAND_IN = """
 import json, signal, sys, time
@@ -52,7 +58,7 @@ print(json.dumps({"progress": at}), flush=True)
 if "--resume" in sys.argv:
     sys.exit(0)
 time.sleep(60)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -62,7 +68,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: object())
     monkeypatch.setattr(profile, "devices", lambda: DEVICES)
     monkeypatch.setattr(profile, "plan", lambda _preset, _device: PLAN)
-    monkeypatch.setattr(profile, "_command", lambda options: [sys.executable, "-c", STAND_IN, *options])
+    monkeypatch.setattr(
+        profile, "_command", lambda options: [sys.executable, "-c", STAND_IN, *options]
+    )
 
 
 def page() -> AppTest:
@@ -90,16 +98,22 @@ def ended() -> profile.ProfilerRun:
     return run
 
 
-def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile.ProfilerRun:
+def finished(
+    name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any
+) -> profile.ProfilerRun:
     """A made-up run that is over, on disk as a real one would be."""
     write_sweep(profile.runs_folder() / name, sweep_rows(noise=0.03), **meta)
-    profile._note(name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code})
+    profile._note(
+        name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code}
+    )
     run = profile.latest()
     assert run is not None
     return run
 
 
-def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: None)
     test = page()
     assert test.info[0].value == f"Not offered: {profile.TORCH_MISSING}."
@@ -107,7 +121,9 @@ def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monke
     assert not test.error
 
 
-def test_beyond_this_machine_measuring_is_off_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_this_machine_measuring_is_off_unless_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(profile, "find_spec", lambda _: object())
     here, proxied = "http://127.0.0.1:8501/profile", "https://advisor.example.org/profile"
     assert profile.refusal("127.0.0.1", here) == ""
@@ -128,7 +144,9 @@ def test_the_page_shows_device_and_price_before_anything_runs() -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_cannot_be_asked_is_reported_not_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     st.cache_data.clear()
 
     def broken() -> list[dict[str, Any]]:
@@ -145,7 +163,10 @@ def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> Non
     until(lambda: profile.progress(run) is not None)
     again = page()  # a new session: nothing of the old one is left
     assert "Measuring cpu, preset quick" in texts(again)
-    assert any("10 s, about 30 s left; block 3 of 5: moe" in str(item.proto) for item in again.get("progress"))
+    assert any(
+        "10 s, about 30 s left; block 3 of 5: moe" in str(item.proto)
+        for item in again.get("progress")
+    )
     press(again, "profile_cancel")
     ended()
     after = page()
@@ -177,7 +198,9 @@ def test_a_killed_run_is_explained() -> None:
     os.kill(run.pid, signal.SIGKILL)
     over = ended()
     assert over.exit_code == -signal.SIGKILL
-    assert "ended by SIGKILL; the system does that when memory runs out. Resume" in profile.ending(over)
+    assert "ended by SIGKILL; the system does that when memory runs out. Resume" in profile.ending(
+        over
+    )
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -196,7 +219,9 @@ def test_an_app_started_again_finds_the_run_alive_and_sees_it_end() -> None:
 def test_a_refusal_of_the_profiler_is_shown_in_its_own_words() -> None:
     run = finished(code=2)
     run.log.write_text("error: no device 'cuda:3' here; choose one of cpu\n")
-    assert profile.ending(run) == "The profiler refused: no device 'cuda:3' here; choose one of cpu."
+    assert (
+        profile.ending(run) == "The profiler refused: no device 'cuda:3' here; choose one of cpu."
+    )
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -225,7 +250,9 @@ def test_a_measured_machine_is_the_accelerator_in_one_click() -> None:
     values = json.loads(profile.accelerator_of(sweep))
     assert values["bandwidth_bytes_per_s"] == pytest.approx(profile.copy_bandwidth(sweep))
     rows = sweep.rows[(sweep.rows["op"] == "gemm") & (sweep.rows["dtype"] == "bfloat16")]
-    assert values["peak_flops_per_s"]["bf16"] == pytest.approx((rows["flops"] / rows["time_s"]).max())
+    assert values["peak_flops_per_s"]["bf16"] == pytest.approx(
+        (rows["flops"] / rows["time_s"]).max()
+    )
     own = read_own_hardware(json.dumps(values))
     assert own.memory_bytes == sweep.meta.device.memory_bytes
     bare = replace(sweep, rows=sweep.rows[sweep.rows["op"] != "gemm"])

@@ -1,6 +1,8 @@
-"""Experts on ranks in the session: counted on a trace, on loads or on a preset, and used in every answer.
+"""Experts on ranks in the session: counted on a trace, on loads or on a preset, and used in every
+answer.
 
-Experts on ranks on the page Report: offered under expert parallelism, counted on Data or drawn from the preset.
+Experts on ranks on the page Report: offered under expert parallelism, counted on Data or drawn from
+the preset.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ RANKS = "Expert parallelism"
 
 
 def lab(**query: object) -> AppTest:
-    return opened("lab", RANKS, **({"acceptance": "2.4@3"} | {name: str(value) for name, value in query.items()}))
+    return opened(
+        "lab",
+        RANKS,
+        **({"acceptance": "2.4@3"} | {name: str(value) for name, value in query.items()}),
+    )
 
 
 def given(test: AppTest, name: str, data: bytes) -> AppTest:
@@ -81,9 +87,16 @@ def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> Non
 
 
 def table(hot: float = 9.0, experts: int = 128) -> bytes:
-    """A CSV of loads of two layers whose first 16 experts are `hot` times as popular as the others."""
-    cells = ((layer, expert, hot if expert < 16 else 1) for layer in range(2) for expert in range(experts))
-    return "\n".join(["layer,expert,tokens", *(",".join(map(str, cell)) for cell in cells)]).encode()
+    """A CSV of loads of two layers whose first 16 experts are `hot` times as popular as the
+    others."""
+    cells = (
+        (layer, expert, hot if expert < 16 else 1)
+        for layer in range(2)
+        for expert in range(experts)
+    )
+    return "\n".join(
+        ["layer,expert,tokens", *(",".join(map(str, cell)) for cell in cells)]
+    ).encode()
 
 
 def on_ranks(**query: str) -> AppTest:
@@ -102,7 +115,9 @@ def test_loads_are_counted_used_on_every_page_and_undone() -> None:
     assert loads_shape(used.expert_loads or "") == (2, 128)
     assert "on 8 expert-parallel ranks" in texts(test)
     go_to(test, "serve")
-    assert "Experts on ranks: counted on your loads (2 layers, 128 experts), balanced." in texts(test).replace("*", "")
+    assert "Experts on ranks: counted on your loads (2 layers, 128 experts), balanced." in texts(
+        test
+    ).replace("*", "")
     press(test, "undo_ranks_in_use")
     assert test.session_state["_scenario"] == used.on_assumed_ranks()
 
@@ -126,7 +141,9 @@ def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
 
 
 def test_undoing_a_used_trace_brings_the_routing_back() -> None:
-    test = given(on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
+    test = given(
+        on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8"))
+    )
     press(test, "count_ranks", "use_ranks")
     used = test.session_state["_scenario"]
     assert "," in used.routing
@@ -153,7 +170,9 @@ def test_a_link_carries_loads_another_model_leaves_them_aside_and_damage_is_said
     test.run()
     assert test.session_state["_scenario"].expert_loads is None
     assert "this model is another" in texts(test)
-    test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads="2x128:eJw")
+    test = opened(
+        "serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads="2x128:eJw"
+    )
     assert "carries loads of experts that cannot be read" in texts(test)
     assert test.session_state["_scenario"].expert_loads is None
 
@@ -180,7 +199,7 @@ def counted_in_lab(copies: int) -> AppTest:
     return test
 
 
-def test_it_is_offered_under_expert_parallelism_alone_and_drawn_from_the_preset_without_own_counts() -> None:
+def test_it_is_offered_under_expert_parallelism_alone_and_drawn_from_the_preset() -> None:
     asked = opened("share", **(WIDE | {"expert_parallel": "1", "report_ranks": "True"}))
     assert not [item for item in asked.toggle if item.key == "report_ranks"]
     assert BEGIN not in texts(asked)
@@ -196,7 +215,10 @@ def test_it_is_offered_under_expert_parallelism_alone_and_drawn_from_the_preset_
 def test_what_was_counted_in_lab_is_taken_with_its_trace_and_copies() -> None:
     test = go_to(counted_in_lab(16), "share").run()
     test.toggle(key="report_ranks").set_value(True).run()
-    said = "as you counted them in Lab: counted on 12 sequences, 2 layers of your trace; 0 and 16 copies"
+    said = (
+        "as you counted them in Lab: counted on 12 sequences, 2 layers of your trace; 0 and 16 "
+        "copies"
+    )
     assert said in texts(test)
     part = section(test)
     assert "Origin of the counts: trace." in part
@@ -213,8 +235,12 @@ def test_counts_of_another_scenario_are_not_taken() -> None:
     assert "Origin of the counts: preset." in section(test)
 
 
-@pytest.mark.parametrize(("ranks", "scope"), [(None, None), ("", None), ("hash/digest/8", "session")])
-def test_a_file_with_what_a_session_counted_stays_in_it(ranks: str | None, scope: str | None) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "scope"), [(None, None), ("", None), ("hash/digest/8", "session")]
+)
+def test_a_file_with_what_a_session_counted_stays_in_it(
+    ranks: str | None, scope: str | None
+) -> None:
     cache = FakeCache()
 
     @remembered(cache, shared=64, own=8, keys=(report_files.Extras,))

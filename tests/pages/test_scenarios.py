@@ -1,4 +1,5 @@
-"""Scenarios in the app: examples, own accelerators, files, links that restore them, pins. Back is in tests/e2e."""
+"""Scenarios in the app: examples, own accelerators, files, links that restore them, pins. Back is
+in tests/e2e."""
 
 from __future__ import annotations
 
@@ -9,13 +10,21 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from advisor.physics.hardware import load_hardware
-from advisor.predict.scenario import MAX_LINK_CHARACTERS, Scenario, example_ids, load_example, scenario_json
+from advisor.predict.scenario import (
+    MAX_LINK_CHARACTERS,
+    Scenario,
+    example_ids,
+    load_example,
+    scenario_json,
+)
 from tests.catalog.test_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.pages.app_page import live, press
 from tests.pages.test_app import START, answered, app, link
 
-OWN = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4)
+OWN = Scenario(
+    acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4
+)
 
 
 def shown(test: AppTest) -> Scenario:
@@ -25,7 +34,9 @@ def shown(test: AppTest) -> Scenario:
 
 
 def open_file(test: AppTest, content: bytes) -> AppTest:
-    uploader = next(item for item in test.file_uploader if str(item.key).startswith("scenario_file_"))
+    uploader = next(
+        item for item in test.file_uploader if str(item.key).startswith("scenario_file_")
+    )
     uploader.upload("scenario.json", content, "application/json").run()
     return test
 
@@ -39,7 +50,9 @@ def test_one_click_makes_an_example_the_scenario(name: str) -> None:
 
 
 def test_an_example_after_the_user_s_own_settings_leaves_none_of_them() -> None:
-    test = app(acceptance="2.4@3", max_tpot_ms="5", weight_dtype="fp8", input_tokens="5", output_tokens="6")
+    test = app(
+        acceptance="2.4@3", max_tpot_ms="5", weight_dtype="fp8", input_tokens="5", output_tokens="6"
+    )
     press(test, "example_mixtral")
     assert shown(test) == load_example("mixtral").scenario
 
@@ -50,7 +63,10 @@ def test_the_address_says_what_is_on_screen_after_every_change() -> None:
     test.selectbox(key="weight_dtype").set_value("fp8").run()
     test.number_input(key="batch_size").set_value(16).run()
     test.selectbox(key="weight_dtype").set_value(None).run()
-    query = {name: value[0] if isinstance(value, list) else value for name, value in test.query_params.items()}
+    query = {
+        name: value[0] if isinstance(value, list) else value
+        for name, value in test.query_params.items()
+    }
     assert query["batch_size"] == "16"
     again = app(**query)
     assert shown(again) == shown(test) == START
@@ -64,7 +80,7 @@ def test_a_note_on_a_link_goes_when_the_user_moves_on() -> None:
     assert not any("many" in item.value for item in test.warning)
 
 
-def test_a_link_without_an_accepted_length_takes_its_model_s_own_or_one_that_the_answer_says_is_borrowed() -> None:
+def test_a_link_without_an_accepted_length_takes_its_model_s_own_or_one() -> None:
     for model in ("gpt-oss-20b", "gpt-oss-120b"):
         test = app(model_id=model, drafter_id="eagle3")
         assert (shown(test).acceptance[:11], len(test.warning)) == ("gpt-oss-20b", 0)
@@ -82,7 +98,9 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
     scenario = shown(test)
     assert scenario.hardware_id == "own-pod-of-2027"
     given = json.loads(scenario.hardware_json or "")
-    assert {name: given[name] for name in POD if name != "date"} == {k: v for k, v in POD.items() if k != "date"}
+    assert {name: given[name] for name in POD if name != "date"} == {
+        k: v for k, v in POD.items() if k != "date"
+    }
     assert any("1 × Pod of 2027" in item.value for item in test.markdown)
     test.selectbox(key="hardware_id").set_value("h200-sxm").run()
     assert shown(test).hardware_json is None
@@ -143,7 +161,15 @@ def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
 
 @pytest.mark.parametrize(
     "scenario",
-    [OWN, Scenario(acceptance="0.7,0.5", model_id="own-tiny", model_config_json=CONFIG_JSON, max_tpot_ms=9.5)],
+    [
+        OWN,
+        Scenario(
+            acceptance="0.7,0.5",
+            model_id="own-tiny",
+            model_config_json=CONFIG_JSON,
+            max_tpot_ms=9.5,
+        ),
+    ],
     ids=["accelerator", "model"],
 )
 def test_a_scenario_file_opens_with_everything_in_it(scenario: Scenario) -> None:
@@ -185,7 +211,9 @@ def test_a_document_too_large_for_an_address_stays_out_of_it() -> None:
 
     padded = json.dumps(CONFIG | {"note": secrets.token_hex(MAX_LINK_CHARACTERS)})
     test = app(acceptance="2.4@3")
-    test.file_uploader(key="config_file").upload("big.json", padded.encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload(
+        "big.json", padded.encode(), "application/json"
+    ).run()
     assert shown(test).model_config_json == padded
     assert "model_config_json" not in test.query_params
     assert any("Too large for a link" in item.value for item in test.warning)

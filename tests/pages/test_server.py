@@ -2,7 +2,8 @@
 
 Turns of users who share one process, and the garbage collector's view of it.
 
-The session's slots: typed, empty until something is put there, dropped again; no value lies beside a slot.
+The session's slots: typed, empty until something is put there, dropped again; no value lies beside
+a slot.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def port() -> Iterator[int]:
     """The app as `advisor app` serves it; it ends by itself on SIGTERM."""
     found = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "serve.py", "--server.port", str(found)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         wait_until_up(f"http://127.0.0.1:{found}")
         yield found
@@ -65,8 +68,19 @@ def answer_to(port: int, path: str, host: str) -> tuple[int, Any]:
 
 def handshake(port: int, host: str, origin: str) -> bytes:
     """First line of the answer to a WebSocket handshake."""
-    lines = ("GET /_stcore/stream HTTP/1.1", f"Host: {host}", f"Origin: {origin}", "Upgrade: websocket")
-    more = ("Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", "")
+    lines = (
+        "GET /_stcore/stream HTTP/1.1",
+        f"Host: {host}",
+        f"Origin: {origin}",
+        "Upgrade: websocket",
+    )
+    more = (
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "",
+        "",
+    )
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall("\r\n".join([*lines, *more]).encode())
         return connection.recv(200).split(b"\r\n")[0]
@@ -84,7 +98,9 @@ def test_every_answer_forbids_frames_of_other_sites_and_guessed_types(port: int,
 @pytest.mark.parametrize("path", ["/", "/design"])
 def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) -> None:
     wanted = {"Host": f"127.0.0.1:{port}", "Accept": "text/html", "Accept-Encoding": "gzip"}
-    with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=wanted)) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=wanted)
+    ) as answer:
         body, headers = answer.read(), answer.headers
     assert body.count(element().encode()) == 1
     assert body.index(element().encode()) < body.index(b"</head>")
@@ -92,11 +108,15 @@ def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) 
     assert body.count(b'id="shell"') == 1
     assert b"gpt-oss-20b on B200 SXM" in body
     assert int(headers["Content-Length"]) == len(body)
-    assert "ETag" not in headers, "that of the file without the style would keep an old page in a browser"
+    assert "ETag" not in headers, (
+        "that of the file without the style would keep an old page in a browser"
+    )
 
 
 def test_the_shell_repeats_no_name_that_is_not_shipped() -> None:
-    assert "DeepSeek-V3 on H200 SXM" in server.shell({"model_id": "deepseek-v3", "hardware_id": "h200-sxm"})
+    assert "DeepSeek-V3 on H200 SXM" in server.shell(
+        {"model_id": "deepseek-v3", "hardware_id": "h200-sxm"}
+    )
     for asked in ({"model_id": "<script>"}, {"hardware_id": "own-pod"}):
         assert "batches …" in server.shell(asked)
 
@@ -104,11 +124,15 @@ def test_the_shell_repeats_no_name_that_is_not_shipped() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_loopback_is_answered_by_each_of_its_names(port: int, host: str) -> None:
     assert answer_to(port, "/", f"{host}:{port}")[0] == 200
-    assert handshake(port, f"{host}:{port}", f"http://{host}:{port}") == b"HTTP/1.1 101 Switching Protocols"
+    assert (
+        handshake(port, f"{host}:{port}", f"http://{host}:{port}")
+        == b"HTTP/1.1 101 Switching Protocols"
+    )
 
 
 @pytest.mark.parametrize(
-    "host", ["rebound.example", "127.0.0.1.rebound.example", "localhost@rebound.example", "10.0.0.7"]
+    "host",
+    ["rebound.example", "127.0.0.1.rebound.example", "localhost@rebound.example", "10.0.0.7"],
 )
 def test_a_name_that_was_rebound_to_this_machine_is_refused(port: int, host: str) -> None:
     status, headers = answer_to(port, "/", f"{host}:{port}")
@@ -118,7 +142,8 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(port: int, host: str
 
 
 def test_a_plain_streamlit_run_refuses_foreign_hosts_on_the_socket_too() -> None:
-    """Without the guards Streamlit itself still holds the configured list, for the channel that carries the data."""
+    """Without the guards Streamlit itself still holds the configured list, for the channel that
+    carries the data."""
     assert set(st.get_option("server.allowedHosts")) == set(server.LOOPBACK)
 
 
@@ -145,12 +170,19 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
     sent: list[Any] = []
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-content-type-options", b"other")]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"x-content-type-options", b"other")],
+            }
+        )
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    # In a thread of its own: a browser test before it may have left its event loop running in this one.
+    # In a thread of its own: a browser test before it may have left its event loop running in this
+    # one.
     answer = server.AnswerHeaders(app)({"type": "http"}, None, send)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, answer).result()
@@ -159,13 +191,16 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
 
 
 def test_elements_that_wait_for_their_run_are_not_faded_frame_by_frame() -> None:
-    """Streamlit marks them so; once it does otherwise, the rule is dead and ten waiting browsers draw all the time."""
+    """Streamlit marks them so; once it does otherwise, the rule is dead and ten waiting browsers
+    draw all the time."""
     scripts = (Path(st.__file__).parent / "static" / "static" / "js").glob("index.*.js")
     assert "#root [data-stale=true] { transition: opacity 0s 0.3s !important; }" in element()
     assert any('"data-stale":' in script.read_text(encoding="utf-8") for script in scripts)
 
 
-def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Streamlit collects after each run; the time of that is the number of objects it looks at."""
     monkeypatch.setattr(server, "_settled", set())
     gc.unfreeze()
@@ -176,7 +211,9 @@ def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(m
         frozen = gc.get_freeze_count()
         later = [[] for _ in range(100)]
         server.settle("serve")
-        assert gc.get_freeze_count() <= frozen, "a page is settled once: what users make stays collectable"
+        assert gc.get_freeze_count() <= frozen, (
+            "a page is settled once: what users make stays collectable"
+        )
         server.settle("design")
         assert gc.get_freeze_count() > frozen + len(later) / 2
     finally:
@@ -238,7 +275,9 @@ def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.Mon
     assert not turn.acquire(blocking=False)
 
 
-def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     free: dict[str, bool] = {}
 
     def looks(name: str) -> Callable[..., None]:
@@ -257,7 +296,8 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 
 @pytest.mark.parametrize("page", ["serve", "trust"])
 def test_a_page_is_drawn_in_one_turn(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar and the first screen leave together: a browser draws the page anew for each piece that comes."""
+    """The bar and the first screen leave together: a browser draws the page anew for each piece
+    that comes."""
     monkeypatch.setattr(server, "_turn", turn := Counted())
     opened(page)
     assert len(turn.asked) == 1
@@ -273,7 +313,7 @@ def test_thirty_users_each_get_their_own_answer_and_the_server_stays_below_a_gib
 UI = Path(__file__).resolve().parents[2] / "advisor" / "ui"
 
 
-def test_what_is_kept_is_empty_until_put_and_once_forgotten_and_what_cannot_be_had_is_told_beside_it(
+def test_what_is_kept_is_empty_until_put_and_once_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(st, "session_state", {})

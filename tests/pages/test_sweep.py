@@ -1,4 +1,5 @@
-"""The tab Sweep of Lab: the plan of the bar, a finished sweep opened, what it answers, a row opened in the bar."""
+"""The tab Sweep of Lab: the plan of the bar, a finished sweep opened, what it answers, a row opened
+in the bar."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def panel(**query: str) -> AppTest:
 
 
 def with_files(test: AppTest, *files: tuple[str, bytes]) -> AppTest:
-    test.file_uploader(key="sweep_files").set_value([(name, data, "") for name, data in files]).run()
+    test.file_uploader(key="sweep_files").set_value(
+        [(name, data, "") for name, data in files]
+    ).run()
     assert not test.exception, [item.value for item in test.exception]
     return test
 
@@ -65,7 +68,11 @@ def test_the_bar_s_scenario_is_a_plan_to_add_values_to_with_its_command() -> Non
     test = panel(context_tokens="8192", engine="sglang", batch_size="32", expert_loads=loads)
     plan = read_plan(plan_on_screen(test))
     assert (plan.n_curves, plan.batches) == (1, (1, 4, 16, 32, 64, 256))
-    assert (plan.axes["engine"], plan.axes["k_max"], plan.axes["context_tokens"]) == (("sglang",), (3,), (8192,))
+    assert (plan.axes["engine"], plan.axes["k_max"], plan.axes["context_tokens"]) == (
+        ("sglang",),
+        (3,),
+        (8192,),
+    )
     assert "expert_loads" not in plan.axes
     commands = [item.value for item in test.code if item.value.startswith("python -m")]
     assert commands == ["python -m advisor explore --plan sweep.yaml --output sweep --workers 2"]
@@ -74,7 +81,9 @@ def test_the_bar_s_scenario_is_a_plan_to_add_values_to_with_its_command() -> Non
 
 def test_a_model_of_one_s_own_stands_in_the_plan_by_its_file() -> None:
     test = panel()
-    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload(
+        "tiny.json", CONFIG_JSON.encode(), "application/json"
+    ).run()
     assert "model_id: own-tiny.json" in plan_on_screen(test)
 
 
@@ -83,14 +92,18 @@ def test_the_answers_are_those_of_the_rows_that_are_kept() -> None:
     frame = test.session_state["_sweep"].sweep.frame
     assert "From mine.parquet: 6 scenarios" in texts(test)
     pays = where_drafting_pays(frame)
-    assert list(table(test, "Pays up to batch")["Pays up to batch"]) == [int(one) for one in pays["pays_up_to"]]
+    assert list(table(test, "Pays up to batch")["Pays up to batch"]) == [
+        int(one) for one in pays["pays_up_to"]
+    ]
     assert (table(test, "Pays up to batch")["Tier"] == pays["tier"]).all()
     assert "for all loses" in texts(test)
     assert [chart.key for chart in test.get("plotly_chart")] == ["sweep_map"]
     quickest = fastest_within(frame, 6.0)
     test.number_input(key=f"sweep_limit_{test.session_state['_sweep'].digest}").set_value(6.0).run()
     shown = next(
-        one.value for one in test.dataframe if {"Batch", "ms per token"} <= set(one.value) and len(one.value) == 1
+        one.value
+        for one in test.dataframe
+        if {"Batch", "ms per token"} <= set(one.value) and len(one.value) == 1
     )
     assert list(shown["Batch"]) == list(quickest["batch_size"])
     assert "within 6 ms per token" in texts(test)
@@ -98,9 +111,14 @@ def test_the_answers_are_those_of_the_rows_that_are_kept() -> None:
 
 def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
     test = with_files(
-        panel(), ("a.parquet", parquet(grid().head(12), MAKER)), ("b.parquet", parquet(grid().tail(12), MAKER))
+        panel(),
+        ("a.parquet", parquet(grid().head(12), MAKER)),
+        ("b.parquet", parquet(grid().tail(12), MAKER)),
     )
-    assert "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3" in texts(test)
+    assert (
+        "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3"
+        in texts(test)
+    )
     assert "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs" in texts(test)
 
 
@@ -109,10 +127,15 @@ def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
     [
         (b"\x89PNG\xff\x00", "mine.parquet is no readable Parquet file"),
         (parquet(grid().drop(columns="p_gain")), "mine.parquet is no sweep of this advisor"),
-        (parquet(grid().assign(p_gain=7.0)), "mine.parquet, row 1, p_gain: expected a share, 0 to 1, got 7.0"),
+        (
+            parquet(grid().assign(p_gain=7.0)),
+            "mine.parquet, row 1, p_gain: expected a share, 0 to 1, got 7.0",
+        ),
     ],
 )
-def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(data: bytes, words: str) -> None:
+def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(
+    data: bytes, words: str
+) -> None:
     test = swept()
     before = test.session_state["_sweep"]
     with_files(test, ("mine.parquet", data))
@@ -124,20 +147,29 @@ def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(data: b
 def test_a_sweep_too_large_for_the_page_is_sent_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_page, "MAX_ROWS", 20)
     test = with_files(panel(), ("large.parquet", parquet(grid(), MAKER)))
-    assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in texts(test)
+    assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in texts(
+        test
+    )
 
 
 def test_a_row_is_opened_as_the_scenario_in_the_bar() -> None:
     test = swept(tensor_parallel=[1, 2], n_gpus=2)
     kept = test.session_state["_sweep"]
     row = fastest_within(kept.sweep.frame, None).iloc[0]
-    test.session_state[f"sweep_fastest_{kept.digest}"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    test.session_state[f"sweep_fastest_{kept.digest}"] = {
+        "selection": {"rows": [0], "columns": [], "cells": []}
+    }
     test.run()
     press(test, f"sweep_fastest_{kept.digest}_open")
     scenario = test.session_state["_scenario"]
     found = (scenario.hardware_id, scenario.batch_size, scenario.tensor_parallel, scenario.n_gpus)
     whole = kept.sweep.frame.loc[row["row"]]
-    assert found == (row["hardware_id"], row["batch_size"], whole["tensor_parallel"], whole["n_gpus"])
+    assert found == (
+        row["hardware_id"],
+        row["batch_size"],
+        whole["tensor_parallel"],
+        whole["n_gpus"],
+    )
     assert (scenario.model_id, scenario.acceptance, scenario.k_max) == ("qwen3-30b-a3b", "2.4@3", 3)
     assert test.session_state["_sweep"] is kept
 
@@ -162,7 +194,9 @@ def test_reports_on_what_is_one_s_own_are_written_in_a_thread_without_the_sessio
     """Streamlit makes a file in a thread of its own when its button is pressed."""
     test = with_files(panel(), ("a.parquet", parquet(grid(), MAKER)))
     if own == "model":
-        test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+        test.file_uploader(key="config_file").upload(
+            "tiny.json", CONFIG_JSON.encode(), "application/json"
+        ).run()
     given: dict[str, Callable[[], bytes]] = {}
     original = st.download_button
 
@@ -191,4 +225,8 @@ def test_the_report_holds_the_sweep_as_it_is_shown_when_asked() -> None:
     part = texts(test).split("## A sweep of scenarios")[1].split("\n## ")[0]
     assert "computed by release 1.2.3" in part
     assert "within 1.8 ms per token" in part
-    assert not [item for item in opened("share", **BAR, report_sweep="True").toggle if item.key == "report_sweep"]
+    assert not [
+        item
+        for item in opened("share", **BAR, report_sweep="True").toggle
+        if item.key == "report_sweep"
+    ]

@@ -1,4 +1,5 @@
-"""The Measurements page with a user's own files: read, refit, undo, keep, forget; files that must not break it."""
+"""The Measurements page with a user's own files: read, refit, undo, keep, forget; files that must
+not break it."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def alts(test: AppTest) -> list[str]:
     return [chart.proto.alt for chart in test.get("plotly_chart")]
 
 
-def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undone(points: bytes) -> None:
+def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undone(
+    points: bytes,
+) -> None:
     test = upload(page(), "mine.csv", points)
     assert any(item.label == "mine.csv: 14 rows read" for item in test.expander)
     press(test, "refit_upload")
@@ -92,23 +95,43 @@ def test_an_upload_is_read_refitted_known_when_it_comes_again_and_the_refit_undo
 
 def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu() -> None:
     lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
-    lines += [f"deepseek-v3,vllm,{b},1,1.8,{s}" for b, s in ((1, 0.012), (4, 0.014), (16, 0.02), (64, 0.03))]
-    test = upload(page(hardware_id="b200-sxm", model_id="gpt-oss-20b"), "theirs.csv", "\n".join(lines).encode())
+    lines += [
+        f"deepseek-v3,vllm,{b},1,1.8,{s}"
+        for b, s in ((1, 0.012), (4, 0.014), (16, 0.02), (64, 0.03))
+    ]
+    test = upload(
+        page(hardware_id="b200-sxm", model_id="gpt-oss-20b"),
+        "theirs.csv",
+        "\n".join(lines).encode(),
+    )
     assert set(frame(test)["hardware_id"]) == {"b200-sxm"}
     assert test.selectbox(key="missing_drafter").value == "mtp", "the model's own, to be confirmed"
-    assert "missing_gpu_count" not in {item.key for item in test.text_input}, "one of the two is asked"
-    assert "The file is of DeepSeek-V3, the bar of gpt-oss-20b: confirm GPUs and drafter." in texts(test)
+    assert "missing_gpu_count" not in {item.key for item in test.text_input}, (
+        "one of the two is asked"
+    )
+    assert "The file is of DeepSeek-V3, the bar of gpt-oss-20b: confirm GPUs and drafter." in texts(
+        test
+    )
     press(test, "Confirm and compare")
     assert test.error[0].value == "Still open: Tensor-parallel size."
     test.text_input(key="missing_tensor_parallel").set_value("8")
     press(test, "Confirm and compare")
-    assert (scenario(test).model_id, scenario(test).n_gpus, scenario(test).drafter_id) == ("deepseek-v3", 8, "mtp")
+    assert (scenario(test).model_id, scenario(test).n_gpus, scenario(test).drafter_id) == (
+        "deepseek-v3",
+        8,
+        "mtp",
+    )
     assert "Filled in: Own MTP module, TP 8" in texts(test)
     assert "The bar is set to DeepSeek-V3 on B200 SXM" in texts(test)
 
 
 BORROWED = "gpt-oss-20b-eagle3-mt-bench"
-H100 = {"hardware_id": "h100-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+H100 = {
+    "hardware_id": "h100-sxm",
+    "model_id": "qwen3-30b-a3b",
+    "drafter_id": "eagle3",
+    "acceptance": BORROWED,
+}
 TPUT = """model,gpu_name,conc,tput_nospec,tput_k3
 qwen3 30b,H100 SXM,1,180,310\nqwen3 30b,H100 SXM,8,1150,1720\nqwen3 30b,H100 SXM,64,5200,5600\n"""
 
@@ -118,15 +141,23 @@ def test_a_wide_table_under_its_own_headers_goes_to_its_verdict_with_no_question
     assert "fill_in" not in {button.key for button in test.button}
     read = read_as(test)
     meant = dict(zip(read["Read from"], read["Meaning"], strict=True))
-    assert [meant[name] for name in ("model", "gpu_name", "conc")] == ["Model", "Accelerator", "Batch"]
+    assert [meant[name] for name in ("model", "gpu_name", "conc")] == [
+        "Model",
+        "Accelerator",
+        "Batch",
+    ]
     assert frame(test)["speedup"].round(3).tolist() == [1.722, 1.496, 1.077]
     assert frame(test)[["tpot_s", "output_tok_per_s", "step_time_s"]].isna().all(axis=None)
 
 
-def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_confirmed_first() -> None:
+def test_no_column_is_shown_as_chosen_that_is_not_used() -> None:
     for name in ("accept_len", "tau"):
-        lengths = zip(TPUT.splitlines(), (f"{name},p99_ttft_ms", "2.4,31", "2.4,32", "2.3,33"), strict=True)
-        test = upload(page(**H100), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode())
+        lengths = zip(
+            TPUT.splitlines(), (f"{name},p99_ttft_ms", "2.4,31", "2.4,32", "2.3,33"), strict=True
+        )
+        test = upload(
+            page(**H100), "mine.csv", "\n".join(",".join(pair) for pair in lengths).encode()
+        )
         assert test.selectbox(key="map_p99_ttft_ms").value == "ignore", "nothing is read from it"
         assert test.selectbox(key=f"map_{name}").value == "accepted_length"
         assert ("confirm the columns" in test.title[0].value) == (name == "tau")
@@ -134,13 +165,18 @@ def test_no_column_is_shown_as_chosen_that_is_not_used_and_a_guessed_length_is_c
             assert frame(test)["accepted_length"].isna().all()
             press(test, COLUMNS)
             read = read_as(test)
-            assert ["Accepted length", "tau"] in read.to_numpy().tolist(), "under the file's own name"
+            assert ["Accepted length", "tau"] in read.to_numpy().tolist(), (
+                "under the file's own name"
+            )
         assert frame(test)["accepted_length"].tolist() == [2.4, 2.4, 2.3]
         assert frame(test)["ttft_s"].isna().all()
 
 
 def test_why_rows_are_refused_stands_open() -> None:
-    for data, refused in ((TPUT, False), (TPUT.replace("180", "fast").replace("1150", "1150 tok/s"), True)):
+    for data, refused in (
+        (TPUT, False),
+        (TPUT.replace("180", "fast").replace("1150", "1150 tok/s"), True),
+    ):
         test = upload(page(**H100), "mine.csv", data.encode())
         (details,) = (item for item in test.expander if item.label.startswith("mine.csv: "))
         assert details.proto.expanded == refused
@@ -154,10 +190,14 @@ def test_an_accelerator_is_found_by_any_spelling_that_a_file_may_have() -> None:
     assert asked.label.replace("\\", "") == "gpu_name says box 7: which accelerator?"
     assert {"H100 SXM5 · 80 GiB", "A100 SXM4 · 80 GiB"} <= set(asked.options)
     counted = upload(page(), "mine.csv", TPUT.replace("H100 SXM", "8x H100-SXM5 80 GB").encode())
-    assert set(zip(frame(counted)["hardware_id"], frame(counted)["gpu_count"], strict=True)) == {("h100-sxm", 8)}
+    assert set(zip(frame(counted)["hardware_id"], frame(counted)["gpu_count"], strict=True)) == {
+        ("h100-sxm", 8)
+    }
 
 
-def test_refused_rows_are_listed_the_good_ones_stay_and_an_unknown_accelerator_is_asked_for(points: bytes) -> None:
+def test_refused_rows_are_listed_the_good_ones_stay_and_an_unknown_accelerator_is_asked_for(
+    points: bytes,
+) -> None:
     lines = points.replace(b"h200-sxm", b"our box").decode().splitlines()
     column = lines[0].split(",").index("batch_size")
     cells = lines[3].split(",")
@@ -172,7 +212,9 @@ def test_refused_rows_are_listed_the_good_ones_stay_and_an_unknown_accelerator_i
 
 
 @pytest.mark.parametrize(
-    "file", sorted(set(FIXTURES.glob("*.*")) - set(FIXTURES.glob("*.md"))), ids=lambda file: file.name
+    "file",
+    sorted(set(FIXTURES.glob("*.*")) - set(FIXTURES.glob("*.md"))),
+    ids=lambda file: file.name,
 )
 def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None:
     test = upload(page(), file.name, file.read_bytes())
@@ -184,7 +226,15 @@ def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x00\x01\x02", b"{", b"a,b\n1,2\n", b"\x80\x04\x95", b"speedup,batch_size,k\n1e400,x,y\n", b"[" * 10_000],
+    [
+        b"",
+        b"\x00\x01\x02",
+        b"{",
+        b"a,b\n1,2\n",
+        b"\x80\x04\x95",
+        b"speedup,batch_size,k\n1e400,x,y\n",
+        b"[" * 10_000,
+    ],
 )
 def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
     test = upload(page(), "x*y:red[z].csv", data)
@@ -195,11 +245,20 @@ def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
 OWN = b"users;drafted tokens;gain;gap (ms);box\n1;3;1,9;5;H200\n8;3;1,7;9;H200\n32;3;1,4;14;H200\n"
 
 
-def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_meaning_once() -> None:
+def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_meaning_once() -> (
+    None
+):
     test = upload(page(), "own.csv", OWN)
     assert "not recognised" in test.error[0].value
-    guesses = {str(item.key)[4:]: item.value for item in test.selectbox if str(item.key).startswith("map_")}
-    meant = {"users": "batch_size", "drafted tokens": "draft_tokens_k", "gain": "speedup", "gap (ms)": "itl_ms"}
+    guesses = {
+        str(item.key)[4:]: item.value for item in test.selectbox if str(item.key).startswith("map_")
+    }
+    meant = {
+        "users": "batch_size",
+        "drafted tokens": "draft_tokens_k",
+        "gain": "speedup",
+        "gap (ms)": "itl_ms",
+    }
     assert guesses == meant | {"box": "hardware_id"}, "by its cells"
     test.selectbox(key="map_gap (ms)").set_value("speedup")
     press(test, COLUMNS)
@@ -214,7 +273,9 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses_and_takes_each_me
 
 
 def test_swapped_columns_are_offered_the_other_way_round() -> None:
-    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines = [
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"
+    ]
     lines += [f"{b},qwen3-30b-a3b,vllm,h200-sxm,3,2.4,eagle3,1.6" for b in (1, 4, 16)]
     test = upload(page(), "mine.csv", "\n".join(lines).encode())
     assert "look swapped" in texts(test)
@@ -226,10 +287,15 @@ def test_swapped_columns_are_offered_the_other_way_round() -> None:
 
 def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
-    monkeypatch.setattr(rows, "evaluate", lambda table: checked.append(table.file_name) or evaluate(table))
-    head = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length"
+    monkeypatch.setattr(
+        rows, "evaluate", lambda table: checked.append(table.file_name) or evaluate(table)
+    )
+    head = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length"  # noqa: E501
     runs = ("1,0,5,1,,", "1,3,3,1,eagle3,2.4", "16,0,10,1,,", "16,3,8,1,eagle3,2.4")
-    files = [(f"{n}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{run}\n".encode(), "") for n, run in enumerate(runs)]
+    files = [
+        (f"{n}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{run}\n".encode(), "")
+        for n, run in enumerate(runs)
+    ]
     test = page()
     zone(test).set_value(files).run()
     assert not test.error
@@ -239,7 +305,9 @@ def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -
     assert together == ["4 files"] * 2, "all files together, as they are and with what the bar says"
 
 
-def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(points: bytes) -> None:
+def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(
+    points: bytes,
+) -> None:
     test = press(upload(page(), "mine.csv", points), "refit_upload", "use_refit")
     assert test.button(key="use_refit").disabled
     refit = scenario(test).refit
@@ -301,15 +369,22 @@ def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> 
 def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> None:
     block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
     test = pasted(page(), block)
-    labels = [item.label for item in test.expander if "the console block of a serving benchmark" in item.label]
+    labels = [
+        item.label
+        for item in test.expander
+        if "the console block of a serving benchmark" in item.label
+    ]
     assert any("1 row read" in label for label in labels)
     assert frame(test)["tpot_s"].tolist() == pytest.approx([0.004])
     pasted(test, '{"output_throughput": 5, "n": 1}')
-    assert "is nearly vLLM bench serve JSON" in test.error[0].value or "say below which column" in test.error[0].value
+    assert (
+        "is nearly vLLM bench serve JSON" in test.error[0].value
+        or "say below which column" in test.error[0].value
+    )
 
 
 def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
-    lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"
+    lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"  # noqa: E501
     test = upload(page(), "mine.csv", lines.encode())
     test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
     press(test, "fill_in_more")
@@ -325,14 +400,17 @@ RUNS = (
 BENCH = b"""{"date": "20261120-141500", "backend": "vllm", "model_id": "Qwen/Qwen3-30B-A3B", "num_prompts": 320,
 "max_concurrency": 32, "duration": 172.4, "completed": 320, "total_input_tokens": 1310720,
 "total_output_tokens": 163840, "request_throughput": 1.856, "output_throughput": 950.3,
-"total_token_throughput": 8553.0, "mean_ttft_ms": 812.4, "mean_tpot_ms": 14.61, "mean_itl_ms": 14.6}"""
+"total_token_throughput": 8553.0, "mean_ttft_ms": 812.4, "mean_tpot_ms": 14.61, "mean_itl_ms": 14.6}"""  # noqa: E501
 """CONSTRUCTED as `vllm bench serve --save-result` writes it: the run without drafts at batch 32."""
 BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_size": "32"}
 
 
 def test_what_cannot_be_read_leaves_what_was_read_filled_in_and_refitted_before() -> None:
     good, stays = ("runs.csv", RUNS, ""), "What was read before stays: runs.csv."
-    table = b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n" + b"16,2048,768,8,128,0.1\n" * 3
+    table = (
+        b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n"
+        + b"16,2048,768,8,128,0.1\n" * 3
+    )
     cut = ("cut.json", BENCH[:200], "")
     test = press(upload(page(**BAR), "runs.csv", RUNS), "refit_upload")
     for files, words in (
@@ -365,10 +443,14 @@ def test_columns_are_listed_in_words_and_correcting_one_keeps_what_was_filled_in
     press(test, COLUMNS)
     assert not test.error
     assert frame(test)["notes"].tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
-    assert set(zip(frame(test)["hardware_id"], frame(test)["gpu_count"], strict=True)) == {("h100-sxm", 2)}
+    assert set(zip(frame(test)["hardware_id"], frame(test)["gpu_count"], strict=True)) == {
+        ("h100-sxm", 2)
+    }
 
 
-def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came_by_a_link_stays(points: bytes) -> None:
+def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came_by_a_link_stays(
+    points: bytes,
+) -> None:
     test = upload(page(), "mine.csv", points)
     assert "refit" in test.button(key="forget").help
     press(test, "refit_upload", "use_refit")
@@ -387,7 +469,7 @@ def test_undoing_a_refit_or_forgetting_its_upload_ends_its_use_and_one_that_came
     assert scenario(other).refit == carried
 
 
-def test_of_two_files_one_is_mapped_by_itself_and_the_other_is_its_baseline_though_it_states_no_lengths() -> None:
+def test_of_two_files_one_is_mapped_by_itself() -> None:
     test = page(**BAR)
     zone(test).set_value([("runs.csv", RUNS, ""), ("vllm_bench.json", BENCH, "")]).run()
     assert any("Which column is which in runs" in item.label for item in test.expander)
@@ -397,20 +479,32 @@ def test_of_two_files_one_is_mapped_by_itself_and_the_other_is_its_baseline_thou
     assert len(frame(test)) == 6
     assert test.text_input(key="missing_input_tokens").value == "4096", "as the other file states"
     assert not test.error
-    assert frame(test)["speedup"].dropna().round(3).tolist() == [1.441, 1.458, round(14.61 / 9.9, 3)]
+    assert frame(test)["speedup"].dropna().round(3).tolist() == [
+        1.441,
+        1.458,
+        round(14.61 / 9.9, 3),
+    ]
     assert "no baseline found" not in texts(test)
     assert "what batch_size counts, prompt length, generated length" in texts(test)
 
 
-def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_in_the_users_words() -> None:
+def test_seconds_under_a_header_in_milliseconds_are_said_on_reading() -> None:
     lines = ["batch size,K,TPOT (ms),accepted length"]
-    lines += [f"{b},{k},{ms / 1e3},{2.4 if k else ''}" for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))]
+    lines += [
+        f"{b},{k},{ms / 1e3},{2.4 if k else ''}"
+        for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))
+    ]
     test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
     said = test.error[0].value.replace("\\", "")
     assert "the header says ms" in said, "on reading, before a refit is asked for"
     assert len(frame(test)) == 3, "the file stays"
-    assert "refit_upload" not in {button.key for button in test.button}, "no refit before that is answered"
-    assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
+    assert "refit_upload" not in {button.key for button in test.button}, (
+        "no refit before that is answered"
+    )
+    assert re.search(
+        r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is",
+        said,
+    )
     assert "the numbers look like s, the header says ms" in said
     assert "tpot_s" not in said
 
@@ -429,7 +523,9 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     by_key = {button.key: button for button in test.button}
     assert by_key["use_own_length"].label == "Use my accepted length 2.4@3"
     by_key["use_refit"].click().run()
-    assert scenario(test).acceptance == "2.4@3", "the length that the runs counted, not the borrowed one"
+    assert scenario(test).acceptance == "2.4@3", (
+        "the length that the runs counted, not the borrowed one"
+    )
     go_to(test, "serve").run(timeout=120)
     assert not test.exception
     assert len(live(test)["own"]) == 6
@@ -456,20 +552,26 @@ def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_it
 
 
 def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
-    data = WIDE.replace("plain_tpot_ms", "plain (ms)").replace("eagle3_tpot_ms", "eagle3 (ms)").encode()
+    data = (
+        WIDE.replace("plain_tpot_ms", "plain (ms)")
+        .replace("eagle3_tpot_ms", "eagle3 (ms)")
+        .encode()
+    )
     test = upload(page(**ASKED), "wide.csv", data)
     assert test.title[0].value == "6 rows read: say what is counted"
     test.selectbox(key="missing_metric").set_value("tpot_ms")
     press(test, "fill_in", "refit_upload")
     assert "6 points of h200-sxm with vllm" in texts(test)
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + b"1,3,2.3,3.9,2.2\n16,3,3.5,6.1,2.2\n")
-    assert test.title[0].value == "2 rows read: confirm what is counted", "a latency that may be a whole round's"
+    assert test.title[0].value == "2 rows read: confirm what is counted", (
+        "a latency that may be a whole round's"
+    )
     assert test.selectbox(key="missing_metric").value == "tpot_ms"
 
 
 def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chosen_again() -> None:
-    rows = b"h200-sxm;qwen3-30b-a3b;vllm;eagle3;1;3;2.5;8,310;1\nh200-sxm;qwen3-30b-a3b;vllm;eagle3;8;3;2.5;12,450;1\n"
-    head = b"hardware_id;model_id;engine;drafter;batch_size;draft_tokens_k;accepted_length;tpot_ms;box\n"
+    rows = b"h200-sxm;qwen3-30b-a3b;vllm;eagle3;1;3;2.5;8,310;1\nh200-sxm;qwen3-30b-a3b;vllm;eagle3;8;3;2.5;12,450;1\n"  # noqa: E501
+    head = b"hardware_id;model_id;engine;drafter;batch_size;draft_tokens_k;accepted_length;tpot_ms;box\n"  # noqa: E501
     test = upload(page(), "own.csv", head + rows)
     assert "What does the comma mark in tpot_ms '8,310'" in texts(test)
     test.selectbox(key="map_comma").set_value("decimal")
@@ -486,11 +588,18 @@ LATENCIES = b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,ac
 ON_B200 = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": "2.7@3"}
 
 
-def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_verdict_without_a_question() -> None:
-    rows = ("1,3,2.32,2.0,2.2", "4,3,2.72,2.35,2.2", "16,3,3.55,2.9,2.2", "64,3,5.0,4.55,2.2", "128,3,6.4,6.6,2.2")
+def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_verdict() -> None:
+    rows = (
+        "1,3,2.32,2.0,2.2",
+        "4,3,2.72,2.35,2.2",
+        "16,3,3.55,2.9,2.2",
+        "64,3,5.0,4.55,2.2",
+        "128,3,6.4,6.6,2.2",
+    )
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + "\n".join(rows).encode())
     decision = (
-        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch 128 (measured 0.97×)"
+        "Keep K = 3 up to batch 64 (measured 1.10× to 1.22×); switch speculation off at batch "
+        "128 (measured 0.97×)"
     )
     assert test.title[0].value == decision
     assert "**Your accepted length explains it:**" in texts(test)
@@ -507,7 +616,9 @@ OTHER = "Your runs are of another scenario"
 
 def theirs(drafter: str) -> AppTest:
     """Three runs of another model on another accelerator than the bar's."""
-    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"]
+    lines = [
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"
+    ]
     lines += [f"h200-sxm,qwen3-30b-a3b,vllm,{b},3,2.4,{drafter},1.3,1" for b in (1, 4, 16)]
     test = upload(page(**ON_B200), "theirs.csv", "\n".join(lines).encode())
     assert test.title[0].value == OTHER
@@ -515,13 +626,19 @@ def theirs(drafter: str) -> AppTest:
 
 
 def test_a_bar_that_is_set_after_the_drop_is_what_the_file_is_read_by() -> None:
-    data = b"users,spec,tpot_ms\n1,off,9.8\n1,2,6.4\n16,off,14.9\n16,2,12.1\n64,off,25.3\n64,2,29.7\n"
+    data = (
+        b"users,spec,tpot_ms\n1,off,9.8\n1,2,6.4\n16,off,14.9\n16,2,12.1\n64,off,25.3\n64,2,29.7\n"
+    )
     test = upload(page(model_id="gpt-oss-20b", hardware_id="b200-sxm"), "runs.csv", data)
     test.selectbox(key="model_id").set_value("qwen3-235b-a22b").run()
     test.selectbox(key="hardware_id").set_value("h200-sxm").run()
     test.text_input(key="n_gpus_typed").set_value("8").run()
     read = test.session_state["_upload"].result.frame
-    for column, value in (("gpu_count", 8), ("tensor_parallel", 8), ("model_id", "qwen3-235b-a22b")):
+    for column, value in (
+        ("gpu_count", 8),
+        ("tensor_parallel", 8),
+        ("model_id", "qwen3-235b-a22b"),
+    ):
         assert set(read[column]) == {value}
     said = texts(test)
     assert "another scenario" not in said
@@ -537,7 +654,9 @@ def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:
 
 def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole() -> None:
     test = theirs("mtp")
-    assert not [button for button in test.button if button.key == "bar_to_file"], "this model has no MTP module"
+    assert not [button for button in test.button if button.key == "bar_to_file"], (
+        "this model has no MTP module"
+    )
     test.session_state["model_id"], test.session_state["drafter_id"] = "qwen3-30b-a3b", "mtp"
     test.run()
     assert not test.exception, "Share opens where there is no answer"
@@ -549,13 +668,17 @@ def test_a_power_log_is_read() -> None:
     assert "W a GPU at work" in upload(page(), "power.csv", log).title[0].value
 
 
-def test_a_config_json_becomes_the_same_model_dropped_as_under_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_json_becomes_the_same_model_dropped_as_under_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its dimensions are those of a shipped model, whose measured curve holds for it."""
     monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
     dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
     assert re.search(r"\(\d+ layers, top-\d+ of \d+, [\d.,]+ B parameters\)", texts(dropped))
     given = page(acceptance=START_ACCEPTANCE)
-    given.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    given.file_uploader(key="config_file").upload(
+        "tiny.json", CONFIG_JSON.encode(), "application/json"
+    ).run()
     found = [scenario(one) for one in (dropped, given)]
     assert all(one.model_id.startswith("own-") for one in found)
     assert {one.acceptance for one in found} == {nearest_acceptance("kimi-k2", found[0].drafter_id)}
@@ -570,11 +693,16 @@ def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts() -> 
     assert test.text_input(key="missing_draft_tokens_k").value == "3"
     assert test.session_state["_upload"].frame["draft_tokens_k"].isna().all()
     assert test.selectbox(key="missing_metric").value == "output_tok_per_s_per_user"
-    assert not any("tpot_ms" in option or "/s" not in option for option in test.selectbox(key="missing_metric").options)
+    assert not any(
+        "tpot_ms" in option or "/s" not in option
+        for option in test.selectbox(key="missing_metric").options
+    )
     test.selectbox(key="missing_drafter").set_value("eagle3")
     press(test, "Confirm and compare")
     assert "Keep K = 3 up to batch 64" in texts(test)
-    assert not any("not understood" in item.label or "not used" in item.label for item in test.expander)
+    assert not any(
+        "not understood" in item.label or "not used" in item.label for item in test.expander
+    )
     press(test, "refit_upload")
     kinds = [item.value for item in test.subheader]
     assert kinds.index("What your data changed") < kinds.index("Read as")

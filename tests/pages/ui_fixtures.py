@@ -1,11 +1,19 @@
-"""Small hand-built values for the tests of charts: shapes and orders of magnitude, no measurement."""
+"""Small hand-built values for the tests of charts: shapes and orders of magnitude, no
+measurement."""
 
 import numpy as np
 
 from advisor.predict.curve import Curve
 from advisor.prediction import Tier
 
-PLAIN_S = {"routed": 3e-3, "attention": 1e-3, "dense": 0.5e-3, "launch": 0.4e-3, "host": 0.3e-3, "router": 1e-6}
+PLAIN_S = {
+    "routed": 3e-3,
+    "attention": 1e-3,
+    "dense": 0.5e-3,
+    "launch": 0.4e-3,
+    "host": 0.3e-3,
+    "router": 1e-6,
+}
 ROUND_S = {
     "routed": 4.4e-3,
     "attention": 1.1e-3,

@@ -27,7 +27,13 @@ from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.prediction import AdvisorError
 
 MTP = "deepseek-v4-pro-mtp-coding"  # saturates at 2.58
-PAPER = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+PAPER = {
+    "model_id": "m",
+    "drafter_id": "mtp",
+    "dataset": "d",
+    "confidence": "low",
+    "source": "paper",
+}
 LONG = "qwen3.5-397b-mtp-coding"  # still grows at K = 8
 
 
@@ -48,11 +54,15 @@ def test_accepted_length_has_its_limits_and_sums_the_geometric_series():
 @given(st.floats(0, 1), st.integers(1, 64))
 def test_solving_for_alpha_inverts_the_accepted_length(alpha: float, n_draft: int):
     length = accepted_length(alpha, n_draft)
-    assert accepted_length(solve_alpha(length, n_draft), n_draft) == pytest.approx(float(length), rel=1e-12)
+    assert accepted_length(solve_alpha(length, n_draft), n_draft) == pytest.approx(
+        float(length), rel=1e-12
+    )
 
 
 @given(st.floats(0.001, 0.999), st.integers(1, 32))
-def test_accepted_length_rises_with_alpha_and_with_k_and_stays_in_its_bounds(alpha: float, n_draft: int):
+def test_accepted_length_rises_with_alpha_and_with_k_and_stays_in_its_bounds(
+    alpha: float, n_draft: int
+):
     here = accepted_length(alpha, n_draft)
     assert 1 <= here <= n_draft + 1
     assert accepted_length(alpha, n_draft + 1) >= here
@@ -60,7 +70,11 @@ def test_accepted_length_rises_with_alpha_and_with_k_and_stays_in_its_bounds(alp
 
 
 def test_values_outside_the_formula_are_refused():
-    for call in (lambda: accepted_length(1.1, 3), lambda: accepted_length(np.nan, 3), lambda: accepted_length(0.5, -1)):
+    for call in (
+        lambda: accepted_length(1.1, 3),
+        lambda: accepted_length(np.nan, 3),
+        lambda: accepted_length(0.5, -1),
+    ):
         with pytest.raises(AdvisorError, match="accepted_length needs"):
             call()
     for length, n_draft in ((4.1, 3), (0.9, 3), (1.5, 0), (np.nan, 3)):
@@ -70,7 +84,18 @@ def test_values_outside_the_formula_are_refused():
 
 def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
     assert set(drafter_ids()) >= {
-        *("none", "eagle3", "eagle", "mtp", "draft_model", "ngram", "suffix", "p-eagle", "dflash", "dspark")
+        *(
+            "none",
+            "eagle3",
+            "eagle",
+            "mtp",
+            "draft_model",
+            "ngram",
+            "suffix",
+            "p-eagle",
+            "dflash",
+            "dspark",
+        )
     }
     for name in drafter_ids():
         drafter = load_drafter(name)
@@ -101,7 +126,12 @@ def test_curves_are_found_by_model_and_drafter():
 
 
 def test_an_impossible_curve_is_refused():
-    for n_draft, lengths in (((1, 2), (1.5,)), ((2, 1), (1.5, 1.6)), ((1,), (2.1,)), ((0,), (1.0,))):
+    for n_draft, lengths in (
+        ((1, 2), (1.5,)),
+        ((2, 1), (1.5, 1.6)),
+        ((1,), (2.1,)),
+        ((0,), (1.0,)),
+    ):
         with pytest.raises(ValueError, match=r"n_draft|accepted_length"):
             AcceptanceCurve(id="x", **PAPER, n_draft=n_draft, accepted_length=lengths)
 
@@ -114,7 +144,8 @@ def test_a_given_length_keeps_its_value_and_other_k_are_marked_extrapolated():
 
 
 def test_a_given_length_carried_to_other_k_meets_a_published_curve_that_one_alpha_misses():
-    """Command A+'s list (Cohere blog on dynamic speculation, 2026) is no curve of ours, so nothing was fitted on it."""
+    """Command A+'s list (Cohere blog on dynamic speculation, 2026) is no curve of ours, so nothing
+    was fitted on it."""
     published = np.array([1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25])
     found = parse_acceptance("2.73@3", 7).accepted_length[1:]
     assert found == pytest.approx(published, rel=0.05)
@@ -131,7 +162,9 @@ def test_a_list_of_conditional_probabilities_adds_their_running_products():
 
 
 def test_a_single_probability_holds_at_every_position():
-    assert parse_acceptance("0.6", 4).accepted_length == pytest.approx(accepted_length(0.6, np.arange(5)))
+    assert parse_acceptance("0.6", 4).accepted_length == pytest.approx(
+        accepted_length(0.6, np.arange(5))
+    )
     assert parse_acceptance("1", 4).accepted_length.tolist() == [1, 2, 3, 4, 5]
 
 
@@ -150,7 +183,7 @@ def test_a_saturating_curve_is_held_beyond_its_last_k_and_its_band_widens():
     assert (np.diff(width) > 0).all()
 
 
-def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():
+def test_interpolating_every_second_point():
     from advisor.physics import acceptance as module
 
     misses = []
@@ -158,13 +191,24 @@ def test_interpolating_every_second_point_of_the_measured_curves_stays_within_th
         if curve.n_draft == (1, 2, 3, 4, 5, 6, 7, 8):
             at, length = np.array(curve.n_draft[::2]), np.array(curve.accepted_length[::2])
             found = module._from_points(at, length, 7, False, "left out")
-            misses += [found.accepted_length[k] / curve.accepted_length[k - 1] - 1 for k in (2, 4, 6)]
+            misses += [
+                found.accepted_length[k] / curve.accepted_length[k - 1] - 1 for k in (2, 4, 6)
+            ]
     assert len(misses) == 42
     assert np.std(misses) < module.SAME_RUN_LOG_SD / 2
 
 
 def test_every_band_contains_its_value_and_stays_possible():
-    texts = ["2.4@3", "1.01@1", "8.9@8", "4@3", "0.9,0.1", "0", "1", *(curve.id for curve in acceptance_curves())]
+    texts = [
+        "2.4@3",
+        "1.01@1",
+        "8.9@8",
+        "4@3",
+        "0.9,0.1",
+        "0",
+        "1",
+        *(curve.id for curve in acceptance_curves()),
+    ]
     for text in texts:
         for borrowed in (False, True):
             found = parse_acceptance(text, 16, borrowed=borrowed)
@@ -176,14 +220,17 @@ def test_every_band_contains_its_value_and_stays_possible():
             assert np.isfinite(found.high).all()
 
 
-SPREAD = ExtrapolationSpread(above=(-0.15, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
+SPREAD = ExtrapolationSpread(
+    above=(-0.15, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1
+)
 """Per doubling's logarithm; the middles bend the value, the ends are its band."""
 SAMPLING = 1.2815515655446004 * 0.04
 
 
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Spreads of round numbers, for answers of these tests alone: what was asked before is kept by its text."""
+    """Spreads of round numbers, for answers of these tests alone: what was asked before is kept by
+    its text."""
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: SPREAD)
     parse_acceptance.cache_clear()
     yield
@@ -192,13 +239,18 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("by_hand")
 def test_the_band_above_a_given_k_by_hand():
-    """Half of the drafts accepted: 1.5 at K = 1, so 1.875 at K = 3, one doubling of K + 1 away, where curves bend."""
+    """Half of the drafts accepted: 1.5 at K = 1, so 1.875 at K = 3, one doubling of K + 1 away,
+    where curves bend."""
     found = parse_acceptance("1.5@1", 3)
     assert found.accepted_length[3] == pytest.approx(1.875 * 2**-0.1)
     up = np.hypot(SAMPLING, (0.05 + 0.1) * np.log(2))
     assert found.high[3] == pytest.approx(1.875 * 2**-0.1 * np.exp(up))
-    assert found.low[3] == pytest.approx(1.875 * 2**-0.1 * np.exp(-np.hypot(SAMPLING, 0.05 * np.log(2))))
-    assert (found.low[1], found.high[1]) == pytest.approx((1.5 * np.exp(-SAMPLING), 1.5 * np.exp(SAMPLING)))
+    assert found.low[3] == pytest.approx(
+        1.875 * 2**-0.1 * np.exp(-np.hypot(SAMPLING, 0.05 * np.log(2)))
+    )
+    assert (found.low[1], found.high[1]) == pytest.approx(
+        (1.5 * np.exp(-SAMPLING), 1.5 * np.exp(SAMPLING))
+    )
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -206,8 +258,12 @@ def test_the_band_below_a_given_k_by_hand():
     """Half of the drafts accepted: 1.875 at K = 3 and 1.5 at K = 1, half of K + 1."""
     found = parse_acceptance("1.875@3", 3)
     assert found.accepted_length[1] == pytest.approx(1.5 * 2**0.08)
-    assert found.high[1] == pytest.approx(1.5 * 2**0.08 * np.exp(np.hypot(SAMPLING, (0.2 - 0.08) * np.log(2))))
-    assert found.low[1] == pytest.approx(1.5 * 2**0.08 * np.exp(-np.hypot(SAMPLING, (0.06 + 0.08) * np.log(2))))
+    assert found.high[1] == pytest.approx(
+        1.5 * 2**0.08 * np.exp(np.hypot(SAMPLING, (0.2 - 0.08) * np.log(2)))
+    )
+    assert found.low[1] == pytest.approx(
+        1.5 * 2**0.08 * np.exp(-np.hypot(SAMPLING, (0.06 + 0.08) * np.log(2)))
+    )
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -217,21 +273,29 @@ def test_a_borrowed_length_scatters_by_13_percent_instead_of_4():
     assert np.log(2.5 / found.low[3]) == pytest.approx(1.2815515655446004 * 0.13)
 
 
-def test_more_drafts_emit_no_less_than_fewer_do_within_their_own_spread(monkeypatch: pytest.MonkeyPatch):
+def test_more_drafts_emit_no_less_than_fewer_do_within_their_own_spread(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """Where curves scatter far below one alpha, the lower end is that of the K it comes from."""
-    wide = ExtrapolationSpread(above=(-2.0, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
+    wide = ExtrapolationSpread(
+        above=(-2.0, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1
+    )
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: wide)
     found = parse_acceptance.__wrapped__("1.5@1", 63)
     assert found.low[1:] == pytest.approx(np.full(63, 1.5 * np.exp(-SAMPLING)))
     assert (np.diff(found.accepted_length) >= 0).all()
-    assert found.accepted_length[63] < found.accepted_length[7] * 1.001, "the bend takes what one alpha would still add"
+    assert found.accepted_length[63] < found.accepted_length[7] * 1.001, (
+        "the bend takes what one alpha would still add"
+    )
 
 
 @pytest.mark.usefixtures("by_hand")
 def test_the_band_of_a_list_grows_beyond_its_last_probability():
     found = parse_acceptance("0.5", 3)
     assert np.log(found.high[1] / 1.5) == pytest.approx(SAMPLING)
-    assert np.log(found.high[3] / 1.875) == pytest.approx(np.hypot(SAMPLING, (0.05 + 0.1) * np.log(2)))
+    assert np.log(found.high[3] / 1.875) == pytest.approx(
+        np.hypot(SAMPLING, (0.05 + 0.1) * np.log(2))
+    )
     assert np.log(1.875 / found.low[3]) == pytest.approx(np.hypot(SAMPLING, 0.05 * np.log(2)))
 
 
@@ -246,12 +310,17 @@ def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.Monk
     grown = np.log(255 / 128 / 1.875)
     up = np.hypot(np.hypot(SAMPLING, 0.15 * np.log(2)), grown)
     assert found.high[7] == pytest.approx(1.875 * np.exp(up))
-    assert found.low[7] == pytest.approx(1.875 * np.exp(-SAMPLING)), "no less than at the K it is held from"
+    assert found.low[7] == pytest.approx(1.875 * np.exp(-SAMPLING)), (
+        "no less than at the K it is held from"
+    )
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkeypatch: pytest.MonkeyPatch):
-    """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than were at K = 4."""
+def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than
+    were at K = 4."""
     curve = AcceptanceCurve(id="x", n_draft=(1, 4, 8), accepted_length=(1.9, 2.0, 2.01), **PAPER)
     own = {"checkpoint": "C", "reasoning": "off"}
     falls = AcceptanceCurve(id="y", n_draft=(3, 7), accepted_length=(2.0, 1.9), **PAPER, **own)
@@ -267,8 +336,12 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkey
     assert down.low[7] < down.low[3], "a drafter that loses at its largest K keeps that"
 
 
-def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_grows(monkeypatch: pytest.MonkeyPatch):
-    wide = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-0.06, 0.08, 2.0), n_pairs=2, n_curves=1)
+def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_grows(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    wide = ExtrapolationSpread(
+        above=(-0.5, -0.3, -0.2), below=(-0.06, 0.08, 2.0), n_pairs=2, n_curves=1
+    )
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: wide)
     found = parse_acceptance("1.9@3", 40)
     assert found.accepted_length[40] == found.accepted_length[30]
@@ -277,8 +350,12 @@ def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_g
     assert found.high[3] == found.high[2] > 2.5
 
 
-def test_a_round_never_emits_less_than_one_token_however_far_it_is_carried(monkeypatch: pytest.MonkeyPatch):
-    bent = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-1.0, -0.9, -0.8), n_pairs=2, n_curves=1)
+def test_a_round_never_emits_less_than_one_token_however_far_it_is_carried(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    bent = ExtrapolationSpread(
+        above=(-0.5, -0.3, -0.2), below=(-1.0, -0.9, -0.8), n_pairs=2, n_curves=1
+    )
     monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: bent)
     assert parse_acceptance("1.1@7", 7).accepted_length[:3].tolist() == [1.0, 1.0, 1.0]
 
@@ -290,17 +367,24 @@ def test_the_ends_of_every_range_are_inside():
     assert parse_acceptance("4@3", 3).accepted_length[3] == 4.0
     assert parse_acceptance(",".join(["0.5"] * 64), 64).accepted_length[64] == pytest.approx(2.0)
     assert solve_alpha([1.0, 4.0], 3).tolist() == [0.0, 1.0]
-    assert AcceptanceCurve(id="x", n_draft=(1, 2), accepted_length=(1.0, 3.0), **PAPER).accepted_length == (1.0, 3.0)
+    assert AcceptanceCurve(
+        id="x", n_draft=(1, 2), accepted_length=(1.0, 3.0), **PAPER
+    ).accepted_length == (1.0, 3.0)
 
 
 def test_what_is_given_is_said_with_what_follows_from_it():
     assert parse_acceptance("2.4@3", 4).source == (
         "2.4 tokens a round at K = 3, as given; other K follow the measured curves' shape"
     )
-    assert parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
+    assert (
+        parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
+    )
     assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")
     curve = load_acceptance_curve(MTP)
-    said = f"{curve.checkpoint or curve.model_id} with mtp on {curve.dataset}, reasoning on: {curve.source}"
+    said = (
+        f"{curve.checkpoint or curve.model_id} with mtp on {curve.dataset}, reasoning on: "
+        f"{curve.source}"
+    )
     assert parse_acceptance(MTP, 3).source == said
 
 
@@ -310,11 +394,15 @@ def test_a_message_quotes_up_to_forty_characters(length: int, shown: str):
         parse_acceptance("x" * (length - 2) + "@3", 3)
     assert f"acceptance={shown[:36]}" in str(caught.value).replace("'", "")
     assert ("..." in str(caught.value)) == (length > 40)
-    assert str(caught.value).split(":")[0] == f"acceptance={('x' * 38 + '@3' if length == 40 else 'x' * 37 + '...')!r}"
+    assert (
+        str(caught.value).split(":")[0]
+        == f"acceptance={('x' * 38 + '@3' if length == 40 else 'x' * 37 + '...')!r}"
+    )
 
 
 def test_the_spread_of_curves_around_one_alpha_by_hand(monkeypatch: pytest.MonkeyPatch):
-    """One curve of two K, one of half accepted drafts that is 10 % short at K = 3; a curve of one K says nothing."""
+    """One curve of two K, one of half accepted drafts that is 10 % short at K = 3; a curve of one K
+    says nothing."""
     curves = [
         AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.6875), **PAPER),
         AcceptanceCurve(id="y", n_draft=(2,), accepted_length=(1.5,), **PAPER),
@@ -328,11 +416,16 @@ def test_the_spread_of_curves_around_one_alpha_by_hand(monkeypatch: pytest.Monke
     assert (found.n_pairs, found.n_curves) == (2, 1)
 
 
-def test_the_ends_of_the_spread_leave_a_tenth_of_the_curves_on_each_side(monkeypatch: pytest.MonkeyPatch):
-    """Eleven curves through 1.5 at K = 1 that end from 10 % below to 0 % below what one alpha says at K = 3."""
+def test_the_ends_of_the_spread_leave_a_tenth_of_the_curves_on_each_side(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Eleven curves through 1.5 at K = 1 that end from 10 % below to 0 % below what one alpha says
+    at K = 3."""
     shares = np.linspace(0.9, 1.0, 11)
     curves = [
-        AcceptanceCurve(id=str(share), n_draft=(1, 3), accepted_length=(1.5, 1.875 * share), **PAPER)
+        AcceptanceCurve(
+            id=str(share), n_draft=(1, 3), accepted_length=(1.5, 1.875 * share), **PAPER
+        )
         for share in shares
     ]
     monkeypatch.setattr("advisor.physics.acceptance.acceptance_curves", lambda: curves)
@@ -349,7 +442,9 @@ def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_l
     assert spread.below[2] > 0.1
 
 
-def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypatch: pytest.MonkeyPatch):
+def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+):
     from advisor.physics import acceptance as module
 
     everything = {curve.id: curve for curve in acceptance_curves()}
@@ -358,7 +453,11 @@ def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypat
         for curve in everything.values():
             if curve.n_draft != (1, 2, 3, 4, 5, 6, 7, 8):
                 continue
-            rest = {name: other for name, other in everything.items() if other.model_id != curve.model_id}
+            rest = {
+                name: other
+                for name, other in everything.items()
+                if other.model_id != curve.model_id
+            }
             monkeypatch.setattr(module, "_curves", lambda rest=rest: rest)
             extrapolation_spread.cache_clear()
             found = parse_acceptance(f"{curve.accepted_length[2]}@3", 8)
@@ -369,7 +468,9 @@ def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypat
         monkeypatch.undo()
         extrapolation_spread.cache_clear()
     assert len(inside) == 98
-    assert 0.75 <= np.mean(inside) <= 0.95  # an 80 % band, plus the sampling spread of the user's own number
+    assert (
+        0.75 <= np.mean(inside) <= 0.95
+    )  # an 80 % band, plus the sampling spread of the user's own number
 
 
 def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider():

@@ -35,8 +35,10 @@ KV_BYTES_PER_TOKEN = {
     "deepseek-v2": 60 * (512 + 64) * BF16,
     "deepseek-v3": 61 * 576 * BF16,
     "deepseek-v3.2": 61 * (576 + 128) * BF16,  # latent and index key
-    "deepseek-v4.1-flash": ((3 / 2 + 1) * 512 + (3 / 2 + 5) * 128) * BF16,  # four of 38 layers own a cache, eight index
-    "deepseek-v4-flash": (21 * (512 + 128) / 4 + 20 * 512 / 128) * BF16,  # 21 CSA layers of ratio 4, 20 HCA of 128
+    "deepseek-v4.1-flash": ((3 / 2 + 1) * 512 + (3 / 2 + 5) * 128)
+    * BF16,  # four of 38 layers own a cache, eight index
+    "deepseek-v4-flash": (21 * (512 + 128) / 4 + 20 * 512 / 128)
+    * BF16,  # 21 CSA layers of ratio 4, 20 HCA of 128
     "deepseek-v4-pro": (30 * (512 + 128) / 4 + 31 * 512 / 128) * BF16,
     "qwen1.5-moe-a2.7b": 24 * 2 * 16 * 128 * BF16,
     "qwen2-57b-a14b": 28 * 2 * 4 * 128 * BF16,
@@ -114,11 +116,20 @@ def test_a_token_adds_the_cache_bytes_that_a_hand_count_gives(model_id: str) -> 
 
 @pytest.mark.parametrize(
     ("model_id", "experts", "router", "words", "total"),
-    [("mixtral-8x7b", 8, 8 * 4096, 32000, 46_702_792_704), ("llama-3.1-8b", 1, 0, 128256, 8_030_261_248)],
+    [
+        ("mixtral-8x7b", 8, 8 * 4096, 32000, 46_702_792_704),
+        ("llama-3.1-8b", 1, 0, 128256, 8_030_261_248),
+    ],
 )
-def test_a_total_is_its_checkpoint_s(model_id: str, experts: int, router: int, words: int, total: int) -> None:
+def test_a_total_is_its_checkpoint_s(
+    model_id: str, experts: int, router: int, words: int, total: int
+) -> None:
     layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + experts * 3 * 4096 * 14336 + router + 2 * 4096
-    assert parameter_counts(load_model(model_id)).total == 32 * layer + 2 * words * 4096 + 4096 == total
+    assert (
+        parameter_counts(load_model(model_id)).total
+        == 32 * layer + 2 * words * 4096 + 4096
+        == total
+    )
 
 
 def test_deepseek_v3_total_matches_a_layer_by_layer_sum() -> None:
@@ -127,7 +138,9 @@ def test_deepseek_v3_total_matches_a_layer_by_layer_sum() -> None:
     attention = query + key_value + 128 * 128 * 7168
     dense = 3 * 7168 * 18432
     routed_layer = 257 * 3 * 7168 * 2048 + 256 * 7168
-    expected = 61 * (attention + 2 * 7168) + 3 * dense + 58 * routed_layer + 2 * 129280 * 7168 + 7168
+    expected = (
+        61 * (attention + 2 * 7168) + 3 * dense + 58 * routed_layer + 2 * 129280 * 7168 + 7168
+    )
     counts = parameter_counts(load_model("deepseek-v3"))
     assert counts.total == expected
     assert counts.active_all == expected - 58 * 248 * 3 * 7168 * 2048
@@ -150,7 +163,12 @@ def test_components_add_up_and_active_counts_are_ordered(model_id: str) -> None:
         counts.other,
     )
     assert sum(parts) == counts.total
-    assert counts.active_nonembedding < counts.active_without_input_embedding <= counts.active_all <= counts.total
+    assert (
+        counts.active_nonembedding
+        < counts.active_without_input_embedding
+        <= counts.active_all
+        <= counts.total
+    )
 
 
 def test_zero_experts_lower_the_effective_top_k_of_longcat() -> None:
@@ -176,7 +194,9 @@ def test_compressed_attention_keeps_a_window_beside_its_entries() -> None:
     assert float(kv_bytes(model, context)) == pytest.approx(expected)
 
 
-def test_window_layers_stop_growing_at_the_window_and_caches_broadcast_over_batch_and_context() -> None:
+def test_window_layers_stop_growing_at_the_window_and_caches_broadcast_over_batch_and_context() -> (
+    None
+):
     model = load_model("gpt-oss-20b")
     entry = 2 * 8 * 64 * BF16
     for context in (1, 100, 128, 129, 4096):
@@ -208,7 +228,9 @@ def test_a_negative_or_missing_context_is_refused(context: float) -> None:
         kv_bytes(load_model("gpt-oss-20b"), context)
 
 
-@given(context=st.integers(0, 10**7), more=st.integers(0, 10**6), model_id=st.sampled_from(model_ids()))
+@given(
+    context=st.integers(0, 10**7), more=st.integers(0, 10**6), model_id=st.sampled_from(model_ids())
+)
 def test_cache_never_shrinks_with_context(context: int, more: int, model_id: str) -> None:
     model = load_model(model_id)
     kept = float(kv_bytes(model, context))
@@ -222,7 +244,9 @@ def test_weight_bytes_follow_the_format_of_each_component() -> None:
     assert parts["routed"] == pytest.approx(counts.routed * (0.5 + 1 / 32))
     assert parts["attention"] == counts.attention * 2
     assert weight_bytes(model) == pytest.approx(sum(parts.values()))
-    assert weight_bytes(model) == pytest.approx(65.2e9, rel=0.01)  # checkpoint of 65.2 GB, openai/gpt-oss-120b
+    assert weight_bytes(model) == pytest.approx(
+        65.2e9, rel=0.01
+    )  # checkpoint of 65.2 GB, openai/gpt-oss-120b
 
 
 def test_mtp_weights_count_only_when_asked_for() -> None:
@@ -234,26 +258,44 @@ def test_mtp_weights_count_only_when_asked_for() -> None:
 def test_one_format_for_all_matrices_leaves_the_embeddings_alone() -> None:
     model = load_model("qwen3-30b-a3b")
     low = with_dtype(model, "nvfp4")
-    assert low.dtypes == WeightDtypes(routed="nvfp4", shared="nvfp4", attention="nvfp4", dense="nvfp4")
-    assert weight_bytes_by_component(low)["embedding"] == weight_bytes_by_component(model)["embedding"]
-    assert weight_bytes_by_component(low)["routed"] == weight_bytes_by_component(model)["routed"] * 0.5625 / 2
+    assert low.dtypes == WeightDtypes(
+        routed="nvfp4", shared="nvfp4", attention="nvfp4", dense="nvfp4"
+    )
+    assert (
+        weight_bytes_by_component(low)["embedding"] == weight_bytes_by_component(model)["embedding"]
+    )
+    assert (
+        weight_bytes_by_component(low)["routed"]
+        == weight_bytes_by_component(model)["routed"] * 0.5625 / 2
+    )
     assert weight_bytes(model, low.dtypes) == weight_bytes(low)
 
 
 def test_attention_share_of_mixtral_is_a_tenth_of_its_active_parameters() -> None:
     attention = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 4096)
     active = attention + 32 * (2 * 3 * 4096 * 14336 + 8 * 4096 + 4096) + 4096
-    assert attention_share_of_active(load_model("mixtral-8x7b")) == pytest.approx(attention / active)
+    assert attention_share_of_active(load_model("mixtral-8x7b")) == pytest.approx(
+        attention / active
+    )
 
 
 @given(
-    n_experts=st.integers(2, 512), width=st.integers(1, 4096), data=st.data(), layers=st.integers(1, 64)
+    n_experts=st.integers(2, 512),
+    width=st.integers(1, 4096),
+    data=st.data(),
+    layers=st.integers(1, 64),
 )  # k = N is the dense limit
 def test_choosing_every_expert_makes_the_whole_model_active(
     n_experts: int, width: int, data: st.DataObject, layers: int
 ) -> None:
     n_active = data.draw(st.integers(1, n_experts))
-    moe = Moe(count=layers, n_experts=n_experts, n_active=n_active, expert_width=width, expert_input_width=64)
+    moe = Moe(
+        count=layers,
+        n_experts=n_experts,
+        n_active=n_active,
+        expert_width=width,
+        expert_input_width=64,
+    )
     mixers = (Mixer(kind="full", count=layers, projection_params=100, kv_elements_per_token=8),)
     model = Architecture(id="x", name="x", hidden_size=64, vocab_size=100, mixers=mixers, moe=moe)
     counts = parameter_counts(model)

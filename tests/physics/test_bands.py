@@ -1,4 +1,5 @@
-"""Bands: what is drawn, how far apart, and what it does to a total, a speedup and an accepted length."""
+"""Bands: what is drawn, how far apart, and what it does to a total, a speedup and an accepted
+length."""
 
 from __future__ import annotations
 
@@ -22,7 +23,14 @@ from advisor.physics.bands import (
     wobble,
 )
 from advisor.physics.components import COMPONENTS, JOINT
-from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.physics.kernel_costs import (
+    AttentionCost,
+    GemmCost,
+    KernelCosts,
+    MoeCost,
+    Network,
+    StreamCost,
+)
 from advisor.prediction import BAND_SIGMAS, Tier, quantiles
 
 GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, sharpness=2.3, log_sd=0.1)
@@ -32,8 +40,13 @@ COSTS = KernelCosts(
     shared=GEMM,
     dense=replace(GEMM, log_sd=0.12),
     lm_head=replace(GEMM, log_sd=0.05),
-    attention=AttentionCost(1e-5, 3.5e12, 5e14, Tier.FITTED, log_sd=0.25, sharpness=4.0, block_rows=16.0),
-    all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2), 8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.4)},
+    attention=AttentionCost(
+        1e-5, 3.5e12, 5e14, Tier.FITTED, log_sd=0.25, sharpness=4.0, block_rows=16.0
+    ),
+    all_reduce={
+        2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2),
+        8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.4),
+    },
     launch_per_layer_s=10e-6,
     host_per_step_s=300e-6,
     host_per_draft_pass_s=300e-6,
@@ -49,7 +62,9 @@ MANY = 20_000
 
 def log_sd(costs: KernelCosts) -> dict[str, float]:
     """Standard deviation of the logarithm of each factor, over many draws."""
-    return {name: float(np.log(values).std()) for name, values in make_draws(costs, MANY).factor.items()}
+    return {
+        name: float(np.log(values).std()) for name, values in make_draws(costs, MANY).factor.items()
+    }
 
 
 def draws(n: int = 1, **given: object) -> Draws:
@@ -75,12 +90,18 @@ def test_each_component_scatters_as_much_as_what_prices_it() -> None:
         "routed": 0.3,
         "attention": 0.25,
         "communication": 0.4,
-        **{one.key: 0.5 for one in (*JOINT, next(each for each in COMPONENTS if each.key == "host"))},
+        **{
+            one.key: 0.5
+            for one in (*JOINT, next(each for each in COMPONENTS if each.key == "host"))
+        },
         "eager": 0.14,
         "between_graphs": 0.6,
     }
     assert found == pytest.approx(expected, rel=0.02)
-    assert all(np.median(values) == pytest.approx(1.0, abs=0.01) for values in make_draws(COSTS, MANY).factor.values())
+    assert all(
+        np.median(values) == pytest.approx(1.0, abs=0.01)
+        for values in make_draws(COSTS, MANY).factor.values()
+    )
 
 
 def test_attention_may_scatter_by_more_than_its_kernel_and_no_link_by_nothing() -> None:
@@ -102,7 +123,8 @@ def test_errors_of_different_components_have_nothing_in_common() -> None:
 
 
 def test_overheads_that_were_fitted_together_are_drawn_together() -> None:
-    """Two of them, with standard deviations 0.2 and 0.4 and a correlation of -0.5; the others scarcely err."""
+    """Two of them, with standard deviations 0.2 and 0.4 and a correlation of -0.5; the others
+    scarcely err."""
     n = len(JOINT)
     covariance = np.diag([0.04, 0.16, *[1e-4] * (n - 2)])
     covariance[0, 1] = covariance[1, 0] = -0.5 * 0.2 * 0.4
@@ -144,7 +166,9 @@ def test_what_is_shared_by_all_is_drawn_as_independent_standard_normals() -> Non
 
 
 def test_the_draw_of_a_k_does_not_depend_on_the_number_of_others() -> None:
-    assert np.array_equal(make_draws(COSTS).per_k_z[:, 3], make_draws(COSTS).per_k_z[:, [1, 3]][:, 1])
+    assert np.array_equal(
+        make_draws(COSTS).per_k_z[:, 3], make_draws(COSTS).per_k_z[:, [1, 3]][:, 1]
+    )
 
 
 def test_a_total_under_a_draw_is_the_sum_of_the_components_times_their_factors() -> None:
@@ -157,7 +181,8 @@ def test_a_total_under_a_draw_is_the_sum_of_the_components_times_their_factors()
 
 
 def test_an_80_percent_step_of_the_routing_takes_the_experts_to_the_ends_of_their_range() -> None:
-    """Routed 4 in 2..7, beside 10 of others; the factor of the experts multiplies their range too."""
+    """Routed 4 in 2..7, beside 10 of others; the factor of the experts multiplies their range
+    too."""
     z = np.array([0.0, 1.0, -1.0, 0.5]) * BAND_SIGMAS
     factor = {"routed": np.array([1.0, 1.0, 1.0, 2.0]), "host": np.ones(4)}
     found = draw_total(
@@ -188,7 +213,8 @@ def test_drift_grows_with_each_doubling_of_the_batch_from_four_sequences_on() ->
 
 
 def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own() -> None:
-    """0.29 and 0.21 of a scenario: of the first, 0.02 belongs to each K; the squares of the rest add."""
+    """0.29 and 0.21 of a scenario: of the first, 0.02 belongs to each K; the squares of the rest
+    add."""
     unexplained, beyond = np.array([[0.29, 0.02]]), np.array([[0.0, 0.21]])
     common = np.sqrt([0.29**2 - 0.02**2, 0.21**2])
     k = np.array([1, 5])
@@ -196,16 +222,24 @@ def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own()
     assert np.log(found[0, 0]) == pytest.approx(2.0 * common)
     per_k = np.zeros((1, MAX_DRAFT + 1))
     per_k[0, 5] = -3.0
-    assert np.log(wobble(draws(1, per_k_z=per_k), unexplained, beyond, k)[0, 0]) == pytest.approx([0.0, -0.06])
-    small = wobble(draws(1, residual_z=np.array([2.0])), np.array([[0.01]]), np.array([[0.0]]), k[:1])
+    assert np.log(wobble(draws(1, per_k_z=per_k), unexplained, beyond, k)[0, 0]) == pytest.approx(
+        [0.0, -0.06]
+    )
+    small = wobble(
+        draws(1, residual_z=np.array([2.0])), np.array([[0.01]]), np.array([[0.0]]), k[:1]
+    )
     assert small[0, 0, 0] == 1.0, "less than what each K has of its own leaves nothing common"
-    both = wobble(draws(1, residual_z=np.array([1.0])), np.array([[0.29]]), np.array([[0.21]]), k[:1])
+    both = wobble(
+        draws(1, residual_z=np.array([1.0])), np.array([[0.29]]), np.array([[0.21]]), k[:1]
+    )
     assert float(np.log(both)[0, 0, 0]) == pytest.approx(np.sqrt(0.29**2 - 0.02**2 + 0.21**2))
 
 
 def test_accepted_lengths_are_drawn_through_the_ends_of_their_band_and_never_below_one() -> None:
     z = np.array([0.0, 1.0, -1.0, 2.0, -9.0, 0.5]) * BAND_SIGMAS
-    found = draw_acceptance(np.array([1.0, 2.0]), np.array([1.0, 2.5]), np.array([1.0, 2.75]), draws(6, acceptance_z=z))
+    found = draw_acceptance(
+        np.array([1.0, 2.0]), np.array([1.0, 2.5]), np.array([1.0, 2.75]), draws(6, acceptance_z=z)
+    )
     assert found[:, 0] == pytest.approx(np.ones(6))
     assert found[:, 1] == pytest.approx([2.5, 2.75, 2.0, 2.75**2 / 2.5, 1.0, np.sqrt(2.5 * 2.75)])
 
@@ -222,4 +256,6 @@ def test_quantiles_are_numpy_s_to_the_last_bit(shape: tuple[int, ...]) -> None:
     values = np.exp(3 * np.random.default_rng(0).standard_normal(shape))
     values.flat[-1] = values.flat[-1] if len(shape) < 3 else np.nan
     shares = (0.1, 0.5, 0.9)
-    assert np.array_equal(quantiles(values, shares), np.quantile(values, shares, axis=0), equal_nan=True)
+    assert np.array_equal(
+        quantiles(values, shares), np.quantile(values, shares, axis=0), equal_nan=True
+    )

@@ -23,18 +23,23 @@ from advisor.predict.tiers import component_tier_ranks
 
 @pytest.fixture(scope="module")
 def a_round() -> set[str]:
-    """Keys of everything that a round of an MoE takes, on several devices and where the cache is read again."""
+    """Keys of everything that a round of an MoE takes, on several devices and where the cache is
+    read again."""
     wide = {"n_gpus": 8, "tensor_parallel": 2, "expert_parallel": 8}
     several = Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", **wide)
     again = Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell")
     eager = Scenario(acceptance="2.4@3", graph_sizes="none")
     pieces = Scenario(acceptance="2.4@3", hardware_id="a100-80gb-sxm", kv_dtype="fp8")
     return {
-        key for one in (several, again, eager, pieces) for key in curve_for(load_setup(one), [16], [3]).round_components
+        key
+        for one in (several, again, eager, pieces)
+        for key in curve_for(load_setup(one), [16], [3]).round_components
     }
 
 
-def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
+def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(
+    a_round: set[str],
+) -> None:
     assert a_round == {one.key for one in COMPONENTS}
     dense = step_time(
         load_model("llama-3.1-8b"),
@@ -50,7 +55,9 @@ def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_rou
 def test_rows_name_what_there_is() -> None:
     fields = {item.name for item in dataclasses.fields(KernelCosts)}
     assert {name for one in COMPONENTS for name in one.priced_by} <= fields
-    assert {one.factor for one in COMPONENTS} - {""} == set(FACTORS), "each multiplier of a refit scales something"
+    assert {one.factor for one in COMPONENTS} - {""} == set(FACTORS), (
+        "each multiplier of a refit scales something"
+    )
     for one in COMPONENTS:
         assert one.meaning.endswith(".")
     for one in OVERHEADS:
@@ -69,10 +76,12 @@ def test_parts_are_those_that_kernel_costs_report_on() -> None:
 def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
     assert set(make_draws(setup.costs, n_draws=4).factor) == a_round
-    assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {one.key for one in OVERHEADS}
+    assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {
+        one.key for one in OVERHEADS
+    }
 
 
-def test_overheads_are_drawn_together_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
+def test_overheads_are_drawn_together_kernels_measured_apart_share_no_error() -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
     assert (
         *("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s"),
@@ -80,6 +89,10 @@ def test_overheads_are_drawn_together_kernels_measured_apart_share_no_error_and_
     ) == OVERHEAD_NAMES
     assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
     together, apart = make_draws(costs, n_draws=8), make_draws(costs, n_draws=8, kernel_seed=1)
-    moved = {name for name in together.factor if not np.array_equal(together.factor[name], apart.factor[name])}
+    moved = {
+        name
+        for name in together.factor
+        if not np.array_equal(together.factor[name], apart.factor[name])
+    }
     free = {one.key for one in KERNELS if not np.allclose(together.factor[one.key], 1.0)}
     assert moved == free

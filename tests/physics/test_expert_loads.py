@@ -17,19 +17,33 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
     traffic_of_trace,
 )
-from advisor.physics.expert_ranks import Sources, contiguous, drawn_choices, expert_loads, rank_counts, skewed_loads
+from advisor.physics.expert_ranks import (
+    Sources,
+    contiguous,
+    drawn_choices,
+    expert_loads,
+    rank_counts,
+    skewed_loads,
+)
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario, read_loads
 from advisor.prediction import AdvisorError
 from tests.measured.test_ingest_traces import npy
 
-ON_RANKS = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "expert_parallel": 8, "n_gpus": 8}
+ON_RANKS = {
+    "hardware_id": "h200-sxm",
+    "model_id": "qwen3-30b-a3b",
+    "expert_parallel": 8,
+    "n_gpus": 8,
+}
 SETUP = load_setup(build_scenario(**ON_RANKS, drafter_id="none", acceptance="0"))
 
 
 def trace(sequences: int, tokens: int = 32, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    return list(drawn_choices(skewed_loads(128, 8, 0.5, 3, rng), 8, sequences, tokens, rng, 0.1, 0.2))
+    return list(
+        drawn_choices(skewed_loads(128, 8, 0.5, 3, rng), 8, sequences, tokens, rng, 0.1, 0.2)
+    )
 
 
 def test_a_trace_is_planned_on_one_half_and_judged_on_the_other() -> None:
@@ -68,7 +82,9 @@ def test_a_rank_s_time_goes_by_its_choices_over_the_mean_rank_s_at_each_length()
     whole, first = (rank_counts(chosen[:, :tokens], layout, rng(2)) for tokens in (3, 1))
     seconds = layer.rank_seconds(layout, whole, 4)
     assert seconds[:, :1] == pytest.approx(layer.rank_seconds(layout, first, 4))
-    assert seconds == pytest.approx(layer.rank_seconds(layout, replace(whole, pairs=2 * whole.pairs), 4))
+    assert seconds == pytest.approx(
+        layer.rank_seconds(layout, replace(whole, pairs=2 * whole.pairs), 4)
+    )
 
 
 def test_loads_of_the_user_keep_their_proportions() -> None:
@@ -96,14 +112,18 @@ def test_loads_that_cannot_be_are_refused(counts: np.ndarray, says: str) -> None
 
 def test_without_a_trace_the_spread_is_the_preset_s_and_called_assumed() -> None:
     found = traffic_of_preset(SETUP.router, np.random.default_rng(0))
-    assert found.loads.std() / found.loads.mean() == pytest.approx(SETUP.routing.load_cv.value, rel=1e-3)
+    assert found.loads.std() / found.loads.mean() == pytest.approx(
+        SETUP.routing.load_cv.value, rel=1e-3
+    )
     assert found.because.startswith("assumed")
 
 
 def test_a_spread_wider_than_k_of_n_experts_can_have_is_drawn_at_its_limit() -> None:
     # Loads of 4 in 8 experts lie between 0 and 1, so that they vary by sqrt(8 / 4 - 1) at most.
     four = replace(
-        SETUP.router, moe=SETUP.router.moe.model_copy(update={"n_experts": 8, "n_active": 4}), spread=(3.0, 0.0, 0.0)
+        SETUP.router,
+        moe=SETUP.router.moe.model_copy(update={"n_experts": 8, "n_active": 4}),
+        spread=(3.0, 0.0, 0.0),
     )
     loads = traffic_of_preset(four, np.random.default_rng(0)).loads
     assert loads.max() <= 1.0
@@ -113,7 +133,11 @@ def test_a_spread_wider_than_k_of_n_experts_can_have_is_drawn_at_its_limit() -> 
 def test_a_csv_and_an_array_give_the_same_loads() -> None:
     loads = np.array([[1.0, 2.0, 0.0], [4.0, 0.5, 3.0]])
     lines = ["layer,expert,tokens"]
-    lines += [f"{layer + 3},{expert},{value}" for (layer, expert), value in np.ndenumerate(loads) if value or expert]
+    lines += [
+        f"{layer + 3},{expert},{value}"
+        for (layer, expert), value in np.ndenumerate(loads)
+        if value or expert
+    ]
     assert read_loads("a.csv", "\n".join(lines).encode()).tolist() == loads.tolist()
     assert read_loads("a.npy", npy(loads)).tolist() == loads.tolist()
 
@@ -143,7 +167,10 @@ def test_experts_without_any_load_are_told() -> None:
 
 def test_a_csv_that_was_cut_off_is_refused() -> None:
     rows = [f"{layer},{expert},7" for layer in range(3) for expert in range(64)]
-    with pytest.raises(AdvisorError, match="names 24 experts in its last layer, 2, and 64 in its first: it seems cut"):
+    with pytest.raises(
+        AdvisorError,
+        match="names 24 experts in its last layer, 2, and 64 in its first: it seems cut",
+    ):
         read_loads("a.csv", "\n".join(["layer,expert,tokens", *rows[:-40]]).encode())
 
 
@@ -156,16 +183,20 @@ def test_one_step_is_drawn_from_the_trace_where_there_is_one() -> None:
 
 
 def of_trace(*layers: list[list[int]]) -> Counted:
-    """Counts of the one step that a sequence with these experts, layer by layer, holds: 8 experts on 2 ranks."""
+    """Counts of the one step that a sequence with these experts, layer by layer, holds: 8 experts
+    on 2 ranks."""
     sequence = np.array(layers).swapaxes(0, 1)
     traffic = Traffic("trace", expert_loads([sequence], 8), 2, "planted", (sequence,))
     steps = Steps(1, len(sequence))
-    (found,) = counted(by_weight, traffic, [lambda _: contiguous(8, 2)], Sources(ranks_per_node=1), steps)
+    (found,) = counted(
+        by_weight, traffic, [lambda _: contiguous(8, 2)], Sources(ranks_per_node=1), steps
+    )
     return found
 
 
 def test_counts_of_a_planted_step_are_what_a_hand_counts() -> None:
-    # Experts 0-3 on rank 0, 4-7 on rank 1; tokens start on ranks 0, 1, 0. Layer 1 uses both, layer 2 only rank 0.
+    # Experts 0-3 on rank 0, 4-7 on rank 1; tokens start on ranks 0, 1, 0. Layer 1 uses both, layer
+    # 2 only rank 0.
     found = of_trace([[0, 1], [0, 4], [5, 4]], [[0, 1], [2, 3], [0, 1]])
     by_hand = {
         "touched": [2, 3, 3],
@@ -196,12 +227,19 @@ def test_the_slowest_rank_is_another_where_reading_counts_than_where_serving_doe
 
 @pytest.mark.parametrize(
     ("batch", "tokens", "sequences", "draws", "layers"),
-    [(64, 4, 0, 15, 48), (64, 4, 4, 7, 48), (1024, 8, 0, 4, 9), (2**16, 8, 0, 4, 4), (8, 1, 0, 64, 48)],
+    [
+        (64, 4, 0, 15, 48),
+        (64, 4, 4, 7, 48),
+        (1024, 8, 0, 4, 9),
+        (2**16, 8, 0, 4, 4),
+        (8, 1, 0, 64, 48),
+    ],
 )
 def test_a_budget_of_choices_is_spent_on_layers_first(
     batch: int, tokens: int, sequences: int, draws: int, layers: int
 ) -> None:
-    # 1.5 million choices at 8 a token; one step may take 0.4 of them, each half of a trace has half of the steps.
+    # 1.5 million choices at 8 a token; one step may take 0.4 of them, each half of a trace has half
+    # of the steps.
     ids = (np.zeros((1, 48, 8), int),) * sequences
     traffic = Traffic("trace", np.full((48, 128), 8 / 128), 8, "planted", ids)
     assert Steps(batch, tokens).n_draws(traffic) == (draws, layers)

@@ -1,4 +1,5 @@
-"""Hardware profiles: every accelerator loads, every number has an origin, and derived rates stay physical."""
+"""Hardware profiles: every accelerator loads, every number has an origin, and derived rates stay
+physical."""
 
 from pathlib import Path
 
@@ -32,7 +33,7 @@ memory_bytes: {value: 8.0e+9, unit: B, kind: vendor, source: specs, date: 2026-0
 bandwidth_bytes_per_s: {value: 1.0e+12, unit: B/s, kind: vendor, source: specs, date: 2026-01-01, confidence: low}
 peak_flops_per_s:
   bf16: {value: 1.0e+14, unit: FLOP/s, kind: vendor, source: specs, date: 2026-01-01, confidence: low}
-"""
+"""  # noqa: E501
 
 
 def box(tmp_path: Path, old: str = "", new: str = "") -> Hardware:
@@ -50,7 +51,9 @@ def constants(node: object) -> list[Constant]:
     if isinstance(node, dict):
         return [found for item in node.values() for found in constants(item)]
     if hasattr(node, "model_fields_set"):
-        return [found for name in type(node).model_fields for found in constants(getattr(node, name))]
+        return [
+            found for name in type(node).model_fields for found in constants(getattr(node, name))
+        ]
     return []
 
 
@@ -65,7 +68,9 @@ def test_every_constant_of_every_profile_is_positive_and_names_a_source_rather_t
         assert len(found) >= 3
         for constant in found:
             assert constant.value > 0
-            assert len(constant.source) > 15, f"{name}: {constant.source!r} looks like an unresolved key"
+            assert len(constant.source) > 15, (
+                f"{name}: {constant.source!r} looks like an unresolved key"
+            )
 
 
 def test_peaks_memory_and_links_lie_in_physical_ranges_so_that_a_wrong_power_of_ten_is_caught():
@@ -79,7 +84,9 @@ def test_peaks_memory_and_links_lie_in_physical_ranges_so_that_a_wrong_power_of_
         assert (device.gpus_per_node is None) == (device.network_bytes_per_s is None)
         if device.gpus_per_node is not None and device.network_bytes_per_s is not None:
             assert device.gpus_per_node.value in (8, 72)
-            assert device.network_bytes_per_s.value / 12.5e9 in (2, 4, 6, 8), "cards of 200, 400 and 800 Gb/s, ports"
+            assert device.network_bytes_per_s.value / 12.5e9 in (2, 4, 6, 8), (
+                "cards of 200, 400 and 800 Gb/s, ports"
+            )
             assert device.network_bytes_per_s.value < device.link_bytes_per_s.value / 3
         if device.last_level_cache_bytes is not None:
             assert 1e6 < device.last_level_cache_bytes.value < 300e6
@@ -101,7 +108,9 @@ def test_h200_matches_its_data_sheet_and_the_published_tables():
 def test_effective_rates_stay_below_the_peak_on_every_accelerator(dtype: ComputeDtype):
     for name in hardware_ids():
         device = load_hardware(name)
-        assert 0.5 < effective_bandwidth(device, dtype).value / device.bandwidth_bytes_per_s.value < 1
+        assert (
+            0.5 < effective_bandwidth(device, dtype).value / device.bandwidth_bytes_per_s.value < 1
+        )
         assert 0.3 < effective_flops(device, dtype).value / peak_flops(device, dtype).value < 1
         assert 3e-6 < gemm_t0(device, dtype).value < 20e-6
 
@@ -111,7 +120,12 @@ def test_a_format_without_native_units_computes_at_the_bf16_rate():
     assert compute_dtype(a100, "fp8") == "bf16"
     assert compute_dtype(a100, "fp8_block") == "bf16"
     assert effective_flops(a100, "fp8").value == effective_flops(a100, "bf16").value
-    assert compute_dtype(h100, "nvfp4") == compute_dtype(h100, "mxfp4") == compute_dtype(h100, "int4") == "bf16"
+    assert (
+        compute_dtype(h100, "nvfp4")
+        == compute_dtype(h100, "mxfp4")
+        == compute_dtype(h100, "int4")
+        == "bf16"
+    )
     assert compute_dtype(h100, "fp8_block") == "fp8_block"
     assert peak_flops(h100, "fp8_block").value == 1979e12
     assert compute_dtype(b300, "nvfp4") == "nvfp4"
@@ -161,19 +175,29 @@ def test_floats_parse_even_when_written_as_people_write_them(tmp_path: Path):
     ("old", "new", "message"),
     [
         ("source: specs, ", "", r"box.yaml: memory_bytes has a value but no source"),
-        ("source: specs, ", "source: rumour, ", r"box.yaml: memory_bytes.source='rumour' is not a key of `sources`"),
+        (
+            "source: specs, ",
+            "source: rumour, ",
+            r"box.yaml: memory_bytes.source='rumour' is not a key of `sources`",
+        ),
         ("kind: vendor, ", "", r"box.yaml: memory_bytes.kind"),
         ("unit: B, ", "", r"box.yaml: memory_bytes.unit"),
         ("date: 2026-01-01, ", "", r"box.yaml: memory_bytes.date"),
         ("8.0e+9", ".nan", r"box.yaml: memory_bytes.value.*finite"),
         ("8.0e+9", "eight", r"box.yaml: memory_bytes.value"),
-        ("sources: {specs: a data sheet}", "sources: [specs]", r"box.yaml: sources must map keys to texts"),
+        (
+            "sources: {specs: a data sheet}",
+            "sources: [specs]",
+            r"box.yaml: sources must map keys to texts",
+        ),
         ("release_year: 2026", "release_yaer: 2026", r"box.yaml:.*release_yaer"),
         ("  bf16:", "  bf17:", r"box.yaml: peak_flops_per_s.bf17"),
         ("id: box", "id: [box", r"box.yaml: not readable as YAML"),
     ],
 )
-def test_a_damaged_profile_is_refused_with_file_and_field(tmp_path: Path, old: str, new: str, message: str):
+def test_a_damaged_profile_is_refused_with_file_and_field(
+    tmp_path: Path, old: str, new: str, message: str
+):
     with pytest.raises(AdvisorError, match=message):
         box(tmp_path, old, new)
 
@@ -205,7 +229,9 @@ def test_every_file_uses_exactly_the_sources_it_declares():
         ("h100-sxn", ["h100-sxm"]),
     ],
 )
-def test_a_mistyped_accelerator_is_answered_with_those_of_its_letters_first(given: str, offered: list[str]) -> None:
+def test_a_mistyped_accelerator_is_answered_with_those_of_its_letters_first(
+    given: str, offered: list[str]
+) -> None:
     assert close_ids(given, hardware_ids())[: len(offered)] == offered
 
 

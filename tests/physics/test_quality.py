@@ -1,4 +1,5 @@
-"""Quality laws: published statements, worked examples computed from the printed coefficients, guard-rails."""
+"""Quality laws: published statements, worked examples computed from the printed coefficients,
+guard-rails."""
 
 from __future__ import annotations
 
@@ -39,7 +40,12 @@ def _sizes(n: float, k: float, s: float, width: float) -> tuple[float, float]:
 def _quality(n: float, k: float, s: float, width: float) -> float:
     active, _ = _sizes(n, k, s, width)
     return float(
-        dense_equivalent(active, activation_ratio(n, k, s), granularity(2048, width), training_flops(active, 1e12))
+        dense_equivalent(
+            active,
+            activation_ratio(n, k, s),
+            granularity(2048, width),
+            training_flops(active, 1e12),
+        )
     )
 
 
@@ -55,7 +61,8 @@ def test_the_best_granularity_is_the_published_one_near_twelve() -> None:
 
 
 def test_the_trained_check_of_the_paper_is_met_within_a_tenth() -> None:
-    # Ling-mini-beta: 0.855 B active, 13 of 385 experts, d 2048, d_e 384, 1 T tokens; its dense partner has 6.11 B
+    # Ling-mini-beta: 0.855 B active, 13 of 385 experts, d 2048, d_e 384, 1 T tokens; its dense
+    # partner has 6.11 B
     leverage = efficiency_leverage(13 / 385, granularity(2048, 384), training_flops(0.855e9, 1e12))
     assert float(leverage) == pytest.approx(6.54, abs=0.01)
     assert 0.855 * float(leverage) == pytest.approx(6.11, rel=0.10)
@@ -66,20 +73,30 @@ def test_qwen3_30b_a3b_equals_a_dense_model_of_13_5_billion() -> None:
     assert model.moe is not None
     counts = parameter_counts(model)
     activation = activation_ratio(128, 8)
-    leverage = efficiency_leverage(activation, granularity(2048, 768), training_flops(counts.active_nonembedding, 1e12))
+    leverage = efficiency_leverage(
+        activation, granularity(2048, 768), training_flops(counts.active_nonembedding, 1e12)
+    )
     assert float(leverage) == pytest.approx(4.95, abs=0.01)
     assert counts.active_nonembedding * float(leverage) == pytest.approx(13.5e9, rel=0.005)
 
 
 def test_compute_beyond_the_fit_is_clipped_because_the_law_would_promise_too_much() -> None:
-    assert float(efficiency_leverage(0.0625, 5.33, 5.9e23)) == float(efficiency_leverage(0.0625, 5.33, 1e22))
-    unclipped = (0.0625 + 0.0163) ** (1.23 - 0.0761 * np.log10(5.9e23) + 0.0167 * 2.415**2 - 0.117 * 2.415)
+    assert float(efficiency_leverage(0.0625, 5.33, 5.9e23)) == float(
+        efficiency_leverage(0.0625, 5.33, 1e22)
+    )
+    unclipped = (0.0625 + 0.0163) ** (
+        1.23 - 0.0761 * np.log10(5.9e23) + 0.0167 * 2.415**2 - 0.117 * 2.415
+    )
     assert unclipped == pytest.approx(6.97, abs=0.02)
 
 
 def test_granularity_outside_the_fit_is_evaluated_at_its_end() -> None:
-    assert float(efficiency_leverage(0.25, 0.57, 1e22)) == float(efficiency_leverage(0.25, 2.0, 1e22))
-    assert float(efficiency_leverage(0.25, 40, 1e22)) == float(efficiency_leverage(0.25, 16.0, 1e22))
+    assert float(efficiency_leverage(0.25, 0.57, 1e22)) == float(
+        efficiency_leverage(0.25, 2.0, 1e22)
+    )
+    assert float(efficiency_leverage(0.25, 40, 1e22)) == float(
+        efficiency_leverage(0.25, 16.0, 1e22)
+    )
 
 
 # N, k, s, d_e, A, G, active B, total B (both without embeddings), second law's loss difference
@@ -104,7 +121,9 @@ def test_equal_quality_neighbours_of_qwen3_30b_a3b(
     assert float(granularity(2048, width)) == pytest.approx(g, abs=0.06)
     assert found == pytest.approx((active * 1e9, total * 1e9), rel=0.005)
     base = _sizes(128, 8, 0, 768)
-    difference = expert_mix_loss(found[1], found[0], k + s, s / (k + s)) - expert_mix_loss(base[1], base[0], 8, 0)
+    difference = expert_mix_loss(found[1], found[0], k + s, s / (k + s)) - expert_mix_loss(
+        base[1], base[0], 8, 0
+    )
     assert float(difference) == pytest.approx(loss, abs=1e-4)
     steps = np.arange(256, 2049, 32)  # granularity 16 to 2
     keeps = np.array([_quality(n, k, s, w) >= _quality(128, 8, 0, 768) for w in steps])
@@ -114,8 +133,12 @@ def test_equal_quality_neighbours_of_qwen3_30b_a3b(
 def test_the_second_law_has_its_published_optima() -> None:
     # arXiv:2509.23678: 6.78 active experts, shared share 0.315
     counts, shares = np.linspace(1, 20, 19001), np.linspace(0, 1, 10001)
-    assert counts[expert_mix_loss(30e9, 3e9, counts, 0.3).argmin()] == pytest.approx(6.78, abs=0.005)
-    assert shares[expert_mix_loss(30e9, 3e9, 7.0, shares).argmin()] == pytest.approx(0.315, abs=0.0005)
+    assert counts[expert_mix_loss(30e9, 3e9, counts, 0.3).argmin()] == pytest.approx(
+        6.78, abs=0.005
+    )
+    assert shares[expert_mix_loss(30e9, 3e9, 7.0, shares).argmin()] == pytest.approx(
+        0.315, abs=0.0005
+    )
 
 
 SHARES = {
@@ -125,14 +148,23 @@ SHARES = {
     1 / 4: (0.0002, 0.005),
     2 / 3: (0.0049, 0.16),
 }
-COUNTS = {1: (0.0405, 2.5), 2: (0.0138, 0.53), 4: (0.0023, 0.07), 12: (0.0027, 0.09), 16: (0.0064, 0.22)}
+COUNTS = {
+    1: (0.0405, 2.5),
+    2: (0.0138, 0.53),
+    4: (0.0023, 0.07),
+    12: (0.0027, 0.09),
+    16: (0.0064, 0.22),
+}
 
 
 @pytest.mark.parametrize(
     ("count", "share", "loss", "extra", "off"),
     [
         *((7.0, share, *costs, 0.006) for share, costs in SHARES.items()),
-        *((count, 0.3148, *costs, 0.05 if count == 1 else 0.005) for count, costs in COUNTS.items()),
+        *(
+            (count, 0.3148, *costs, 0.05 if count == 1 else 0.005)
+            for count, costs in COUNTS.items()
+        ),
     ],
 )
 def test_the_shared_share_and_active_experts_cost_what_the_second_law_says(
@@ -151,9 +183,12 @@ def test_the_pessimistic_anchor_meets_the_kimi_k2_points(sparsity: int, publishe
 
 
 @pytest.mark.parametrize(
-    ("a", "law", "anchor"), [(1 / 4, 6.58, 4.55), (1 / 8, 4.37, 3.69), (1 / 32, 2.17, 2.44), (1 / 64, 1.68, 1.98)]
+    ("a", "law", "anchor"),
+    [(1 / 4, 6.58, 4.55), (1 / 8, 4.37, 3.69), (1 / 32, 2.17, 2.44), (1 / 64, 1.68, 1.98)],
 )
-def test_active_parameters_for_equal_quality_by_both_laws(a: float, law: float, anchor: float) -> None:
+def test_active_parameters_for_equal_quality_by_both_laws(
+    a: float, law: float, anchor: float
+) -> None:
     # normalised to 3.0 B at A = 1/16, G = 8, C = 1e22
     needed = 3.0 * efficiency_leverage(1 / 16, 8, 1e22) / efficiency_leverage(a, 8, 1e22)
     assert float(needed) == pytest.approx(law, abs=0.01)
@@ -201,10 +236,14 @@ def test_every_rail_refuses_what_lies_beyond_it_and_measures_how_far() -> None:
     assert all(float(x) == 0.0 for x in GuardRails().violations(inside).values())
     beyond = Shape(*(np.asarray(x) for x in (0.004, 32.0, 0.1, 2 / 3, 1.0)))
     assert {name: float(x) for name, x in GuardRails().violations(beyond).items()} == pytest.approx(
-        dict.fromkeys(("activation", "granularity", "attention_share", "shared_share", "n_active"), np.log(2))
+        dict.fromkeys(
+            ("activation", "granularity", "attention_share", "shared_share", "n_active"), np.log(2)
+        )
     )
     attention_heavy = dataclasses.replace(inside, attention_share=np.asarray(0.6))
-    assert float(GuardRails().violations(attention_heavy)["attention_share"]) == pytest.approx(np.log(1.2))
+    assert float(GuardRails().violations(attention_heavy)["attention_share"]) == pytest.approx(
+        np.log(1.2)
+    )
 
 
 def test_unknown_training_tokens_mean_the_upper_end_of_the_law() -> None:

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.physics import laws
-from advisor.physics.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtype, WeightDtypes
+from advisor.physics.architecture import (
+    Architecture,
+    DenseFfn,
+    Mixer,
+    Moe,
+    WeightDtype,
+    WeightDtypes,
+)
 from advisor.physics.attention import AttentionLoad, attention_core
 from advisor.physics.expert_ranks import RankBalance
 from advisor.physics.kernel_costs import (
@@ -63,8 +70,13 @@ COSTS = KernelCosts(
     shared=GEMM,
     dense=GEMM,
     lm_head=GEMM,
-    attention=AttentionCost(10e-6, 3.5e12, 5e14, Tier.FITTED, log_sd=0.2, sharpness=4.0, block_rows=16.0),
-    all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2), 8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.2)},
+    attention=AttentionCost(
+        10e-6, 3.5e12, 5e14, Tier.FITTED, log_sd=0.2, sharpness=4.0, block_rows=16.0
+    ),
+    all_reduce={
+        2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2),
+        8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.2),
+    },
     all_to_all={8: StreamCost(20e-6, 1e11, Tier.FITTED, 0.2)},
     launch_per_layer_s=10e-6,
     **HOST,
@@ -85,7 +97,15 @@ MODEL = Architecture(
     hidden_size=2048,
     vocab_size=32000,
     mixers=(GQA,),
-    moe=Moe(count=4, n_experts=64, n_active=8, expert_width=768, expert_input_width=2048, n_shared=1, shared_width=768),
+    moe=Moe(
+        count=4,
+        n_experts=64,
+        n_active=8,
+        expert_width=768,
+        expert_input_width=2048,
+        n_shared=1,
+        shared_width=768,
+    ),
     dtypes=WeightDtypes(),
 )
 
@@ -98,21 +118,36 @@ ALONE = Placement()
 
 
 def components(
-    model: Architecture = MODEL, costs: KernelCosts = COSTS, placement: Placement = ALONE, **arguments: object
+    model: Architecture = MODEL,
+    costs: KernelCosts = COSTS,
+    placement: Placement = ALONE,
+    **arguments: object,
 ) -> dict[str, np.ndarray]:
-    """Times of a pass of one token of 8 sequences at 10 tokens of context that touches 40 experts, unless told. [s]"""
+    """Times of a pass of one token of 8 sequences at 10 tokens of context that touches 40 experts,
+    unless told. [s]"""
     usual = {"batch_size": 8, "tokens_per_sequence": 1, "context_tokens": 10, "touched": 40}
     return step_time(model, costs, placement, **(usual | arguments)).components  # type: ignore[arg-type]
 
 
 def work(**changes: float) -> dict[str, float]:
-    """What one layer's experts of 768 x 2048 move and compute for 32 tokens of 8 experts that touch 40."""
-    usual = {"tokens": 32, "n_active": 8, "rows_per_expert": 6.4, "touched": 40, "I": 768, "h": 2048, "n_mat": 3}
+    """What one layer's experts of 768 x 2048 move and compute for 32 tokens of 8 experts that touch
+    40."""
+    usual = {
+        "tokens": 32,
+        "n_active": 8,
+        "rows_per_expert": 6.4,
+        "touched": 40,
+        "I": 768,
+        "h": 2048,
+        "n_mat": 3,
+    }
     found = expert_work(**(usual | {"bytes_per_weight": 2.0} | changes))  # type: ignore[arg-type]
     return {name: float(value) for name, value in found.items()}
 
 
-def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float) -> tuple[float, float]:
+def attention_work(
+    mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float
+) -> tuple[float, float]:
     """(bytes, operations) of one layer's attention core on one rank."""
     core = attention_core(mixer, COSTS, AttentionLoad(batch, q, context, kv, ranks))
     return float(core.read_bytes), float(core.flops)
@@ -123,7 +158,10 @@ def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
     assert whole["W"] == 40 * 3 * 2048 * 768 * 2
     assert whole["F"] == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
     assert whole["A"] == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
-    assert work(touched=20, n_mat=2, ranks=2)["A"] == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
+    assert (
+        work(touched=20, n_mat=2, ranks=2)["A"]
+        == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
+    )
 
 
 def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
@@ -135,7 +173,8 @@ def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
 
 
 def test_query_rows_fill_blocks_of_16_for_each_kv_head_and_all_verified_tokens_share_one() -> None:
-    """8 query heads meet each of 4 KV heads: one token's 8 rows cost as much as the 16 rows of two tokens."""
+    """8 query heads meet each of 4 KV heads: one token's 8 rows cost as much as the 16 rows of two
+    tokens."""
     flops = [attention_work(GQA, 8.0, q, 4096.0 - q, 1, 2.0)[1] for q in (1.0, 2.0, 4.0)]
     assert flops[0] == flops[1] == 8 * 4 * 16 * 4096 * 4 * 128
     assert flops[2] == 2 * flops[1]
@@ -152,10 +191,14 @@ def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> Non
     compressed = GQA.model_copy(update={"compression": 4.0, "local_window_tokens": 100})
     batch, q, context = 1.0, 1.0, 9999.0
     assert float(attention_work(windowed, batch, q, context, 1, 2.0)[0]) == 128 * 1024 * 2
-    assert float(attention_work(compressed, batch, q, context, 1, 2.0)[0]) == (2500 + 100) * 1024 * 2
+    assert (
+        float(attention_work(compressed, batch, q, context, 1, 2.0)[0]) == (2500 + 100) * 1024 * 2
+    )
 
 
-def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_than_there_are() -> None:
+def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_than_there_are() -> (
+    None
+):
     sparse = Mixer(
         kind="sparse",
         count=1,
@@ -199,7 +242,9 @@ def test_missing_link_costs_are_refused_not_taken_for_zero() -> None:
     with pytest.raises(AdvisorError, match="tensor_parallel=1"):
         step_time(MODEL, bare, Placement(2), batch_size=1, tokens_per_sequence=1, context_tokens=1)
     with pytest.raises(AdvisorError, match="expert_parallel"):
-        step_time(MODEL, bare, Placement(1, 2), batch_size=1, tokens_per_sequence=1, context_tokens=1)
+        step_time(
+            MODEL, bare, Placement(1, 2), batch_size=1, tokens_per_sequence=1, context_tokens=1
+        )
 
 
 def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
@@ -216,8 +261,15 @@ def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
     touched=st.floats(8, 63),
     more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "touched"]),
 )
-def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, touched: float, more: str) -> None:
-    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "touched": touched}
+def test_more_of_anything_never_takes_less_time(
+    batch: int, q: int, context: int, touched: float, more: str
+) -> None:
+    arguments = {
+        "batch_size": batch,
+        "tokens_per_sequence": q,
+        "context_tokens": context,
+        "touched": touched,
+    }
     bigger = arguments | {more: arguments[more] + 1}
     assert float(total(**bigger)) >= float(total(**arguments)) * (1 - 1e-12)
 
@@ -242,14 +294,18 @@ def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
 @pytest.mark.parametrize(
     ("kernel", "times_us"),
     [
-        ("H200, SGLang 0.5.16, packed decode and sigmoid-gating update", [906.0, 1320.6, 2120.6, 3816.4]),
+        (
+            "H200, SGLang 0.5.16, packed decode and sigmoid-gating update",
+            [906.0, 1320.6, 2120.6, 3816.4],
+        ),
         ("B200, vLLM, packed decode and fused_recurrent_kda", [559.3, 787.0, 1344.2, 2489.1]),
     ],
 )
 def test_a_recurrent_layer_writes_a_state_for_each_verified_token_as_measured(
     kernel: str, times_us: list[float]
 ) -> None:
-    """Kimi-K3's 96 heads of 128 x 128 at 256 sequences and 1, 2, 4, 8 tokens, of the store's linear_attention table."""
+    """Kimi-K3's 96 heads of 128 x 128 at 256 sequences and 1, 2, 4, 8 tokens, of the store's
+    linear_attention table."""
     moved = laws.state_moved(256.0, 96 * 128 * 128, np.array([1.0, 2.0, 4.0, 8.0]))
     assert np.array(times_us) / times_us[0] == pytest.approx(moved / moved[0], rel=0.08), kernel
 
@@ -259,24 +315,38 @@ def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
     one = np.array([[1.0]])
     balance = RankBalance(np.array([16.0]), 1.25 * one[None], 2.0 * one[None], 2.0 * one, 72.0)
     placement = Placement(1, 8, balance=balance)
-    uneven = slowest_rank(MOE, placement, shape, np.asarray(16.0), np.asarray(1.0), np.asarray(32.0), "bf16")
-    # 32 of 64 experts touched: 1.25 x 4 on the slowest of 8 ranks; 2 x 8 of the 64 choices: 3.2 rows an expert.
+    uneven = slowest_rank(
+        MOE, placement, shape, np.asarray(16.0), np.asarray(1.0), np.asarray(32.0), "bf16"
+    )
+    # 32 of 64 experts touched: 1.25 x 4 on the slowest of 8 ranks; 2 x 8 of the 64 choices: 3.2
+    # rows an expert.
     moved = 16 * (4 * 1024 + 2 * 3 * 512) + 4 * 16 * 1024
     for touched, on_rank, rows in ((32, 5, 16.0), (4, 0.625, 25.6 + 7.5)):  # in tiles of 16 rows
         weights, flops = 3 * 1024 * 512 * 2 * on_rank, 2 * 3 * 1024 * 512 * on_rank * rows
-        expected = laws.routed_layers(W=weights, U=on_rank, F=flops, A=moved, N=72, ep=8, **MOE.symbols)
-        assert float(routed_time(MOE, placement, shape, 16, touched, "bf16", uneven=uneven)) == pytest.approx(expected)
-    assert slowest_rank(MOE, Placement(1, 2, 0, balance), shape, np.asarray(16.0), np.asarray(1.0), touched, "bf16")
+        expected = laws.routed_layers(
+            W=weights, U=on_rank, F=flops, A=moved, N=72, ep=8, **MOE.symbols
+        )
+        assert float(
+            routed_time(MOE, placement, shape, 16, touched, "bf16", uneven=uneven)
+        ) == pytest.approx(expected)
+    assert slowest_rank(
+        MOE, Placement(1, 2, 0, balance), shape, np.asarray(16.0), np.asarray(1.0), touched, "bf16"
+    )
     for ranks in (1, 2):
         counted, assumed = (
-            routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=each) for each in (uneven, None)
+            routed_time(MOE, Placement(1, ranks), shape, 16, 32, "bf16", uneven=each)
+            for each in (uneven, None)
         )
         assert (counted == assumed) == (ranks == 1)
-    assert components(placement=placement)["routed"] != components(placement=Placement(1, 8))["routed"]
+    assert (
+        components(placement=placement)["routed"] != components(placement=Placement(1, 8))["routed"]
+    )
 
 
 def test_rows_of_padding_attend_to_nothing_and_no_rank_holds_a_copy_unless_told() -> None:
-    decoding, computed = ({name: np.array(t) for name in ("attention", "routed")} for t in (1.0, 3.0))
+    decoding, computed = (
+        {name: np.array(t) for name in ("attention", "routed")} for t in (1.0, 3.0)
+    )
     found = in_graph(StepTime(decoding), StepTime(computed | {"host": np.array(2.0)})).components
     assert found == {"attention": 1.0, "routed": 3.0, "host": 2.0}
     assert Placement().redundant == 0
@@ -299,17 +369,26 @@ def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     one = np.array([[1.0]])
     (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
     rows = np.asarray(64.0)
-    plain, waits = (exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven))
+    plain, waits = (
+        exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven)
+    )
     start = 2 * shape.count * 20e-6
     assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))
 
 
-NETWORK = Network(ranks_per_node=8, t0_s=16e-6, bandwidth_bytes_per_s=4e10, tier=Tier.ROOFLINE, log_sd=0.3)
+NETWORK = Network(
+    ranks_per_node=8, t0_s=16e-6, bandwidth_bytes_per_s=4e10, tier=Tier.ROOFLINE, log_sd=0.3
+)
 
 
-@pytest.mark.parametrize(("dtype", "out"), [("bf16", 2 * 2048), ("fp8_block", 2048 + 2048 / 32 + 16)])
-def test_what_leaves_the_node_takes_the_network_beside_the_links(dtype: WeightDtype, out: float) -> None:
-    """64 rows a rank to 8 experts each, three quarters of them on other nodes, and back in 16 bits."""
+@pytest.mark.parametrize(
+    ("dtype", "out"), [("bf16", 2 * 2048), ("fp8_block", 2048 + 2048 / 32 + 16)]
+)
+def test_what_leaves_the_node_takes_the_network_beside_the_links(
+    dtype: WeightDtype, out: float
+) -> None:
+    """64 rows a rank to 8 experts each, three quarters of them on other nodes, and back in 16
+    bits."""
     costs = dataclasses.replace(COSTS, network=NETWORK)
     model = MODEL.model_copy(update={"dtypes": WeightDtypes(routed=dtype)})
     shape = MoeShape.of(model)
@@ -323,38 +402,55 @@ def test_what_leaves_the_node_takes_the_network_beside_the_links(dtype: WeightDt
 def test_ranks_of_one_node_take_no_network() -> None:
     costs = dataclasses.replace(COSTS, network=NETWORK)
     rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
-    alone, beside = (exchanges(MODEL, each, Placement(1, 8), rows, shape)[0] for each in (COSTS, costs))
+    alone, beside = (
+        exchanges(MODEL, each, Placement(1, 8), rows, shape)[0] for each in (COSTS, costs)
+    )
     assert float(beside.time_s) == float(alone.time_s)
 
 
 def bend(weights: float, rows: float, launches: int) -> float:
-    """One layer's matrix products by hand: launches, and the smooth maximum of reading 2 bytes each and arithmetic."""
+    """One layer's matrix products by hand: launches, and the smooth maximum of reading 2 bytes each
+    and arithmetic."""
     read, work, p = weights * 2 / 4e12, 2 * rows * weights / 8e14, GEMM.sharpness
     return launches * 4e-6 + (read**p + work**p) ** (1 / p)
 
 
 NORMED = GQA.model_copy(update={"query_key_norm": True, "replicated_params": 2048 * 512})
 MIXED = MODEL.model_copy(
-    update={"mixers": (NORMED, GQA.model_copy(update={"count": 2})), "dense": (DenseFfn(count=1, width=8192),)}
+    update={
+        "mixers": (NORMED, GQA.model_copy(update={"count": 2})),
+        "dense": (DenseFfn(count=1, width=8192),),
+    }
 )
 
 
 def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
-    """4 sequences of 3 tokens: 12 rows, whose weights two ranks share but the router and what a mixer replicates."""
+    """4 sequences of 3 tokens: 12 rows, whose weights two ranks share but the router and what a
+    mixer replicates."""
     costs = dataclasses.replace(
-        COSTS, launch_per_layer_s=1e-5, host_per_step_s=3e-4, query_key_norm_s=2e-6, reread_share=0.25
+        COSTS,
+        launch_per_layer_s=1e-5,
+        host_per_step_s=3e-4,
+        query_key_norm_s=2e-6,
+        reread_share=0.25,
     )
-    parts = components(MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100)
+    parts = components(
+        MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100
+    )
     qkvo, d = GQA.projection_params, 2048
     core = laws.attention_core
     read, flops = 4 * 103 * 1024 * 2 / 2, 4 * max(3 * 32 / 2, 16 * 4 / 2) * 103 * 512
-    attention = core(R=read, F=flops, p=costs.attention.sharpness, t0=1e-5, BW=3.5e12, F_attn=5e14, L=6)
+    attention = core(
+        R=read, F=flops, p=costs.attention.sharpness, t0=1e-5, BW=3.5e12, F_attn=5e14, L=6
+    )
     own = work(tokens=12, rows_per_expert=2.4, I=384)
     routed = 20e-6 + own["W"] / 4e12 + 40 * 1e-7 + own["F"] / 6e14 + own["A"] / 2e12 + 64 * 1e-8
     expected = {
         "host": 3e-4,
         "launch": 6e-5,
-        "attention_projection": 4 * bend((qkvo + d * 512) / 2, 12, 2) + 2 * bend(qkvo / 2, 12, 2) + 4 * 2e-6,
+        "attention_projection": 4 * bend((qkvo + d * 512) / 2, 12, 2)
+        + 2 * bend(qkvo / 2, 12, 2)
+        + 4 * 2e-6,
         "attention": attention,
         "router": 4 * bend(64 * d, 12, 1),
         "routed": 4 * routed,
@@ -369,16 +465,22 @@ def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
         assert float(parts[name]) == pytest.approx(float(seconds), rel=1e-9), name
 
 
-def test_hyper_connections_take_their_time_in_every_layer_that_mixes_streams_and_nothing_where_nobody_timed_them() -> (
-    None
-):
-    """2 of 6 layers, twice each: 1e-5 s, and 4 streams of 2,048 elements read and written by 12 tokens at 1e12 B/s."""
-    mixed = MIXED.model_copy(update={"mixers": (NORMED, GQA.model_copy(update={"count": 2, "mixed_streams": 4}))})
+def test_hyper_connections_take_their_time_in_every_layer_that_mixes_streams_and_nothing() -> None:
+    """2 of 6 layers, twice each: 1e-5 s, and 4 streams of 2,048 elements read and written by 12
+    tokens at 1e12 B/s."""
+    mixed = MIXED.model_copy(
+        update={"mixers": (NORMED, GQA.model_copy(update={"count": 2, "mixed_streams": 4}))}
+    )
     timed = dataclasses.replace(COSTS, stream_mixing=StreamCost(1e-5, 1e12, Tier.FITTED, 0.1))
     asked = {"batch_size": 4, "tokens_per_sequence": 3, "context_tokens": 100}
-    parts = {name: components(mixed, costs, Placement(2), **asked) for name, costs in (("", COSTS), ("timed", timed))}
+    parts = {
+        name: components(mixed, costs, Placement(2), **asked)
+        for name, costs in (("", COSTS), ("timed", timed))
+    }
     more = {name: float(parts["timed"][name] - parts[""][name]) for name in parts[""]}
-    assert more.pop("attention_projection") == pytest.approx(2 * 2 * (1e-5 + 2 * 4 * 2048 * 2 * 12 / 1e12))
+    assert more.pop("attention_projection") == pytest.approx(
+        2 * 2 * (1e-5 + 2 * 4 * 2048 * 2 * 12 / 1e12)
+    )
     assert not any(more.values())
     assert mixing_symbols(mixed, COSTS) == mixing_symbols(MIXED, timed) == {}
 
@@ -390,8 +492,12 @@ def test_experts_split_over_ranks_wait_for_the_slowest_and_each_rank_holds_its_s
     assert here > 20
     own = work(tokens=12, rows_per_expert=2.4, touched=here, ranks=2)
     expected = 20e-6 + own["W"] / 4e12 + here * 1e-7 + own["F"] / 6e14 + own["A"] / 2e12 + 32 * 1e-8
-    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16")) == pytest.approx(float(expected))
-    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16", 4)) == pytest.approx(4 * float(expected))
+    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16")) == pytest.approx(
+        float(expected)
+    )
+    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16", 4)) == pytest.approx(
+        4 * float(expected)
+    )
 
 
 def test_experts_narrower_than_their_ranks_are_split_in_width() -> None:
@@ -407,30 +513,50 @@ def test_experts_narrower_than_their_ranks_are_split_in_width() -> None:
 
 def test_an_array_of_shapes_is_none_that_a_kernel_was_measured_with() -> None:
     one, two = np.array([64.0]), np.array([32.0, 64.0])
-    assert expert_shape(MoeShape(4, one, 8, 768, 2048, 3, 0), Placement()) == (2048, 768, 8, 64, 3, 1)
+    assert expert_shape(MoeShape(4, one, 8, 768, 2048, 3, 0), Placement()) == (
+        2048,
+        768,
+        8,
+        64,
+        3,
+        1,
+    )
     assert expert_shape(MoeShape(4, two, 8, 768, 2048, 3, 0), Placement()) is None
 
 
-def test_the_measured_shape_takes_its_own_rows_and_any_other_the_curve_by_rows_of_an_expert() -> None:
+def test_the_measured_shape_takes_its_own_rows_and_any_other_the_curve_by_rows_of_an_expert() -> (
+    None
+):
     """Rows per expert are 12 x 8 / 40 = 2.4."""
     shape = MoeShape.of(MODEL)
     assert shape is not None
     form = float(routed_time(MOE, Placement(), shape, 12, 40, "bf16"))
     curve = ((1.2, 1.0), (2.4, 1.5), (4.8, 1.0))
     rows = MeasuredLayer((2048, 768, 8, 64, 3, 1), ((6.0, 2.0), (12.0, 3.0)), 0.05)
-    bent, measured = dataclasses.replace(MOE, curve=curve), dataclasses.replace(MOE, curve=curve, measured=rows)
+    bent, measured = (
+        dataclasses.replace(MOE, curve=curve),
+        dataclasses.replace(MOE, curve=curve, measured=rows),
+    )
     assert float(routed_time(bent, Placement(), shape, 12, 40, "bf16")) == pytest.approx(1.5 * form)
-    assert float(routed_time(measured, Placement(), shape, 12, 40, "bf16")) == pytest.approx(3.0 * form)
+    assert float(routed_time(measured, Placement(), shape, 12, 40, "bf16")) == pytest.approx(
+        3.0 * form
+    )
     wider = dataclasses.replace(shape, expert_width=1536)
     other = float(routed_time(MOE, Placement(), wider, 12, 40, "bf16"))
-    assert float(routed_time(measured, Placement(), wider, 12, 40, "bf16")) == pytest.approx(1.5 * other)
+    assert float(routed_time(measured, Placement(), wider, 12, 40, "bf16")) == pytest.approx(
+        1.5 * other
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "launches"), [("full", 2), ("sliding", 2), ("sparse", 6), ("mla", 5), ("linear", 3), ("none", 0)]
+    ("kind", "launches"),
+    [("full", 2), ("sliding", 2), ("sparse", 6), ("mla", 5), ("linear", 3), ("none", 0)],
 )
-def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(kind: str, launches: int) -> None:
-    """QKV and output; latent attention two absorbed products and a second query, linear attention its gates."""
+def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(
+    kind: str, launches: int
+) -> None:
+    """QKV and output; latent attention two absorbed products and a second query, linear attention
+    its gates."""
     mixer = GQA.model_copy(update={"kind": kind})
     model = MODEL.model_copy(update={"mixers": (mixer,)})
     (found,) = matrix_products(model, COSTS, Placement(), None)["attention_projection"]
@@ -439,15 +565,21 @@ def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(kind: str
 
 def test_shared_experts_launch_their_own_kernels_where_no_graph_is_known_to_hold_them() -> None:
     costs = dataclasses.replace(COSTS, shared_launches=0.5)
-    alone = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"n_shared": 0, "shared_width": 0})})
+    alone = MODEL.model_copy(
+        update={"moe": MODEL.moe.model_copy(update={"n_shared": 0, "shared_width": 0})}
+    )
     assert launched_layers(MODEL, costs) - launched_layers(alone, costs) == 0.5 * MODEL.moe.count
     assert launched_layers(MODEL, COSTS) == launched_layers(alone, COSTS)
 
 
 def test_layers_measured_whole_bring_their_projections_norms_and_half_of_their_launches() -> None:
-    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
+    module = AttentionModule(
+        (1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, ""
+    )
     costs = dataclasses.replace(COSTS, query_key_norm_s=2e-6, modules={NORMED: module})
-    plain = NORMED.model_copy(update={"count": 3, "projection_params": 1000, "replicated_params": 0})
+    plain = NORMED.model_copy(
+        update={"count": 3, "projection_params": 1000, "replicated_params": 0}
+    )
     model = MODEL.model_copy(update={"mixers": (NORMED, plain, GQA)})
     assert launched_layers(model, costs) == 0.5 * 4 + 3 + 4
     assert norm_symbols(model, costs) == {"c_q": 2e-6, "L_q": 3.0}
@@ -463,11 +595,15 @@ def test_a_design_without_a_shared_expert_runs_no_such_layer() -> None:
     assert found[1] == pytest.approx(4 * bend(3 * 2048 * 768, 4, 2))
 
 
-def test_a_cache_holds_16_bits_unless_told_otherwise_and_no_expert_is_touched_that_nobody_names() -> None:
+def test_a_cache_holds_16_bits_unless_told_otherwise() -> None:
     arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 50_000}
     usual = step_time(MODEL, COSTS, Placement(), **arguments).components  # type: ignore[arg-type]
-    named = step_time(MODEL, COSTS, Placement(), **arguments, kv_bytes_per_element=2.0, touched=0.0).components  # type: ignore[arg-type]
-    assert {name: float(time) for name, time in usual.items()} == {name: float(time) for name, time in named.items()}
+    named = step_time(
+        MODEL, COSTS, Placement(), **arguments, kv_bytes_per_element=2.0, touched=0.0
+    ).components  # type: ignore[arg-type]
+    assert {name: float(time) for name, time in usual.items()} == {
+        name: float(time) for name, time in named.items()
+    }
 
 
 def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
@@ -479,12 +615,21 @@ def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
 
 
 def test_messages_take_as_long_as_measured_at_their_size() -> None:
-    """An all-reduce of 16 rows of 2048 and an exchange of what 8 experts of each row are sent, on half of the group."""
+    """An all-reduce of 16 rows of 2048 and an exchange of what 8 experts of each row are sent, on
+    half of the group."""
     place, bytes_, sent = Placement(2, 8), 16 * 2048 * 2, 16 * 2048 * 2 / 2 * 8
     curved = dataclasses.replace(
         COSTS,
-        all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2, ((bytes_ / 2, 1.0), (bytes_, 2.0), (sent, 1.0)))},
-        all_to_all={8: StreamCost(2e-5, 1e11, Tier.FITTED, 0.2, ((bytes_, 1.0), (sent, 3.0), (sent * 2, 1.0)))},
+        all_reduce={
+            2: StreamCost(
+                5e-6, 1e11, Tier.FITTED, 0.2, ((bytes_ / 2, 1.0), (bytes_, 2.0), (sent, 1.0))
+            )
+        },
+        all_to_all={
+            8: StreamCost(
+                2e-5, 1e11, Tier.FITTED, 0.2, ((bytes_, 1.0), (sent, 3.0), (sent * 2, 1.0))
+            )
+        },
     )
     reduce, exchange = exchanges(MODEL, curved, place, np.asarray(16.0), MoeShape.of(MODEL))
     assert (reduce.kind, exchange.kind) == ("all-reduce", "expert exchange")

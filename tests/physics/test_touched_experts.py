@@ -1,4 +1,5 @@
-"""Distinct experts by hand: a whole step, the slowest of several ranks, what unrelated tokens share.
+"""Distinct experts by hand: a whole step, the slowest of several ranks, what unrelated tokens
+share.
 
 Distinct experts: published values, bounds, limits, the full sum, and learning from traces.
 """
@@ -37,15 +38,19 @@ def mean_maximum(count: int) -> float:
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32])
-def test_the_slowest_rank_is_as_far_above_the_mean_as_the_largest_of_so_many_normals(ranks: int) -> None:
-    """Half of 4096 experts touched: a rank holds 2048/ep in the mean, with a standard deviation of sqrt(1024/ep)."""
+def test_the_slowest_rank_is_as_far_above_the_mean_as_the_largest_of_so_many_normals(
+    ranks: int,
+) -> None:
+    """Half of 4096 experts touched: a rank holds 2048/ep in the mean, with a standard deviation of
+    sqrt(1024/ep)."""
     deviation = math.sqrt(2048 / ranks * 0.5)
     found = (float(local_experts(2048.0, 4096, ranks)) - 2048 / ranks) / deviation
     assert found == pytest.approx(mean_maximum(ranks), abs=6e-3)
 
 
 def test_experts_on_the_slowest_rank_by_hand() -> None:
-    """64 of 128 experts on 8 ranks: 8 each in the mean, sqrt(8 / 2) = 2 apart, and 1.42 of those on the slowest."""
+    """64 of 128 experts on 8 ranks: 8 each in the mean, sqrt(8 / 2) = 2 apart, and 1.42 of those on
+    the slowest."""
     assert float(local_experts(64, 128, 8)) == pytest.approx(8 + 1.42 * 2)
     assert float(local_experts(32, 128, 4)) == pytest.approx(8 + 1.03 * math.sqrt(8 * 0.75))
     assert float(local_experts(64, 256, 12)) == pytest.approx(
@@ -56,7 +61,9 @@ def test_experts_on_the_slowest_rank_by_hand() -> None:
 def test_no_rank_touches_more_experts_than_it_holds() -> None:
     assert float(local_experts(100, 128, 32)) == 4.0
     assert float(local_experts(126, 128, 8)) == 16.0
-    assert local_experts(128.0, 128, [1, 2, 4, 8, 16, 32]) == pytest.approx(128 / np.array([1, 2, 4, 8, 16, 32]))
+    assert local_experts(128.0, 128, [1, 2, 4, 8, 16, 32]) == pytest.approx(
+        128 / np.array([1, 2, 4, 8, 16, 32])
+    )
     assert local_experts([8.0, 128.0], 128, [[1], [2]]) == pytest.approx(
         np.array([[8.0, 128.0], [4 + 0.57 * math.sqrt(4 * 120 / 128), 64.0]])
     )
@@ -67,7 +74,7 @@ def loads(n_experts: object, n_active: object, cv: object) -> tuple[np.ndarray, 
     return _load_nodes(active / experts, asked, experts, active)
 
 
-def test_expert_loads_have_the_mean_and_the_variation_asked_for_also_where_the_busiest_take_every_token() -> None:
+def test_expert_loads_have_the_mean_and_the_variation_asked_for_also() -> None:
     """No load exceeds 1; three of the four rows have experts that every token chooses."""
     experts, active = np.array([128.0, 64.0, 8.0, 8.0]), np.array([8.0, 6.0, 6.0, 2.0])
     cv = np.array([0.5, 2.4, 0.5, 1.2])
@@ -83,7 +90,8 @@ def test_expert_loads_have_the_mean_and_the_variation_asked_for_also_where_the_b
 
 @pytest.mark.parametrize("n_experts", [2, 8, 32])
 def test_no_expert_is_busier_than_the_one_in_the_middle_of_the_last_rank(n_experts: int) -> None:
-    """The loads of N experts stand at ranks (i + 1/2)/N, so quantiles beyond 1 - 1/(2N) have that one's load."""
+    """The loads of N experts stand at ranks (i + 1/2)/N, so quantiles beyond 1 - 1/(2N) have that
+    one's load."""
     load, _ = loads(n_experts, 1, 0.3)
     place = np.array([NormalDist().cdf(float(z)) for z in _nodes()[0]])
     outside = place >= 1.0 - 0.5 / n_experts
@@ -91,7 +99,9 @@ def test_no_expert_is_busier_than_the_one_in_the_middle_of_the_last_rank(n_exper
     assert 0 < outside.sum() < 12
     assert len(set(load[outside].tolist())) == 1
     slope = math.log(load[20] / load[12]) / float(_nodes()[0][20] - _nodes()[0][12])
-    assert math.log(load[-1] / load[16]) == pytest.approx(slope * (edge - float(_nodes()[0][16])), rel=1e-9)
+    assert math.log(load[-1] / load[16]) == pytest.approx(
+        slope * (edge - float(_nodes()[0][16])), rel=1e-9
+    )
 
 
 def test_the_most_uneven_load_that_k_of_n_can_have_is_the_limit() -> None:
@@ -107,10 +117,13 @@ def test_many_questions_at_once_are_answered_as_each_alone() -> None:
     batches = np.arange(1.0, 5001.0)
     many = touched_experts(batches, 4, 128, 8, 0.5, 0.2, 0.1)
     for batch in (1, 77, 5000):
-        assert many[batch - 1] == pytest.approx(float(touched_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12)
+        assert many[batch - 1] == pytest.approx(
+            float(touched_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12
+        )
 
 
-# Overlaps of consecutive tokens by lag and of unrelated tokens, 128 experts top-8 (Cohere blog, 2026-04-21).
+# Overlaps of consecutive tokens by lag and of unrelated tokens, 128 experts top-8 (Cohere blog,
+# 2026-04-21).
 COHERE_LAGS, COHERE_UNRELATED = (0.381, 0.329, 0.301, 0.299), 0.118
 
 
@@ -118,8 +131,11 @@ def cohere_parameters() -> tuple[float, float, float]:
     return fit_overlaps(COHERE_UNRELATED, COHERE_LAGS[0], float(np.mean(COHERE_LAGS[2:])), 128, 8)
 
 
-def full_sum(batch: int, tokens: int, n_experts: int, n_active: int, cv: float, phi: float, rho: float) -> float:
-    """The model as a plain sum over experts at mid-rank quantiles, sigma solved on that very sum."""
+def full_sum(
+    batch: int, tokens: int, n_experts: int, n_active: int, cv: float, phi: float, rho: float
+) -> float:
+    """The model as a plain sum over experts at mid-rank quantiles, sigma solved on that very
+    sum."""
     from scipy.optimize import brentq
     from scipy.stats import norm
 
@@ -138,25 +154,35 @@ def full_sum(batch: int, tokens: int, n_experts: int, n_active: int, cv: float, 
     for j in range(tokens):
         if j:
             chance = chance * ((1 - q) * a + j) / (a + j)
-        untouched = untouched + math.comb(tokens - 1, j) * (1 - rho) ** j * rho ** (tokens - 1 - j) * chance
+        untouched = (
+            untouched + math.comb(tokens - 1, j) * (1 - rho) ** j * rho ** (tokens - 1 - j) * chance
+        )
     return float((1 - untouched**batch).sum())
 
 
 def test_uniform_experts_of_128_top_8_match_the_published_counts() -> None:
-    assert expected_experts([1, 2, 4, 5], 128, 8) == pytest.approx([8, 15.5, 29.123, 35.303], abs=5e-4)
+    assert expected_experts([1, 2, 4, 5], 128, 8) == pytest.approx(
+        [8, 15.5, 29.123, 35.303], abs=5e-4
+    )
 
 
 @pytest.mark.parametrize(
-    ("n_experts", "n_active", "tokens"), [(64, 8, 23), (8, 2, 11), (62, 6, 30), (60, 4, 44), (128, 8, 47), (256, 8, 95)]
+    ("n_experts", "n_active", "tokens"),
+    [(64, 8, 23), (8, 2, 11), (62, 6, 30), (60, 4, 44), (128, 8, 47), (256, 8, 95)],
 )
-def test_tokens_that_touch_95_percent_of_the_experts(n_experts: int, n_active: int, tokens: int) -> None:
-    """MoESD (arXiv:2505.19645): smallest number of tokens at which uniform routing touches 95 % of the experts."""
+def test_tokens_that_touch_95_percent_of_the_experts(
+    n_experts: int, n_active: int, tokens: int
+) -> None:
+    """MoESD (arXiv:2505.19645): smallest number of tokens at which uniform routing touches 95 % of
+    the experts."""
     touched = expected_experts(np.arange(1, 200), n_experts, n_active)
     assert 1 + int(np.argmax(touched >= 0.95 * n_experts)) == tokens
 
 
 def test_the_default_form_fed_with_coheres_overlaps_meets_its_measured_union() -> None:
-    assert float(touched_experts(1, 4, 128, 8, *cohere_parameters())) == pytest.approx(20.36, rel=0.03)
+    assert float(touched_experts(1, 4, 128, 8, *cohere_parameters())) == pytest.approx(
+        20.36, rel=0.03
+    )
 
 
 def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> None:
@@ -166,10 +192,19 @@ def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> No
     assert np.all(touched < expected_experts(4 * batches, 128, 8))
 
 
-@pytest.mark.parametrize(("n_experts", "n_active"), [(64, 6), (128, 8), (256, 8), (384, 8), (512, 10), (896, 16)])
+@pytest.mark.parametrize(
+    ("n_experts", "n_active"), [(64, 6), (128, 8), (256, 8), (384, 8), (512, 10), (896, 16)]
+)
 @pytest.mark.parametrize("cv", [0.1, 0.5, 1.0])
-def test_the_quadrature_agrees_with_the_full_sum_over_experts(n_experts: int, n_active: int, cv: float) -> None:
-    for batch, tokens, phi, rho in [(1, 4, 0.2, 0.1), (8, 2, 0.0, 0.3), (16, 8, 0.1, 0.0), (256, 4, 0.3, 0.2)]:
+def test_the_quadrature_agrees_with_the_full_sum_over_experts(
+    n_experts: int, n_active: int, cv: float
+) -> None:
+    for batch, tokens, phi, rho in [
+        (1, 4, 0.2, 0.1),
+        (8, 2, 0.0, 0.3),
+        (16, 8, 0.1, 0.0),
+        (256, 4, 0.3, 0.2),
+    ]:
         exact = full_sum(batch, tokens, n_experts, n_active, cv, phi, rho)
         approximate = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
         assert approximate == pytest.approx(exact, rel=4e-3)
@@ -193,16 +228,28 @@ def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
     touched = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
     assert n_active - 1e-9 <= touched <= min(n_experts, batch * tokens * n_active) + 1e-9
     assert touched <= float(touched_experts(batch, tokens, n_experts, n_active, cv)) + 1e-6
-    assert float(touched_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
-    assert float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
+    assert (
+        float(touched_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho))
+        >= touched - 1e-9
+    )
+    assert (
+        float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho))
+        >= touched - 1e-9
+    )
 
 
 def test_limits_are_uniform_routing_a_dense_model_and_tokens_that_bring_nothing_new() -> None:
     batch, tokens = np.arange(1, 40)[:, None], np.arange(1, 9)
-    assert touched_experts(batch, tokens, 128, 8) == pytest.approx(expected_experts(batch * tokens, 128, 8), rel=1e-6)
+    assert touched_experts(batch, tokens, 128, 8) == pytest.approx(
+        expected_experts(batch * tokens, 128, 8), rel=1e-6
+    )
     assert touched_experts([1, 7], 3, 16, 16, 0.0, 0.3, 0.2) == pytest.approx([16, 16])
-    assert touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9) == pytest.approx(touched_experts(9, 1, 64, 6, 0.4))
-    assert touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0) == pytest.approx(touched_experts(3, 1, 64, 6), rel=1e-5)
+    assert touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9) == pytest.approx(
+        touched_experts(9, 1, 64, 6, 0.4)
+    )
+    assert touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0) == pytest.approx(
+        touched_experts(3, 1, 64, 6), rel=1e-5
+    )
     assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
 
 
@@ -220,19 +267,23 @@ def test_limits_are_uniform_routing_a_dense_model_and_tokens_that_bring_nothing_
         ((1, 1, math.inf, 2), "finite"),
     ],
 )
-def test_impossible_arguments_are_refused_by_name(arguments: tuple[float, ...], fragment: str) -> None:
+def test_impossible_arguments_are_refused_by_name(
+    arguments: tuple[float, ...], fragment: str
+) -> None:
     with pytest.raises(AdvisorError, match=fragment):
         touched_experts(*arguments)
 
 
 def alternating(n_sequences: int, tokens: int = 8) -> list[np.ndarray]:
-    """Of one layer and k = 4: even sequences alternate between experts 0-3 and 4-7, odd ones between 8-11 and 12-15."""
+    """Of one layer and k = 4: even sequences alternate between experts 0-3 and 4-7, odd ones
+    between 8-11 and 12-15."""
     sets = np.arange(16).reshape(2, 2, 1, 4)
     return [sets[row % 2][np.arange(tokens) % 2] for row in range(n_sequences)]
 
 
 def test_overlaps_give_their_three_parameters_by_hand_and_stay_in_what_is_possible() -> None:
-    """CV^2 = 0.544 * 10/4 - 1, and each overlap lies three quarters of the way from the one before to 1."""
+    """CV^2 = 0.544 * 10/4 - 1, and each overlap lies three quarters of the way from the one before
+    to 1."""
     assert fit_overlaps(0.544, 0.9715, 0.886, 10, 4) == pytest.approx((0.6, 0.75, 0.75))
     assert fit_overlaps(1.0, 1.0, 1.0, 10, 4) == pytest.approx((math.sqrt(1.5), 0.0, 0.0))
     assert fit_overlaps(1.5, 0.0, 1.5, 10, 4) == pytest.approx((math.sqrt(1.5), 0.0, 0.0))
@@ -254,10 +305,14 @@ def test_a_trace_of_two_sequences_by_hand() -> None:
     assert last.predicted == pytest.approx(float(touched_experts(2, 8, 16, 4, 0.0, 0.5, 0.0)))
 
 
-def test_a_trace_is_long_and_wide_enough_from_its_limits_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_is_long_and_wide_enough_from_its_limits_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     five = alternating(5)
     assert [fit_sequences(five, experts).warnings for experts in (16, 24, 33)] == [()] * 3
-    assert "50% of the experts are never chosen" in fit_sequences(five, 32).warnings[0], "5 choices for each"
+    assert "50% of the experts are never chosen" in fit_sequences(five, 32).warnings[0], (
+        "5 choices for each"
+    )
     short, few = fit_sequences([*five[:4], five[4][:7]], 16).warnings
     assert (short[:29], few[:16]) == ("1 sequences shorter than 8 to", "only 4 sequences")
     with pytest.raises(AdvisorError, match="expected 0 to 14"):
@@ -278,7 +333,11 @@ def test_an_interval_leaves_a_tenth_of_the_half_samples_on_each_side_and_holds_t
 
     def planted(_: np.ndarray, lags: np.ndarray, *__: int) -> tuple[float, ...]:
         sizes.append(len(lags))
-        return tuple(i * (len(sizes) - 1) / 1000 for i in (1, 2, 3)) if len(sizes) > 1 else (0.01, 0.5, 0.3)
+        return (
+            tuple(i * (len(sizes) - 1) / 1000 for i in (1, 2, 3))
+            if len(sizes) > 1
+            else (0.01, 0.5, 0.3)
+        )
 
     monkeypatch.setattr("advisor.physics.routing_trace._parameters", planted)
     fit = fit_sequences(alternating(n_sequences), 16).fit
@@ -301,7 +360,9 @@ def test_sequences_of_one_prompt_meet_as_two_tokens_of_one_do() -> None:
 def test_several_routings_at_once_give_what_each_gives_alone() -> None:
     routings = [(0.0, 0.0, 0.0), (0.8, 0.2, 0.3), (0.4, 0.5, 0.1)]
     step = (np.array([[1.0], [8.0]]), np.array([1.0, 4.0, 60.0]), 64, 6)
-    assert np.array_equal(touched_under(*step, routings), [touched_experts(*step, *one) for one in routings])
+    assert np.array_equal(
+        touched_under(*step, routings), [touched_experts(*step, *one) for one in routings]
+    )
     for bad, name in (((0.1, 1.2, 0.0), "affinity"), ((0.1, 0.0, -0.1), "stickiness")):
         with pytest.raises(AdvisorError, match=f"^{name}"):
             touched_under(*step, [bad])

@@ -32,20 +32,28 @@ from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 QWEN = Scenario(
-    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+    hardware_id="h200-sxm",
+    model_id="qwen3-30b-a3b",
+    drafter_id="eagle3",
+    acceptance="2.4@3",
+    batch_size=16,
 )
 DENSE = QWEN.model_copy(update={"model_id": "qwen3-8b"})
 BATCHES = [1, 4, 16, 64, 256]
 
 
-def test_k_0_is_plain_decode_components_add_up_and_the_band_holds_the_centre_and_most_draws() -> None:
+def test_k_0_is_plain_decode_components_add_up_and_the_band_holds_the_centre_and_most_draws() -> (
+    None
+):
     curve = speedup_curve(QWEN, BATCHES)
     for values in (curve.speedup, curve.low, curve.high, curve.verify_ratio):
         assert values[:, 0] == pytest.approx(1.0)
     assert curve.round_s[:, 0] == pytest.approx(curve.plain_step_s)
     assert sum(curve.round_components.values()) == pytest.approx(curve.round_s)
     assert sum(curve.plain_components.values()) == pytest.approx(curve.plain_step_s)
-    assert curve.speedup == pytest.approx(curve.accepted_length * curve.plain_step_s[:, None] / curve.round_s)
+    assert curve.speedup == pytest.approx(
+        curve.accepted_length * curve.plain_step_s[:, None] / curve.round_s
+    )
     assert curve.tpot_s == pytest.approx(curve.plain_step_s[:, None] / curve.speedup)
     assert np.all(curve.low <= curve.speedup)
     assert np.all(curve.speedup <= curve.high)
@@ -67,9 +75,20 @@ def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None
 
 
 def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() -> None:
-    setup = load_setup(Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3"))
-    whole, central = (curve_for(setup, [1.0, 16.0, 256.0], central_only=only) for only in (False, True))
-    for name in ("speedup", "tpot_s", "tokens_per_s_per_gpu", "round_s", "plain_step_s", "verify_ratio"):
+    setup = load_setup(
+        Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3")
+    )
+    whole, central = (
+        curve_for(setup, [1.0, 16.0, 256.0], central_only=only) for only in (False, True)
+    )
+    for name in (
+        "speedup",
+        "tpot_s",
+        "tokens_per_s_per_gpu",
+        "round_s",
+        "plain_step_s",
+        "verify_ratio",
+    ):
         assert np.array_equal(getattr(whole, name), getattr(central, name)), name
     assert (whole.tier == central.tier).all()
     assert np.array_equal(central.low, central.speedup)
@@ -96,13 +115,18 @@ def test_a_draw_without_errors_is_the_centre() -> None:
     assert curve.low == pytest.approx(curve.speedup)
 
 
-def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_batch_and_tokens() -> None:
-    """Batch 16384 and K = 3: 65536 tokens are five doublings beyond the measured ones, the batch twelve beyond 4."""
+def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_batch_and_tokens() -> (
+    None
+):
+    """Batch 16384 and K = 3: 65536 tokens are five doublings beyond the measured ones, the batch
+    twelve beyond 4."""
     setup = load_setup(QWEN)
     curve = curve_for(setup, [4, 16, 16384], [0, 3], draws=draws(residual_z=np.ones(1)))
     assert curve.draws[0, :, 0].tolist() == [1.0] * 3
     tier = setup.costs.residual_log_sd_by_tier["fitted"]
-    beyond = np.array([0.0, 2 * setup.costs.drift_log_sd, np.hypot(0.5, 12 * setup.costs.drift_log_sd)])
+    beyond = np.array(
+        [0.0, 2 * setup.costs.drift_log_sd, np.hypot(0.5, 12 * setup.costs.drift_log_sd)]
+    )
     assert set(curve.tier[:, 1].astype(str)) == {"fitted"}
     expected = np.sqrt(tier**2 - PER_K_LOG_SD**2 + beyond**2)
     assert np.log(curve.draws[0, :, 1] / curve.speedup[:, 1]) == pytest.approx(expected)
@@ -111,14 +135,23 @@ def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_bat
 
 def test_a_draw_of_the_accepted_length_reaches_the_end_of_its_band() -> None:
     setup = load_setup(QWEN)
-    up, down = (curve_for(setup, [16], draws=draws(acceptance_z=np.array([z]))) for z in (BAND_SIGMAS, -BAND_SIGMAS))
+    up, down = (
+        curve_for(setup, [16], draws=draws(acceptance_z=np.array([z])))
+        for z in (BAND_SIGMAS, -BAND_SIGMAS)
+    )
     length = setup.acceptance
-    assert up.draws[0, 0] / up.speedup[0] == pytest.approx((length.high / length.accepted_length)[:9])
-    assert down.draws[0, 0] / up.speedup[0] == pytest.approx((length.low / length.accepted_length)[:9])
+    assert up.draws[0, 0] / up.speedup[0] == pytest.approx(
+        (length.high / length.accepted_length)[:9]
+    )
+    assert down.draws[0, 0] / up.speedup[0] == pytest.approx(
+        (length.low / length.accepted_length)[:9]
+    )
 
 
 @pytest.mark.parametrize(("end", "z"), [("high", BAND_SIGMAS), ("low", -BAND_SIGMAS)])
-def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(end: str, z: float) -> None:
+def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(
+    end: str, z: float
+) -> None:
     """The plain step and the verification alike; the draft head has no experts."""
     setup = load_setup(QWEN)
     curve = curve_for(setup, [16], [3], draws=draws(routing_z=np.array([z])))
@@ -149,7 +182,9 @@ def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
     curve = curve_for(load_setup(QWEN), [16], [3], draws=draws(factor=factor))
     host = 2.0 * curve.plain_components["host"][0]
     assert curve.plain_draws_s[0, 0] == pytest.approx(curve.plain_step_s[0] + host)
-    faster = curve.accepted_length[0] * (curve.plain_step_s[0] + host) / (curve.round_s[0, 0] + host)
+    faster = (
+        curve.accepted_length[0] * (curve.plain_step_s[0] + host) / (curve.round_s[0, 0] + host)
+    )
     assert curve.draws[0, 0, 0] == pytest.approx(faster)
 
 
@@ -172,9 +207,13 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
     parts = curve.round_components
     assert parts["draft"] == pytest.approx(drafted_s(setup, np.array([[4.0], [16.0]]), k))
     assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
-    assert parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
+    assert (
+        parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
+    )
     own = {"draft", "draft_host", "round_host", "verified"}
-    assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(curve.verify_step_s)
+    assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(
+        curve.verify_step_s
+    )
     assert curve.verify_ratio == pytest.approx(curve.verify_step_s / curve.plain_step_s[:, None])
     verify = step_time(
         setup.architecture,
@@ -211,7 +250,8 @@ def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequen
 
 
 def test_the_correction_for_verified_tokens_by_hand() -> None:
-    """0.1 % a token of one of two attention groups: 4 tokens of 32 sequences are 0.128 / 1.128 of the way."""
+    """0.1 % a token of one of two attention groups: 4 tokens of 32 sequences are 0.128 / 1.128 of
+    the way."""
     wide = QWEN.model_copy(update={"n_gpus": 2, "expert_parallel": 2})
     setup = load_setup(wide)
     setup = replace(setup, costs=replace(setup.costs, verified_per_token=0.001))
@@ -224,11 +264,15 @@ def test_the_correction_for_verified_tokens_by_hand() -> None:
     curve = curve_for(setup, [64], [0, 3])
     plain = sum(float(time[0]) for time in curve.plain_components.values())
     fixed = float(curve.plain_components["host"][0] + curve.plain_components["launch"][0])
-    beyond = min(0.128 / 1.128 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0), 0.75 * plain)
+    beyond = min(
+        0.128 / 1.128 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0), 0.75 * plain
+    )
     assert curve.round_components["verified"][0] == pytest.approx([0.0, beyond])
     assert (
         "verified"
-        not in curve_for(replace(setup, costs=replace(setup.costs, verified_per_token=0.0)), [64]).round_components
+        not in curve_for(
+            replace(setup, costs=replace(setup.costs, verified_per_token=0.0)), [64]
+        ).round_components
     )
 
 
@@ -249,10 +293,14 @@ def test_time_per_token_waits_for_the_prompts_of_others_and_throughput_pays_for_
     per_round = curve.round_s / curve.accepted_length
     assert np.all(others < every)
     assert curve.tpot_s == pytest.approx(per_round + others[:, None])
-    assert curve.tokens_per_s_per_gpu == pytest.approx(batch[:, None] / (per_round + every[:, None]) / 2)
+    assert curve.tokens_per_s_per_gpu == pytest.approx(
+        batch[:, None] / (per_round + every[:, None]) / 2
+    )
     assert curve.prefill_s == pytest.approx(every)
     assert curve.ttft_s == pytest.approx(prompt.first_token_s)
-    gain = laws.speedup(curve.accepted_length, curve.plain_step_s[:, None], curve.round_s, every[:, None])
+    gain = laws.speedup(
+        curve.accepted_length, curve.plain_step_s[:, None], curve.round_s, every[:, None]
+    )
     assert curve.speedup == pytest.approx(gain)
     one = curve_for(setup, batch, [0, 3], draws=draws())
     assert one.draws[0] == pytest.approx(gain), "the draws pay for prompts too"
@@ -263,15 +311,22 @@ def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
     assert curve.extrapolated.tolist() == [[False], [True]]
     tree = curve_for(load_setup(QWEN), [128, 129], [0, 3], verify_tokens=16)
     assert tree.extrapolated.tolist() == [[False, False], [False, True]]
-    assert tree.round_s[:, 0] == pytest.approx(tree.plain_step_s), "a tree is verified where something is drafted"
+    assert tree.round_s[:, 0] == pytest.approx(tree.plain_step_s), (
+        "a tree is verified where something is drafted"
+    )
     one = curve_for(load_setup(QWEN), [129], [1], verify_tokens=16)
     assert one.extrapolated.tolist() == [[True]], "also where that is one token"
 
 
-def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("advisor.predict.curve.tiers_of", lambda *given: given[-1].astype(object))
     setup = load_setup(QWEN)
-    assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
+    assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [
+        [4.0, 16.0],
+        [16.0, 64.0],
+    ]
     tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
     assert tree.tier.tolist() == [[4.0, 64.0]]
 
@@ -279,7 +334,14 @@ def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytes
 def test_a_scenario_without_a_drafter_has_plain_decoding_alone() -> None:
     plain = QWEN.model_copy(update={"drafter_id": "none"})
     assert speedup_curve(plain, [16]).drafts.tolist() == [0]
-    assert speedup_curve(QWEN.model_copy(update={"k_max": 5}), [16]).drafts.tolist() == [0, 1, 2, 3, 4, 5]
+    assert speedup_curve(QWEN.model_copy(update={"k_max": 5}), [16]).drafts.tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
     with pytest.raises(AdvisorError, match="K must lie between 0 and 0; got 1"):
         speedup_curve(plain, [16], [0, 1])
 
@@ -317,7 +379,10 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
     lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
     curve = speedup_curve(lengths, [1, 16], [0, 3])
     assert set(curve.tier.ravel()) == {"fitted"}
-    tiers, beyond = ["fitted", "table", "roofline", "record"], [False, True, True, False]  # no two rows alike
+    tiers, beyond = (
+        ["fitted", "table", "roofline", "record"],
+        [False, True, True, False],
+    )  # no two rows alike
     curve = replace(curve, tier=np.reshape(tiers, (2, 2)), extrapolated=np.reshape(beyond, (2, 2)))
     columns = curve_columns(curve)
     assert curve.ttft_s is not None
@@ -365,7 +430,10 @@ GRAPHS = QWEN.model_copy(update={"engine_version": "0.24.0", "k_max": 5})
 
 def test_a_round_above_the_largest_graph_takes_the_longer_of_kernels_and_launches() -> None:
     """K = 5: 83 sequences are 498 tokens, the last captured; 84 wait for 48 layers of 1.1 ms."""
-    held, apart = curve_for(load_setup(GRAPHS), [83, 84], [0, 5]), curve_for(load_setup(GRAPHS), [84], [0, 5])
+    held, apart = (
+        curve_for(load_setup(GRAPHS), [83, 84], [0, 5]),
+        curve_for(load_setup(GRAPHS), [84], [0, 5]),
+    )
     assert held.eager[:, 1].tolist() == [False, True]
     parts = {name: float(time[0, 1]) for name, time in apart.round_components.items()}
     host = sum(parts[name] for name in ("host", "draft", "draft_host", "round_host"))
@@ -407,7 +475,9 @@ def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
 
     usual, slow, fast = rounds(1.0), rounds(1.2), rounds(0.01)
     assert slow[1] < usual[1] < fast[1]
-    kernels = curve_for(load_setup(GRAPHS.model_copy(update={"graph_sizes": "88, 504"})), [84], [0, 5])
+    kernels = curve_for(
+        load_setup(GRAPHS.model_copy(update={"graph_sizes": "88, 504"})), [84], [0, 5]
+    )
     assert fast[1] == pytest.approx(kernels.speedup[0, 1], rel=1e-6)
 
 
@@ -415,7 +485,9 @@ def test_the_graphs_of_a_release_that_was_not_read_change_nothing_and_it_says_so
     unread = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2"}))
     assert unread.graphs is None
     (said,) = [text for text in unread.warnings if "CUDA graphs" in text]
-    assert said.startswith("What vLLM 0.10.2 captures in CUDA graphs was not read (read: 0.11.1 to before 0.34)")
+    assert said.startswith(
+        "What vLLM 0.10.2 captures in CUDA graphs was not read (read: 0.11.1 to before 0.34)"
+    )
     usual = with_costs(load_setup(QWEN), **class_costs("vllm-synchronous"))
     np.testing.assert_array_equal(curve_for(unread, BATCHES).draws, curve_for(usual, BATCHES).draws)
     stated = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2", "graph_sizes": "64"}))
@@ -435,6 +507,8 @@ def test_the_last_captured_batch_of_each_k_and_the_next_stand_in_the_grid() -> N
         ({"graph_sizes": "some"}, "says no captured"),
     ],
 )
-def test_a_release_or_sizes_that_are_none_are_one_sentence(changes: dict[str, str], said: str) -> None:
+def test_a_release_or_sizes_that_are_none_are_one_sentence(
+    changes: dict[str, str], said: str
+) -> None:
     with pytest.raises(AdvisorError, match=said):
         build_scenario(acceptance="2.4@3", **changes)

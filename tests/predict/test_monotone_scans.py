@@ -1,4 +1,5 @@
-"""A step of more sequences or more drafted tokens never costs clearly less, for thirty models on three engines."""
+"""A step of more sequences or more drafted tokens never costs clearly less, for thirty models on
+three engines."""
 
 from __future__ import annotations
 
@@ -27,9 +28,19 @@ def fall(times: np.ndarray, axis: int) -> float:
 def test_steps_and_rounds_do_not_fall_with_batch_or_draft_length(engine, hardware_id):
     judged = 0
     for model_id in MODELS:
-        settings = {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "ngram", "acceptance": "1.5@7", "k_max": 7}
+        settings = {
+            "n_gpus": 8,
+            "tensor_parallel": 8,
+            "drafter_id": "ngram",
+            "acceptance": "1.5@7",
+            "k_max": 7,
+        }
         try:
-            setup = load_setup(build_scenario(model_id=model_id, engine=engine, hardware_id=hardware_id, **settings))
+            setup = load_setup(
+                build_scenario(
+                    model_id=model_id, engine=engine, hardware_id=hardware_id, **settings
+                )
+            )
         except AdvisorError:  # the experts or heads do not divide
             continue
         judged += 1

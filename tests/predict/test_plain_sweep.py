@@ -1,4 +1,5 @@
-"""A user's own plain decoding over batches: read, held against the model, and used for verification."""
+"""A user's own plain decoding over batches: read, held against the model, and used for
+verification."""
 
 from __future__ import annotations
 
@@ -10,13 +11,25 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.predict.curve import Curve, curve_for, held_sweep
 from advisor.predict.load import load_setup
-from advisor.predict.plain_sweep import HeldSweep, PlainSweep, not_of, parse_sweep, sweep_factors, swept, write_sweep
+from advisor.predict.plain_sweep import (
+    HeldSweep,
+    PlainSweep,
+    not_of,
+    parse_sweep,
+    sweep_factors,
+    swept,
+    write_sweep,
+)
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.round import derive
 
 ASKED = build_scenario(
-    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="3.2@5", batch_size=128
+    hardware_id="h200-sxm",
+    model_id="qwen3-30b-a3b",
+    drafter_id="eagle3",
+    acceptance="3.2@5",
+    batch_size=128,
 )
 BATCHES = np.array([1.0, 8, 64, 128, 256, 512, 513, 1024])
 
@@ -43,19 +56,29 @@ def test_a_sweep_beside_predictions_by_hand() -> None:
     assert found.ratio == pytest.approx([0.8, 0.8, 1.25, 1.25])
     assert found.scatter == pytest.approx(np.log(1.25))
     assert not found.steady
-    assert "is not steady: its steps scatter by 22% around the predicted ones (12% at most)" in found.text_at(8)
+    assert (
+        "is not steady: its steps scatter by 22% around the predicted ones (12% at most)"
+        in found.text_at(8)
+    )
     for rise, jumps in ((1.51, ((16, 64, 1.51 * 4 / 3),)), (1.49, ())):
         found = held(0.9, 0.9, 0.9, 0.9 * rise)
         assert found.steady
         assert [each[:2] for each in found.jumps] == [each[:2] for each in jumps]
         assert [each[2] for each in found.jumps] == pytest.approx([each[2] for each in jumps])
-        assert found.ratio_at([0.5, 4, 32, 128]) == pytest.approx([0.9, 0.9, 0.9 * rise**0.5, 0.9 * rise])
-        assert "batch 1 to 64, lies 10% below the predicted steps" in found.text
-        assert ("rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64" in found.text) == bool(
-            jumps
+        assert found.ratio_at([0.5, 4, 32, 128]) == pytest.approx(
+            [0.9, 0.9, 0.9 * rise**0.5, 0.9 * rise]
         )
-    beyond = [held(1.0, 1.0, 1.0, 2.0).text_at(batch).rpartition(" At ")[2] for batch in (5, 16, 100)]
-    assert beyond == [f"batch {batch} K = {k} and more run beyond it." for batch, k in ((5, 3), (16, 1), (100, 1))]
+        assert "batch 1 to 64, lies 10% below the predicted steps" in found.text
+        assert (
+            "rounds of up to 64 tokens the mean of both; it jumps 2 times from 16 to 64"
+            in found.text
+        ) == bool(jumps)
+    beyond = [
+        held(1.0, 1.0, 1.0, 2.0).text_at(batch).rpartition(" At ")[2] for batch in (5, 16, 100)
+    ]
+    assert beyond == [
+        f"batch {batch} K = {k} and more run beyond it." for batch, k in ((5, 3), (16, 1), (100, 1))
+    ]
     level = held(1.0, 1.0, 1.0, 1.0)
     assert level.text == level.text_at(5)
     assert "lies 0% above" in level.text
@@ -71,7 +94,9 @@ def test_factors_by_hand_inside_the_sweep_and_beyond_its_last_batch() -> None:
     assert plain == pytest.approx([0.9, 1.0, 1.0])
     mean = 0.9 * ((1.0 * 16 * 2) / (0.9 * 4 * 5)) ** 0.5
     assert verify == pytest.approx(np.array([[0.9, mean], [1.0, 1.0], [1.0, 1.0]]))
-    plain, verify = sweep_factors(held(0.8, 0.8, 1.25, 1.25), step_s, np.array([4.0, 64.0]), np.array([1.0, 4.0, 8.0]))
+    plain, verify = sweep_factors(
+        held(0.8, 0.8, 1.25, 1.25), step_s, np.array([4.0, 64.0]), np.array([1.0, 4.0, 8.0])
+    )
     assert (plain.tolist(), verify.tolist()) == ([1.0] * 2, [[1.0] * 3] * 2), "not steady"
 
 
@@ -116,13 +141,17 @@ def test_a_sweep_holds_for_contexts_up_to_twice_as_long_or_short() -> None:
 def test_a_sweep_as_predicted_moves_plain_steps_by_nothing_and_rounds_little() -> None:
     own, model = curve(with_sweep(np.ones_like)), curve(ASKED)
     np.testing.assert_allclose(own.plain_step_s, model.plain_step_s, rtol=2e-3)
-    # Beside B sequences a round reads less cache than B (K + 1) plain ones, and touches fewer experts.
+    # Beside B sequences a round reads less cache than B (K + 1) plain ones, and touches fewer
+    # experts.
     assert np.all(own.round_s[:, 1:] > 0.8 * model.round_s[:, 1:])
     assert np.all(own.round_s[:, 0] == own.plain_step_s)
 
 
 def test_a_sweep_that_is_slower_throughout_moves_target_steps_alone() -> None:
-    once, twice = curve(with_sweep(np.ones_like)), curve(with_sweep(lambda batch: 2.0 + 0.0 * batch))
+    once, twice = (
+        curve(with_sweep(np.ones_like)),
+        curve(with_sweep(lambda batch: 2.0 + 0.0 * batch)),
+    )
     np.testing.assert_allclose(twice.plain_step_s, 2.0 * once.plain_step_s, rtol=2e-3)
     np.testing.assert_allclose(twice.verify_step_s, 2.0 * once.verify_step_s, rtol=2e-3)
     np.testing.assert_allclose(twice.round_components["draft"], once.round_components["draft"])
@@ -135,7 +164,12 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
         return np.where(batch > 512, 2.5, 1.0)
 
     loaded = ASKED.model_copy(
-        update={"hardware_id": "b200-sxm", "model_id": "gpt-oss-120b", "batch_size": 96, "acceptance": "5.5@7"}
+        update={
+            "hardware_id": "b200-sxm",
+            "model_id": "gpt-oss-120b",
+            "batch_size": 96,
+            "acceptance": "5.5@7",
+        }
     )
     smooth, cut = (advise(with_sweep(factor, loaded)) for factor in (np.ones_like, cliff))
     # 96 x 6 tokens lie beyond the cliff, 96 x 5 do not.
@@ -143,32 +177,47 @@ def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
     assert cut.recommendation.n_draft == 4
     # What stays below the cliff is as it was; beyond the last measured batch the cliff stays.
     at, columns = cut.batch_index, range(5)
-    np.testing.assert_allclose(cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3)
+    np.testing.assert_allclose(
+        cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3
+    )
     assert np.all(cut.curve.speedup[at, 5:] < 0.6 * smooth.curve.speedup[at, 5:])
     told = next(text for text in cut.warnings if text.startswith("Your plain sweep"))
     assert "from 512 to 513 sequences" in told
     assert "At batch 96 K = 5 and more run beyond it." in told
-    assert all((item.n_draft + 1) * item.batch_start <= 512 for item in cut.k_by_batch if item.batch_start <= 256)
+    assert all(
+        (item.n_draft + 1) * item.batch_start <= 512
+        for item in cut.k_by_batch
+        if item.batch_start <= 256
+    )
 
 
 def test_a_sweep_that_is_not_steady_is_told_and_not_used() -> None:
     scenario = with_sweep(lambda batch: np.where(np.arange(len(batch)) % 2, 1.4, 0.8))
     np.testing.assert_array_equal(curve(scenario).speedup, curve(ASKED).speedup)
-    assert any("is not steady" in text and "The model alone is used" in text for text in advise(scenario).warnings)
+    assert any(
+        "is not steady" in text and "The model alone is used" in text
+        for text in advise(scenario).warnings
+    )
 
 
 def test_a_sweep_of_another_scenario_is_told_and_not_used() -> None:
-    moved = with_sweep(np.ones_like).model_copy(update={"hardware_id": "b200-sxm", "context_tokens": 8192})
+    moved = with_sweep(np.ones_like).model_copy(
+        update={"hardware_id": "b200-sxm", "context_tokens": 8192}
+    )
     setup = load_setup(moved)
     assert setup.sweep is None
-    assert "Your plain sweep is of hardware_id h200-sxm, context_tokens 2,048: here it is not used." in setup.warnings
+    assert (
+        "Your plain sweep is of hardware_id h200-sxm, context_tokens 2,048: here it is not used."
+        in setup.warnings
+    )
     bare = curve(moved.model_copy(update={"plain_sweep": None}))
     np.testing.assert_array_equal(curve(moved).speedup, bare.speedup)
 
 
 def test_prompts_between_two_tokens_are_part_of_the_measured_time() -> None:
     loaded = build_scenario(
-        **ASKED.model_dump() | {"input_tokens": 2000, "output_tokens": 200, "context_tokens": 2048, "plain_sweep": None}
+        **ASKED.model_dump()
+        | {"input_tokens": 2000, "output_tokens": 200, "context_tokens": 2048, "plain_sweep": None}
     )
     tpot = curve_for(load_setup(loaded), BATCHES, [0], central_only=True).tpot_s[:, 0]
     text = write_sweep(vars(loaded), BATCHES.tolist(), tpot.tolist())

@@ -1,4 +1,5 @@
-"""Every profile predicts, and a change that moves predictions is seen (`make predict-diff`, then --write)."""
+"""Every profile predicts, and a change that moves predictions is seen (`make predict-diff`, then
+--write)."""
 
 from __future__ import annotations
 
@@ -20,8 +21,14 @@ def test_pinned_predictions_have_not_moved_unnoticed() -> None:
     pinned = json.loads(FILE.read_text(encoding="utf-8"))
     now = predictions()
     assert set(now) == set(pinned)
-    moved = {name: (pinned[name], now[name]) for name in now if now[name] != pytest.approx(pinned[name], rel=2e-3)}
-    assert not moved, "run `make predict-diff`, say in the CHANGELOG what moved and why, then accept with --write"
+    moved = {
+        name: (pinned[name], now[name])
+        for name in now
+        if now[name] != pytest.approx(pinned[name], rel=2e-3)
+    }
+    assert not moved, (
+        "run `make predict-diff`, say in the CHANGELOG what moved and why, then accept with --write"
+    )
 
 
 def test_the_pinned_grid_has_five_of_each_confidence_or_all_there_are() -> None:
@@ -40,7 +47,9 @@ def test_every_accelerator_gives_a_curve(hardware_id: str) -> None:
 
 @pytest.mark.parametrize("model_id", model_ids())
 def test_every_model_gives_a_curve_with_each_drafter_it_has(model_id: str) -> None:
-    drafters = ["eagle3", "ngram", "p-eagle"] + (["mtp"] if load_model(model_id).mtp_modules else [])
+    drafters = ["eagle3", "ngram", "p-eagle"] + (
+        ["mtp"] if load_model(model_id).mtp_modules else []
+    )
     for drafter in drafters:
         scenario = BASE.model_copy(
             update={"model_id": model_id, "drafter_id": drafter, "n_gpus": 8, "tensor_parallel": 8}

@@ -80,13 +80,15 @@ def test_shares_of_a_token_are_all_prompts_and_its_own_and_nothing_without_lengt
     assert (prefill_per_token_s(setup, BATCH) == every).all()
     assert own == pytest.approx(every / BATCH)
     bare = load_setup(DENSE.model_copy(update={"prompts": "cached"}))
-    assert [each.tolist() for each in (prefill_per_token_s(bare, BATCH), *prefill_shares_s(bare, BATCH))] == [
-        [0.0] * 3
-    ] * 3
+    assert [
+        each.tolist() for each in (prefill_per_token_s(bare, BATCH), *prefill_shares_s(bare, BATCH))
+    ] == [[0.0] * 3] * 3
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_a_chunk_of_its_own_pays_host_launches_and_logits_and_one_that_rides_along_finds_them_paid(engine: str) -> None:
+def test_a_chunk_of_its_own_pays_host_launches_and_logits_and_one_that_rides_along_finds_them_paid(
+    engine: str,
+) -> None:
     setup = load_setup(DENSE.model_copy(update={"engine": engine}))
     parts = curve_for(setup, BATCH, [0]).plain_components
     found = prompt_beside(setup, BATCH, np.full(3, 2.0), np.full(3, 0.5))
@@ -94,15 +96,21 @@ def test_a_chunk_of_its_own_pays_host_launches_and_logits_and_one_that_rides_alo
     outside = parts["host"] + parts["launch"] + logits
     rides = engine == "vllm"
     assert found.with_s == pytest.approx(2.0 + (0.0 if rides else outside))
-    assert found.first_step_s == pytest.approx(outside + parts["attention"] if rides else np.zeros(3))
+    assert found.first_step_s == pytest.approx(
+        outside + parts["attention"] if rides else np.zeros(3)
+    )
     first = found.n_chunks * (found.with_s + found.first_step_s) + found.attention_s + found.small_s
     assert found.first_token_s == pytest.approx(first)
 
 
 def test_without_a_chunk_layers_take_what_they_take_in_a_plain_step() -> None:
-    setup = load_setup(DENSE.model_copy(update={"model_id": "mixtral-8x7b", "hardware_id": "h200-sxm"}))
+    setup = load_setup(
+        DENSE.model_copy(update={"model_id": "mixtral-8x7b", "hardware_id": "h200-sxm"})
+    )
     parts = curve_for(setup, BATCH, [0]).plain_components
-    layers = sum(parts[name] for name in parts if name not in ("attention", "lm_head", "host", "launch"))
+    layers = sum(
+        parts[name] for name in parts if name not in ("attention", "lm_head", "host", "launch")
+    )
     found = cost(setup)
     assert found.without_s == pytest.approx(layers)
 
@@ -111,9 +119,17 @@ def test_between_nodes_the_step_beside_a_chunk_is_exchanged_as_the_chunk_is() ->
     setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
     setup = replace(setup, costs=replace(setup.costs, modules={}))
     parts = curve_for(setup, BESIDE, [0]).plain_components
-    step = (setup.architecture, setup.costs, setup.placement, BESIDE / 32, MoeShape.of(setup.architecture))
+    step = (
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        BESIDE / 32,
+        MoeShape.of(setup.architecture),
+    )
     chunk = sum(each.time_s for each in exchanges(*step, for_prompt=True))
-    products = sum(parts[name] for name in ("attention_projection", "dense", "router", "shared", "routed"))
+    products = sum(
+        parts[name] for name in ("attention_projection", "dense", "router", "shared", "routed")
+    )
     found = cost(setup, BESIDE)
     assert found.without_s == pytest.approx(products + chunk)
 
@@ -121,16 +137,22 @@ def test_between_nodes_the_step_beside_a_chunk_is_exchanged_as_the_chunk_is() ->
 @pytest.mark.parametrize(
     ("model", "pairs"),
     [
-        ("gpt-oss-20b", 64 * 64 * 12 * (4096 * 2048 + 4096 * 128)),  # every second layer sees 128 tokens
+        (
+            "gpt-oss-20b",
+            64 * 64 * 12 * (4096 * 2048 + 4096 * 128),
+        ),  # every second layer sees 128 tokens
         ("qwen3.5-35b-a3b", 16 * 256 * 10 * 4096 * 2048),  # three in four layers are recurrent
     ],
 )
 def test_attention_over_a_prompt_is_that_of_each_kind_of_layer(model: str, pairs: int) -> None:
-    assert prompt(model_id=model, hardware_id="h200-sxm").attention_flops == pytest.approx(4 * pairs, rel=1e-12)
+    assert prompt(model_id=model, hardware_id="h200-sxm").attention_flops == pytest.approx(
+        4 * pairs, rel=1e-12
+    )
 
 
 def test_an_engine_that_stops_decoding_loses_the_whole_step_of_a_chunk() -> None:
-    """The chunk's own arithmetic hides the running tokens' almost wholly, so the difference is launches and host."""
+    """The chunk's own arithmetic hides the running tokens' almost wholly, so the difference is
+    launches and host."""
     joined, stopped = prompt(engine="vllm"), prompt(engine="sglang")
     assert np.all(stopped.without_s == 0.0)
     assert np.all(joined.without_s > 0.0)
@@ -144,7 +166,9 @@ def test_long_prompts_go_in_chunks_of_one_size() -> None:
     assert two.attention_s == pytest.approx(4 * one.attention_s)
 
 
-def test_a_moe_pays_for_all_its_experts_once_a_chunk_and_no_more_than_their_arithmetic_asks() -> None:
+def test_a_moe_pays_for_all_its_experts_once_a_chunk_and_no_more_than_their_arithmetic_asks() -> (
+    None
+):
     found = prompt(model_id="qwen3-30b-a3b", hardware_id="h200-sxm")
     weights_s, best = 29e9 * 2 / 4.8e12, 2 * 2.7e9 * 4096 / 989e12
     assert np.all(found.with_s > max(weights_s, best))
@@ -161,28 +185,42 @@ def test_latent_attention_expands_its_keys_for_a_prompt() -> None:
 
 
 def test_data_parallel_groups_wait_for_the_prompts_of_their_own_sequences() -> None:
-    changes = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "n_gpus": 4, "expert_parallel": 4}
+    changes = {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "n_gpus": 4,
+        "expert_parallel": 4,
+    }
     found = prompt(**changes)
     assert found.sequences == pytest.approx(BATCH / 4)
 
 
-WIDE = {"hardware_id": "h200-sxm", "model_id": "deepseek-v3", "drafter_id": "none", "batch_size": 256}
+WIDE = {
+    "hardware_id": "h200-sxm",
+    "model_id": "deepseek-v3",
+    "drafter_id": "none",
+    "batch_size": 256,
+}
 BESIDE = np.array([256.0])
 
 
 def wide(ranks: int, **changes: object) -> Prompt:
-    """A prompt of 4,000 tokens of DeepSeek-V3 beside 256 sequences, attention on each rank of its own."""
+    """A prompt of 4,000 tokens of DeepSeek-V3 beside 256 sequences, attention on each rank of its
+    own."""
     given = {**WIDE, "n_gpus": ranks, "expert_parallel": ranks, "input_tokens": 4000, **changes}
     return cost(load_setup(DENSE.model_copy(update=given)), BESIDE)
 
 
 def block_loads(hot: float) -> str:
-    """Loads whose first 32 experts, one of eight ranks, are `hot` times as popular as the others."""
+    """Loads whose first 32 experts, one of eight ranks, are `hot` times as popular as the
+    others."""
     return write_loads(np.repeat(np.r_[np.full(32, hot), np.ones(224)][None], 4, axis=0))
 
 
 def test_a_prompt_waits_for_the_rank_that_loads_of_experts_fill() -> None:
-    assumed, even, hot = (wide(8, expert_loads=loads) for loads in (None, block_loads(1.0), block_loads(9.0)))
+    assumed, even, hot = (
+        wide(8, expert_loads=loads) for loads in (None, block_loads(1.0), block_loads(9.0))
+    )
     assert np.all(hot.first_token_s > 1.3 * even.first_token_s)
     assert even.first_token_s == pytest.approx(assumed.first_token_s, rel=0.05)
 
@@ -190,7 +228,11 @@ def test_a_prompt_waits_for_the_rank_that_loads_of_experts_fill() -> None:
 def test_without_a_chunk_loads_add_to_layers_what_they_add_to_a_plain_step() -> None:
     """Both are the same 256 tokens on the same ranks."""
     setups = [
-        load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 8, "expert_parallel": 8, "expert_loads": loads}))
+        load_setup(
+            DENSE.model_copy(
+                update={**WIDE, "n_gpus": 8, "expert_parallel": 8, "expert_loads": loads}
+            )
+        )
         for loads in (None, block_loads(9.0))
     ]
     assumed, hot = (curve_for(setup, BESIDE, [0]).plain_step_s for setup in setups)
@@ -200,9 +242,13 @@ def test_without_a_chunk_loads_add_to_layers_what_they_add_to_a_plain_step() -> 
 
 
 @pytest.mark.parametrize(("hardware", "ranks"), [("h200-sxm", 8), ("mi300x", 8), ("gb200", 32)])
-def test_on_one_node_a_prompt_is_exchanged_as_decode_is_to_the_bit(hardware: str, ranks: int) -> None:
+def test_on_one_node_a_prompt_is_exchanged_as_decode_is_to_the_bit(
+    hardware: str, ranks: int
+) -> None:
     setup = load_setup(
-        DENSE.model_copy(update={**WIDE, "hardware_id": hardware, "n_gpus": ranks, "expert_parallel": ranks})
+        DENSE.model_copy(
+            update={**WIDE, "hardware_id": hardware, "n_gpus": ranks, "expert_parallel": ranks}
+        )
     )
     rows, shape = np.array([1.0, 64.0, 1024.0]), MoeShape.of(setup.architecture)
     step = (setup.architecture, setup.costs, setup.placement, rows)
@@ -211,7 +257,8 @@ def test_on_one_node_a_prompt_is_exchanged_as_decode_is_to_the_bit(hardware: str
 
 
 def test_between_nodes_a_prompt_s_token_travels_once_to_each_node() -> None:
-    """Four nodes, 8 choices: 2.7 other nodes of 3 by hand, where a message for each choice makes 6."""
+    """Four nodes, 8 choices: 2.7 other nodes of 3 by hand, where a message for each choice makes
+    6."""
     setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
     network, rows, shape = setup.costs.network, np.array([4096.0]), MoeShape.of(setup.architecture)
     step = (setup.architecture, setup.costs, setup.placement, rows)
@@ -219,12 +266,15 @@ def test_between_nodes_a_prompt_s_token_travels_once_to_each_node() -> None:
     each_message = (7168 * 1.03125 + 16 + 7168 * 2) / 2
     assert chunk.symbols["X_net"] == pytest.approx(4096 * 3 * (1 - 0.75**8) * each_message)
     waits = 0.75 * network.t0_s + chunk.symbols["X_net"] / network.bandwidth_bytes_per_s
-    assert chunk.time_s == pytest.approx(2 * 58 * (chunk.symbols["t0"] + waits) * chunk.symbols["r"])
+    assert chunk.time_s == pytest.approx(
+        2 * 58 * (chunk.symbols["t0"] + waits) * chunk.symbols["r"]
+    )
     assert decode.time_s > 2 * chunk.time_s
 
 
 def test_a_longer_prompt_is_never_quicker_between_nodes_however_short() -> None:
-    """A chunk of few tokens beside many sequences costs its own tokens, not another way of sending theirs."""
+    """A chunk of few tokens beside many sequences costs its own tokens, not another way of sending
+    theirs."""
     lengths = (1, 16, 256, 4096)
     times = [float(wide(32, input_tokens=length).time_s[0]) for length in lengths]
     assert times[0] > 0.0

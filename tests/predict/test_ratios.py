@@ -1,4 +1,5 @@
-"""Ratios between choices as shipped data: which records serve a change, and what they let one say."""
+"""Ratios between choices as shipped data: which records serve a change, and what they let one
+say."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_a_change_the_other_way_round_turns_its_range_about() -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_a_change_without_pairs_of_its_own_takes_its_kinds_with_a_range_even_to_both_sides() -> None:
+def test_a_change_without_pairs_of_its_own_takes_its_kinds_with_a_range_even_to_both_sides() -> (
+    None
+):
     found = ratio_record("tensor parallel", "8", "4")
     assert (found.low, found.high) == pytest.approx((1 / 1.25, 1.25))
     assert ratio_record("KV cache", "bf16", "fp8") is None
@@ -60,7 +63,9 @@ X2 = RatioRecord("batch", "", "", 100, 9, 90, 0.99, 0.95, 1.1, doublings=1.0)
 X4 = dataclasses.replace(X2, high=1.2, right=0.97, doublings=2.0)
 
 
-def test_the_range_of_a_number_follows_how_often_it_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_range_of_a_number_follows_how_often_it_doubles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     few = dataclasses.replace(X2, high=9.0, n=MIN_PAIRS - 1, doublings=3.0)
     monkeypatch.setattr(ratios, "read_ratios", lambda: (X4, X2, few))
 
@@ -78,7 +83,8 @@ def test_the_range_of_a_number_follows_how_often_it_doubles(monkeypatch: pytest.
 
 
 def test_errors_of_two_doublings_are_more_than_independent_and_less_than_twice_one_s() -> None:
-    """The reason why each distance has pairs of its own: no rule from one doubling meets the measured ranges."""
+    """The reason why each distance has pairs of its own: no rule from one doubling meets the
+    measured ranges."""
     for kind in ("tensor parallel", "batch"):
         one, two = (
             dataclasses.replace(each, low=1.0, high=max(each.high, 1.0 / each.low))
@@ -90,7 +96,9 @@ def test_errors_of_two_doublings_are_more_than_independent_and_less_than_twice_o
 
 
 @pytest.mark.usefixtures("known")
-def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pool = dataclasses.replace(ENGINES, right=0.95, among=("trtllm", "vllm"))
     monkeypatch.setattr(ratios, "read_ratios", lambda: (pool,))
     found = ratio_record("engine", "vllm", "other")
@@ -141,7 +149,13 @@ def test_setups_are_compared_by_what_differs_between_them() -> None:
 
 def test_shipped_records_name_pairs_and_a_range() -> None:
     found = read_ratios()
-    assert {record.kind for record in found} >= {"engine", "weights", "tensor parallel", "accelerator", "batch"}
+    assert {record.kind for record in found} >= {
+        "engine",
+        "weights",
+        "tensor parallel",
+        "accelerator",
+        "batch",
+    }
     for record in found:
         assert record.n >= record.n_apart >= 0
         assert record.low <= record.high

@@ -2,7 +2,8 @@
 
 The scenario as a file: round trip, reports read as well, and a clear word for everything else.
 
-The named examples: each has an answer on measured kernels, fits its GPUs, and says where its numbers come from.
+The named examples: each has an answer on measured kernels, fits its GPUs, and says where its
+numbers come from.
 
 Loads of experts as one line of text: what a scenario and its link carry.
 """
@@ -72,7 +73,9 @@ def test_a_link_restores_the_scenario(
     )
     again = Scenario.from_query("?" + scenario.to_query())
     assert again == scenario
-    assert {"batch_size", "context_tokens", "engine", "hardware_id"} <= dict(parse_qsl(scenario.to_query())).keys()
+    assert {"batch_size", "context_tokens", "engine", "hardware_id"} <= dict(
+        parse_qsl(scenario.to_query())
+    ).keys()
     assert again.hash == scenario.hash
     assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
 
@@ -86,7 +89,10 @@ def test_the_hash_changes_with_every_choice_and_with_nothing_else() -> None:
 def test_hashes_in_reports_that_were_written_hold() -> None:
     """A field that is added later must be marked `is_younger`, or every hash changes."""
     assert Scenario(acceptance="2.4@3", kv_dtype="bf16").hash == "143e33ba133d"
-    assert Scenario(acceptance="2.4@3", kv_dtype="bf16", hardware_json="{}", refit="on=x").hash == "00be8028c608"
+    assert (
+        Scenario(acceptance="2.4@3", kv_dtype="bf16", hardware_json="{}", refit="on=x").hash
+        == "00be8028c608"
+    )
 
 
 def test_a_link_that_unpacks_to_more_than_a_config_is_refused() -> None:
@@ -120,7 +126,9 @@ def test_a_context_left_out_is_the_prompt_and_half_the_output_and_else_the_defau
 
 @pytest.mark.parametrize("context", [DEFAULT_CONTEXT_TOKENS, 1250, 9000])
 def test_a_link_keeps_the_context_beside_lengths(context: int) -> None:
-    scenario = Scenario(acceptance="2@3", input_tokens=1000, output_tokens=500, context_tokens=context)
+    scenario = Scenario(
+        acceptance="2@3", input_tokens=1000, output_tokens=500, context_tokens=context
+    )
     assert Scenario.from_query(scenario.to_query()) == scenario
 
 
@@ -136,14 +144,23 @@ WHOLE = Scenario(
 )
 
 
-@pytest.mark.parametrize("scenario", [WHOLE, *(load_example(name).scenario for name in example_ids())], ids=str)
+@pytest.mark.parametrize(
+    "scenario", [WHOLE, *(load_example(name).scenario for name in example_ids())], ids=str
+)
 def test_a_file_brings_the_same_scenario_back(scenario: Scenario) -> None:
     found = read_scenario(scenario_json(scenario).encode())
-    assert (found.scenario, found.stated_hash, found.date, found.note) == (scenario, scenario.hash, None, "")
+    assert (found.scenario, found.stated_hash, found.date, found.note) == (
+        scenario,
+        scenario.hash,
+        None,
+        "",
+    )
 
 
 def test_a_report_s_date_comes_along_and_settings_left_out_have_their_defaults() -> None:
-    text = json.dumps({"schema_version": 1, "date": "2026-01-02", "scenario": {"acceptance": "2@3"}})
+    text = json.dumps(
+        {"schema_version": 1, "date": "2026-01-02", "scenario": {"acceptance": "2@3"}}
+    )
     found = read_scenario(b"\xef\xbb\xbf" + text.encode())
     assert (found.scenario, found.date) == (Scenario(acceptance="2@3"), dt.date(2026, 1, 2))
 
@@ -169,7 +186,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", example_ids())
-def test_an_example_runs_fits_names_its_accepted_length_and_how_it_compares_to_cited_speedups(name: str) -> None:
+def test_an_example_runs_fits_names_its_accepted_length_and_how_it_compares_to_cited_speedups(
+    name: str,
+) -> None:
     example = load_example(name)
     advice = advise(example.scenario)
     assert advice.recommendation.speedup.tier.rank <= Tier.FITTED.rank
@@ -181,7 +200,10 @@ def test_an_example_runs_fits_names_its_accepted_length_and_how_it_compares_to_c
     assert example.acceptance_origin == ("measured curve" if is_curve else "published value")
     if is_curve:
         curve = curves[example.scenario.acceptance]
-        assert (curve.model_id, curve.drafter_id) == (example.scenario.model_id, example.scenario.drafter_id)
+        assert (curve.model_id, curve.drafter_id) == (
+            example.scenario.model_id,
+            example.scenario.drafter_id,
+        )
     said = re.search(r"predicted [a-z ]+(?=\.$)", example.description)
     assert (said is None) == (not example.measured)
     if said is not None:
@@ -206,7 +228,8 @@ def test_mixtral_s_share_placement_and_speedups_are_those_that_the_paper_gives()
 
 
 def compared(name: str) -> str:
-    """How today's prediction compares with what an example's sources measured on it, in the words of its first line."""
+    """How today's prediction compares with what an example's sources measured on it, in the words
+    of its first line."""
     example = load_example(name)
     ratios = []
     for one in example.measured:
@@ -214,7 +237,13 @@ def compared(name: str) -> str:
         curve = speedup_curve(example.scenario, batches, [one.n_draft])
         ratios.append(np.log(curve.speedup[:, 0].max() / one.speedup))
     off = float(np.exp(np.mean(ratios)) - 1.0)
-    return "predicted the same" if abs(off) <= 0.1 else "predicted higher" if off > 0 else "predicted lower"
+    return (
+        "predicted the same"
+        if abs(off) <= 0.1
+        else "predicted higher"
+        if off > 0
+        else "predicted lower"
+    )
 
 
 def test_an_unknown_example_is_refused_with_the_closest() -> None:
@@ -224,7 +253,9 @@ def test_an_unknown_example_is_refused_with_the_closest() -> None:
 
 def test_every_example_is_documented() -> None:
     text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `([\w-]+)` \| [^|]+ \| (?:published|measured)", text, flags=re.M)) == set(example_ids())
+    assert set(
+        re.findall(r"^\| `([\w-]+)` \| [^|]+ \| (?:published|measured)", text, flags=re.M)
+    ) == set(example_ids())
 
 
 LINK_CHARACTERS = 30_000
@@ -258,7 +289,9 @@ def test_loads_in_any_unit_are_the_same_text() -> None:
     assert write_loads(loads * 1e307) == write_loads(loads) == write_loads(loads * 1e-300)
 
 
-@pytest.mark.parametrize("loads", [np.ones(3), np.array([[1.0, -1.0]]), np.array([[np.nan, 1.0]]), np.zeros((0, 4))])
+@pytest.mark.parametrize(
+    "loads", [np.ones(3), np.array([[1.0, -1.0]]), np.array([[np.nan, 1.0]]), np.zeros((0, 4))]
+)
 def test_what_are_no_loads_is_not_written(loads: np.ndarray) -> None:
     with pytest.raises(AdvisorError, match="expected numbers >= 0 by layer and expert"):
         write_loads(loads)

@@ -1,4 +1,5 @@
-"""The table of scenario fields: one row in one file puts an option everywhere, and no other list repeats the names."""
+"""The table of scenario fields: one row in one file puts an option everywhere, and no other list
+repeats the names."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ MADE_UP = """
         str | None,
         FieldRow("Site", FieldSection.ADVANCED, widget=Widget(7), flag="--site", help="Site.", is_younger=True),
     ] = None
-"""
-"""One field of each kind: a number, one that may be unset and shares a line in reports, a choice, and a text."""
+"""  # noqa: E501
+"""One field of each kind: a number, one that may be unset and shares a line in reports, a choice,
+and a text."""
 DRY_RUN = """
 import json, sys
 from click.testing import CliRunner
@@ -86,12 +88,13 @@ json.dump({
     "hash": plain.hash,
     "docs": table(),
 }, sys.stdout)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
 def dry_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each place says after the made-up fields were added to scenario/fields.py of a copy, and to nothing else."""
+    """What each place says after the made-up fields were added to scenario/fields.py of a copy, and
+    to nothing else."""
     home = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "advisor", home / "advisor")
     for name in ("app.py", ".streamlit"):
@@ -101,9 +104,17 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     table = home / "advisor/predict/scenario_fields.py"
     before, after = table.read_text(encoding="utf-8").split("\n\n\nFIELDS = ")
     table.write_text(f"{before}{MADE_UP}\n\nFIELDS = {after}", encoding="utf-8")
-    environment = os.environ | {"MOE_ADVISOR_STORE": str(home / "none.duckdb"), "PYTHONPATH": str(home)}
+    environment = os.environ | {
+        "MOE_ADVISOR_STORE": str(home / "none.duckdb"),
+        "PYTHONPATH": str(home),
+    }
     done = subprocess.run(
-        [sys.executable, "-c", DRY_RUN], cwd=home, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", DRY_RUN],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
@@ -112,10 +123,23 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_a_field_of_one_row_is_an_option_of_every_command(dry_run: dict[str, Any]) -> None:
     given = dry_run["options"]
-    assert (given["warm_hours"], given["share"], given["cooling"], given["site"]) == (9, 0.75, "liquid", "north")
+    assert (given["warm_hours"], given["share"], given["cooling"], given["site"]) == (
+        9,
+        0.75,
+        "liquid",
+        "north",
+    )
     assert "--warm 100" in dry_run["refused"]
-    for option in ("`--warm INTEGER` | Hours kept warm. [default: 7]", "`--share FLOAT`", r"`--cooling [air\|liquid]`"):
-        assert dry_run["reference"].count(option) == dry_run["reference"].count("`--max-tpot-ms FLOAT`") == 1
+    for option in (
+        "`--warm INTEGER` | Hours kept warm. [default: 7]",
+        "`--share FLOAT`",
+        r"`--cooling [air\|liquid]`",
+    ):
+        assert (
+            dry_run["reference"].count(option)
+            == dry_run["reference"].count("`--max-tpot-ms FLOAT`")
+            == 1
+        )
 
 
 def test_it_has_a_widget_that_makes_the_scenario_and_the_address(dry_run: dict[str, Any]) -> None:
@@ -139,7 +163,10 @@ def test_it_stands_in_the_comparison_and_in_short_names(dry_run: dict[str, Any])
 
 def test_it_stands_in_a_report_s_settings(dry_run: dict[str, Any]) -> None:
     assert (dry_run["report"]["Warm hours"], dry_run["report"]["Cooling"]) == ("9", "liquid")
-    assert (dry_run["report"]["Limit"], dry_run["report_unset"]["Limit"]) == ("none, share 0.75", "none")
+    assert (dry_run["report"]["Limit"], dry_run["report_unset"]["Limit"]) == (
+        "none, share 0.75",
+        "none",
+    )
 
 
 def test_links_and_files_carry_it_and_earlier_hashes_hold(dry_run: dict[str, Any]) -> None:
@@ -149,7 +176,10 @@ def test_links_and_files_carry_it_and_earlier_hashes_hold(dry_run: dict[str, Any
 
 
 def test_it_is_documented(dry_run: dict[str, Any]) -> None:
-    assert "| `warm_hours` | Warm hours | Hours kept warm. | 1 to 99 h | `7` | `--warm` |" in dry_run["docs"]
+    assert (
+        "| `warm_hours` | Warm hours | Hours kept warm. | 1 to 99 h | `7` | `--warm` |"
+        in dry_run["docs"]
+    )
 
 
 def test_the_documented_settings_are_those_of_the_table() -> None:
@@ -167,7 +197,12 @@ def test_what_can_be_given_can_be_given_on_screen_and_as_an_option() -> None:
     assert [row.name for row in SETTINGS if not row.flags] == ["checkpoint"], (
         "it is the name under which the model was given"
     )
-    assert [row.name for row in SETTINGS if row.widget is None] == ["checkpoint", *RANK_FIELDS, "refit", "plain_sweep"]
+    assert [row.name for row in SETTINGS if row.widget is None] == [
+        "checkpoint",
+        *RANK_FIELDS,
+        "refit",
+        "plain_sweep",
+    ]
     flags = [flag.name for row in SETTINGS for flag in row.flags]
     assert len(set(flags)) == len(flags)
 

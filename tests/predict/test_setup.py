@@ -51,13 +51,15 @@ def setup_of(**values: object) -> Setup:
 
 
 def block(hot: float) -> str:
-    """Loads whose first 16 experts, one of eight ranks, are `hot` times as popular as the others."""
+    """Loads whose first 16 experts, one of eight ranks, are `hot` times as popular as the
+    others."""
     return write_loads(np.repeat(np.r_[np.full(16, hot), np.ones(112)][None], 4, axis=0))
 
 
 def test_a_hot_rank_makes_every_step_longer_and_even_loads_do_not() -> None:
     assumed, even, hot = (
-        curve_for(setup_of(expert_loads=loads), [16, 128]) for loads in (None, block(1.0), block(9.0))
+        curve_for(setup_of(expert_loads=loads), [16, 128])
+        for loads in (None, block(1.0), block(9.0))
     )
     assert (hot.round_s > even.round_s).all()
     assert hot.round_s[1, 3] > 1.2 * even.round_s[1, 3]  # 512 tokens: arithmetic of the hot rank
@@ -66,7 +68,8 @@ def test_a_hot_rank_makes_every_step_longer_and_even_loads_do_not() -> None:
 
 def test_a_balanced_layout_takes_the_heat_out() -> None:
     in_order, balanced = (
-        curve_for(setup_of(expert_loads=block(9.0), redundant_experts=copies), [128]).round_s for copies in (None, 0)
+        curve_for(setup_of(expert_loads=block(9.0), redundant_experts=copies), [128]).round_s
+        for copies in (None, 0)
     )
     assert (balanced < 0.97 * in_order).all()
 
@@ -77,7 +80,9 @@ def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
     moe = plain.architecture.moe
     one_expert = 3 * 2048 * 768 * 2 * moe.count
     # One copy for each rank in the model, and in its drafter none: the head has no experts.
-    assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(one_expert, abs=0.001 * GIB)
+    assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(
+        one_expert, abs=0.001 * GIB
+    )
     assert any("8 copies, to fill the ranks evenly" in text for text in copied.warnings)
 
 
@@ -88,7 +93,8 @@ def spread(cv: float) -> str:
 
 @pytest.mark.parametrize("cv", [0.3, 0.9, 1.7])
 def test_as_many_experts_are_touched_as_are_counted(cv: float) -> None:
-    """Without correlation, which loads say nothing of: drawn from the loads against the law at their spread."""
+    """Without correlation, which loads say nothing of: drawn from the loads against the law at
+    their spread."""
     setup = setup_of(expert_loads=spread(cv), routing="uniform")
     traffic = traffic_of(setup, setup.scenario.expert_loads)
     drawn = drawn_choices(traffic.loads, 8, 16, 2, np.random.default_rng(0))
@@ -100,17 +106,24 @@ def test_a_trace_s_own_spread_stands_beside_its_loads() -> None:
     routing = "0.5/0.4/0.6,0.2/0.1/0.3,0.1/0/0.2"
     given = setup_of(expert_loads=spread(1.7), routing=routing)
     assert given.routing_parameters() == (0.5, 0.2, 0.1)
-    assert setup_of(expert_loads=spread(1.7)).routing_parameters()[0] == pytest.approx(1.7, rel=0.02)
+    assert setup_of(expert_loads=spread(1.7)).routing_parameters()[0] == pytest.approx(
+        1.7, rel=0.02
+    )
 
 
 def test_on_one_rank_copies_change_nothing_and_it_is_said() -> None:
-    plain, given = (setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=copies) for copies in (None, 8))
+    plain, given = (
+        setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=copies)
+        for copies in (None, 8)
+    )
     assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
     assert "On one expert-parallel rank copies of experts change nothing." in given.warnings
 
 
 def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
-    assert any("of 4 of 48 routed layers" in text for text in setup_of(expert_loads=block(2.0)).warnings)
+    assert any(
+        "of 4 of 48 routed layers" in text for text in setup_of(expert_loads=block(2.0)).warnings
+    )
     idle = np.ones((48, 128))
     idle[:, 7] = 0.0
     warned = setup_of(expert_loads=write_loads(idle)).warnings
@@ -121,10 +134,22 @@ def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("redundant_experts", 65_536, "65,536 copies of 128 experts cannot be placed; give at most 128"),
+        (
+            "redundant_experts",
+            65_536,
+            "65,536 copies of 128 experts cannot be placed; give at most 128",
+        ),
         ("expert_loads", "nonsense", "no text of loads"),
-        ("expert_loads", write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128"),
-        ("expert_loads", write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
+        (
+            "expert_loads",
+            write_loads(np.ones((2, 64))),
+            "2 layers and 64 experts; expected up to 48 layers and 128",
+        ),
+        (
+            "expert_loads",
+            write_loads(np.ones((49, 128))),
+            "49 layers and 128 experts; expected up to 48 layers",
+        ),
     ],
 )
 def test_loads_and_copies_that_cannot_be_are_refused(name: str, value: object, says: str) -> None:
@@ -148,11 +173,14 @@ def test_engines_are_told_the_copies() -> None:
     copied = setup_of(redundant_experts=8)
     ranges = static_ranges(values_of(curve_for(copied, [1, 128])), 3, 128)
     vllm, sglang = (
-        export_scenario(copied, ranges, engine, draft_model="head").launch_line for engine in ("vllm", "sglang")
+        export_scenario(copied, ranges, engine, draft_model="head").launch_line
+        for engine in ("vllm", "sglang")
     )
     assert "--enable-eplb --eplb-config '{\"num_redundant_experts\":8}'" in vllm
     assert "--enable-eplb --ep-num-redundant-experts 8" in sglang
-    even = export_scenario(setup_of(redundant_experts=0), ranges, "vllm", draft_model="head").launch_line
+    even = export_scenario(
+        setup_of(redundant_experts=0), ranges, "vllm", draft_model="head"
+    ).launch_line
     assert "--enable-eplb --" in even
     assert "num_redundant_experts" not in even
     assert "eplb" not in export_scenario(setup_of(), ranges, "vllm", draft_model="head").launch_line
@@ -167,20 +195,27 @@ LOADS = skewed_loads(128, 8, 0.8, 48, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(
-    ("experts", "wanted", "filled"), [(128, 0, 0), (128, 1, 8), (128, 8, 8), (128, 9, 16), (126, 0, 2)]
+    ("experts", "wanted", "filled"),
+    [(128, 0, 0), (128, 1, 8), (128, 8, 8), (128, 9, 16), (126, 0, 2)],
 )
 def test_copies_are_rounded_up_to_fill_the_ranks(experts: int, wanted: int, filled: int) -> None:
     assert filling_copies(experts, 8, wanted) == filled
 
 
-@pytest.mark.parametrize(("hardware", "copies"), [("h200-sxm", None), ("rtx-pro-6000-blackwell", 8)])
-def test_it_takes_as_long_as_long_counts_with_these_kernels_say(hardware: str, copies: int | None) -> None:
+@pytest.mark.parametrize(
+    ("hardware", "copies"), [("h200-sxm", None), ("rtx-pro-6000-blackwell", 8)]
+)
+def test_it_takes_as_long_as_long_counts_with_these_kernels_say(
+    hardware: str, copies: int | None
+) -> None:
     setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
     layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
     placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
     planned = layout_plan(128, 8, copies)
     for batch in (4, 256):
-        once = counted(layer.rank_seconds, traffic, [planned], Sources(8), Steps(batch, 4, 1_500_000))[0]
+        once = counted(
+            layer.rank_seconds, traffic, [planned], Sources(8), Steps(batch, 4, 1_500_000)
+        )[0]
         tokens, touched = np.arange(1.0, 5.0), once.touched_overall
         kind = (layer.cost, placement, layer.shape)
         uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)
@@ -195,7 +230,9 @@ def fullest(found: RankBalance, batch: float, tokens: float) -> float:
 def test_many_tokens_load_the_fullest_rank_as_the_loads_say() -> None:
     found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 4)
     by_rank = LOADS.reshape(48, 8, 16).sum(axis=2)
-    assert fullest(found, 1024, 4) == pytest.approx((by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04)
+    assert fullest(found, 1024, 4) == pytest.approx(
+        (by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04
+    )
 
 
 def test_even_loads_leave_ranks_even_in_large_steps() -> None:
@@ -210,7 +247,12 @@ def test_longer_drafts_than_are_counted_hold_the_last() -> None:
     assert (found.pairs[:, -1, 4:] == found.pairs[:, -1, 3:4]).all()
 
 
-ON_A100 = {"hardware_id": "a100-80gb-sxm", "model_id": "llama-3.1-8b", "drafter_id": "eagle3", "acceptance": "2.9@5"}
+ON_A100 = {
+    "hardware_id": "a100-80gb-sxm",
+    "model_id": "llama-3.1-8b",
+    "drafter_id": "eagle3",
+    "acceptance": "2.9@5",
+}
 
 
 @pytest.mark.parametrize(
@@ -223,15 +265,27 @@ ON_A100 = {"hardware_id": "a100-80gb-sxm", "model_id": "llama-3.1-8b", "drafter_
         ({"hardware_id": "rtx-pro-6000-blackwell"}, False),
         ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.27.1"}, True),
         ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.28.0"}, False),
-        ({"hardware_id": "rtx-pro-6000-blackwell", "engine_version": "0.27.1", "model_id": "gpt-oss-20b"}, False),
+        (
+            {
+                "hardware_id": "rtx-pro-6000-blackwell",
+                "engine_version": "0.27.1",
+                "model_id": "gpt-oss-20b",
+            },
+            False,
+        ),
     ],
 )
-def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_says_so(changes, pieces) -> None:
+def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_says_so(
+    changes, pieces
+) -> None:
     found = load_setup(Scenario(**{**ON_A100, "n_gpus": 1, **changes}))
     held = curve_for(found, [16], [5], central_only=True)
     assert (found.costs.between_graphs_s > 0) == pieces
     assert any("outside full CUDA graphs" in one for one in found.warnings) == pieces
-    assert "between_graphs" not in held.plain_components or not held.plain_components["between_graphs"].any()
+    assert (
+        "between_graphs" not in held.plain_components
+        or not held.plain_components["between_graphs"].any()
+    )
     if pieces:
         without = curve_for(with_costs(found, between_graphs_s=0.0), [16], [5], central_only=True)
         layers = found.architecture.mixers[0].count
@@ -242,15 +296,26 @@ def test_where_vllm_verifies_outside_full_graphs_a_round_pays_for_launches_and_s
 
 
 def setup(model_id: str, **changes: object) -> Setup:
-    asked = {"acceptance": "2@3", "model_id": model_id, "hardware_id": "b200-sxm", "drafter_id": "ngram"}
+    asked = {
+        "acceptance": "2@3",
+        "model_id": model_id,
+        "hardware_id": "b200-sxm",
+        "drafter_id": "ngram",
+    }
     return load_setup(Scenario(**{**asked, "n_gpus": 8, "tensor_parallel": 8, **changes}))
 
 
 def test_a_model_published_in_the_format_keeps_the_parts_that_its_release_keeps() -> None:
     found = setup("minimax-m2", weight_dtype="nvfp4")
-    assert (found.architecture.dtypes.routed, found.architecture.dtypes.attention) == ("nvfp4", "bf16")
+    assert (found.architecture.dtypes.routed, found.architecture.dtypes.attention) == (
+        "nvfp4",
+        "bf16",
+    )
     assert any("keeps its attention in bf16" in warning for warning in found.warnings)
-    assert any("NVFP4" in source for source in found.sources) or found.architecture.sources[-1] in found.sources
+    assert (
+        any("NVFP4" in source for source in found.sources)
+        or found.architecture.sources[-1] in found.sources
+    )
 
 
 def test_a_model_without_such_a_release_gets_the_format_in_every_matrix() -> None:
@@ -259,7 +324,10 @@ def test_a_model_without_such_a_release_gets_the_format_in_every_matrix() -> Non
 
 
 def test_fp8_of_a_model_published_in_blocks_means_blocks_and_says_so() -> None:
-    blocks, tensors = setup("qwen3-235b-a22b", weight_dtype="fp8"), setup("llama-3.1-8b", weight_dtype="fp8")
+    blocks, tensors = (
+        setup("qwen3-235b-a22b", weight_dtype="fp8"),
+        setup("llama-3.1-8b", weight_dtype="fp8"),
+    )
     assert blocks.architecture.dtypes.routed == "fp8_block"
     assert any("blocks of 128 x 128" in warning for warning in blocks.warnings)
     assert tensors.architecture.dtypes.dense == "fp8"
@@ -275,7 +343,12 @@ def test_a_stated_format_of_the_experts_wins_over_the_release() -> None:
     [
         ("qwen3-30b-a3b", {}, "bf16", "names none"),
         ("qwen3-30b-a3b", {"kv_dtype": "fp8"}, "fp8", "as chosen"),
-        ("deepseek-v3", {"kv_dtype": "bf16", "engine": "trtllm", "weight_dtype": "nvfp4"}, "bf16", "as chosen"),
+        (
+            "deepseek-v3",
+            {"kv_dtype": "bf16", "engine": "trtllm", "weight_dtype": "nvfp4"},
+            "bf16",
+            "as chosen",
+        ),
         ("deepseek-v3", {"engine": "trtllm"}, "bf16", "names none"),
         ("deepseek-v3", {"weight_dtype": "nvfp4"}, "fp8", "checkpoint says"),
         ("mixtral-8x7b", {"engine": "trtllm", "weight_dtype": "fp8"}, "fp8", "TensorRT-LLM"),
@@ -288,17 +361,25 @@ def test_the_cache_is_what_the_checkpoint_and_the_engine_make_it(
     model_id: str, changes: dict[str, object], dtype: str, why: str
 ) -> None:
     found = setup(model_id, **changes)
-    assert (found.cache.dtype, found.kv_bytes_per_element) == (dtype, {"bf16": 2.0, "fp8": 1.0}[dtype])
+    assert (found.cache.dtype, found.kv_bytes_per_element) == (
+        dtype,
+        {"bf16": 2.0, "fp8": 1.0}[dtype],
+    )
     assert why in found.cache.sentence
 
 
 def test_every_shipped_model_can_be_served_in_each_of_its_published_formats() -> None:
     for model_id in model_ids():
         for release in model_profile(model_id).published_formats:
-            asked = Scenario(acceptance="2@3", model_id=model_id, weight_dtype=release.weight_format)
+            asked = Scenario(
+                acceptance="2@3", model_id=model_id, weight_dtype=release.weight_format
+            )
             found = served_weights(load_model(model_id), asked)
             assert found.dtypes == published_architecture(model_id, release.weight_format).dtypes
-            assert found.kv_cache_dtype == published_architecture(model_id, release.weight_format).kv_cache_dtype
+            assert (
+                found.kv_cache_dtype
+                == published_architecture(model_id, release.weight_format).kv_cache_dtype
+            )
 
 
 def served_fp8(scheme: str | None, engine: str, **changes: object) -> Setup:
@@ -318,8 +399,12 @@ def served_fp8(scheme: str | None, engine: str, **changes: object) -> Setup:
     return load_setup(scenario)
 
 
-def test_a_dynamic_activation_scheme_pays_for_its_scales_where_the_engine_s_table_has_them() -> None:
-    static, dynamic, silent = (served_fp8(scheme, "trtllm").costs for scheme in ("static", "dynamic", None))
+def test_a_dynamic_activation_scheme_pays_for_its_scales_where_the_engine_s_table_has_them() -> (
+    None
+):
+    static, dynamic, silent = (
+        served_fp8(scheme, "trtllm").costs for scheme in ("static", "dynamic", None)
+    )
     assert dynamic.dense.t0_s > static.dense.t0_s + 3e-6
     assert silent.dense == static.dense
     assert served_fp8("dynamic", "vllm").costs.dense == served_fp8("static", "vllm").costs.dense
@@ -328,25 +413,35 @@ def test_a_dynamic_activation_scheme_pays_for_its_scales_where_the_engine_s_tabl
 def test_the_scheme_of_a_checkpoint_ends_with_its_format() -> None:
     own = served_fp8("dynamic", "trtllm")
     assert own.architecture.activation_scheme == "dynamic"
-    assert served_fp8("dynamic", "trtllm", weight_dtype="nvfp4").architecture.activation_scheme is None
+    assert (
+        served_fp8("dynamic", "trtllm", weight_dtype="nvfp4").architecture.activation_scheme is None
+    )
     assert served_fp8("dynamic", "trtllm", weight_dtype="fp8").costs.dense == own.costs.dense
 
 
 def test_a_file_that_is_in_the_format_asked_for_is_taken_as_it_is_stored() -> None:
     """Also where a known release of those dimensions stores it otherwise."""
-    block = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["*self_attn*", "lm_head"]}
+    block = {
+        "quant_method": "modelopt",
+        "quant_algo": "NVFP4",
+        "ignore": ["*self_attn*", "lm_head"],
+    }
     for experts in (128, 129):
         config = dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": experts}
         text = json.dumps(config | {"quantization_config": block})
         stored, asked = (
-            setup("mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype=chosen).architecture.dtypes
+            setup(
+                "mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype=chosen
+            ).architecture.dtypes
             for chosen in (None, "nvfp4")
         )
         assert asked == stored
         assert (stored.routed, stored.attention) == ("nvfp4", "bf16")
 
 
-@pytest.mark.parametrize(("release", "ending"), [("0.11.2", "-synchronous"), ("0.33.0", ""), (None, "")])
+@pytest.mark.parametrize(
+    ("release", "ending"), [("0.11.2", "-synchronous"), ("0.33.0", ""), (None, "")]
+)
 def test_the_host_times_are_those_of_the_release_stated(release: str | None, ending: str) -> None:
     setup = load_setup(Scenario(acceptance="2.4@3", engine_version=release))
     own = class_costs(f"vllm{ending}")

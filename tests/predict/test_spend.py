@@ -39,8 +39,15 @@ from advisor.prediction import AdvisorError, Tier
 from advisor.show.words.load import power_text, spend_document, spend_text
 
 
-def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object) -> Advice:
-    given = {"hardware_id": hardware, "model_id": model, "drafter_id": "eagle3", "acceptance": "2.4@3"} | values
+def answer(
+    batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object
+) -> Advice:
+    given = {
+        "hardware_id": hardware,
+        "model_id": model,
+        "drafter_id": "eagle3",
+        "acceptance": "2.4@3",
+    } | values
     return advise(build_scenario(**given, batch_size=batch))
 
 
@@ -57,7 +64,9 @@ def test_the_users_price_goes_before_the_profile_s_and_an_unknown_one_is_not_inv
     assert price_of(h200).usd_per_hour == h200.price_usd_per_hour.value
     assert h200.price_usd_per_hour.date.isoformat() in price_of(h200).text
     kind, origin = h200.price_usd_per_hour.kind, h200.price_usd_per_hour.source.split(";")[0]
-    assert price_of(h200).short.endswith(f" USD per GPU-hour ({kind}: {origin[0].lower()}{origin[1:]})")
+    assert price_of(h200).short.endswith(
+        f" USD per GPU-hour ({kind}: {origin[0].lower()}{origin[1:]})"
+    )
     assert price_of(load_hardware("gaudi3")) is None
 
 
@@ -81,7 +90,12 @@ def test_money_follows_from_price_and_throughput_by_hand() -> None:
 def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
     found = spent(answer())
     for arm in (found.plain, found.chosen):
-        for value in (arm.tokens_per_s_per_gpu, arm.usd_per_million, arm.joules_per_token, arm.power_w):
+        for value in (
+            arm.tokens_per_s_per_gpu,
+            arm.usd_per_million,
+            arm.joules_per_token,
+            arm.power_w,
+        ):
             assert value.low < value.value < value.high
             assert value.because
     assert found.chosen.joules_per_token.tier is Tier.ROOFLINE
@@ -90,18 +104,22 @@ def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
 
 
 ANCHORS_W = {1: 300.0, 128: 600.0}
-"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/ranking.md; models not stated)."""
+"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/ranking.md; models not
+stated)."""
 
 
 @pytest.mark.parametrize(
-    ("model", "within"), [("llama-3.1-8b", 0.02), ("qwen3-30b-a3b", 0.06), ("gpt-oss-20b", 0.06), ("qwen3-32b", 0.06)]
+    ("model", "within"),
+    [("llama-3.1-8b", 0.02), ("qwen3-30b-a3b", 0.06), ("gpt-oss-20b", 0.06), ("qwen3-32b", 0.06)],
 )
 def test_the_estimate_meets_the_anchors_it_was_solved_from_and_other_models_come_near(
     model: str, within: float
 ) -> None:
     """Solved at Llama 3.1 8B; the others only see it, at 0.1 to 4 % when this was written."""
     for batch, watts in ANCHORS_W.items():
-        power = spent(answer(batch, "h100-sxm", model, drafter_id="none", acceptance="0")).plain.power_w
+        power = spent(
+            answer(batch, "h100-sxm", model, drafter_id="none", acceptance="0")
+        ).plain.power_w
         assert power.value == pytest.approx(watts, rel=within)
         assert power.low < watts * 0.85
         assert power.high > watts * 1.1
@@ -130,10 +148,17 @@ MIXED = [READING[0] * math.exp(sign * SERVING / 2) + WAITING * 2.0**sign for sig
 
 @pytest.mark.parametrize(
     ("arithmetic", "reading", "width"),
-    [(0, 1, SERVING), (0.5, 0.5, SERVING), (0, 0, math.log(4)), (0, 0.5, math.log(MIXED[0] / MIXED[1]))],
+    [
+        (0, 1, SERVING),
+        (0.5, 0.5, SERVING),
+        (0, 0, math.log(4)),
+        (0, 0.5, math.log(MIXED[0] / MIXED[1])),
+    ],
     ids=["reads", "one error of both", "waits, by a factor of two", "high with high"],
 )
-def test_the_band_of_power_is_the_scatter_of_nodes_that_serve(arithmetic: float, reading: float, width: float) -> None:
+def test_the_band_of_power_is_the_scatter_of_nodes_that_serve(
+    arithmetic: float, reading: float, width: float
+) -> None:
     low, high = band(drawn_power_w(700.0, Regimes(arithmetic, reading, 1.0), 4096))
     assert np.log(high / low) == pytest.approx(width, rel=0.05)
 
@@ -169,8 +194,15 @@ FP8_BLOCK = 1.0 + 4.0 / 128**2
 def test_a_part_computes_by_its_operations_a_byte_over_its_kernel_s_ridge(
     key: str, record: str, rows: float, width: float
 ) -> None:
-    """64 sequences of 3 tokens in 4 attention groups; two operations a row and weight are x / (1 + x) of the time."""
-    placed = {"n_gpus": 8, "tensor_parallel": 2, "expert_parallel": 8, "drafter_id": "mtp", "acceptance": "2.4@3"}
+    """64 sequences of 3 tokens in 4 attention groups; two operations a row and weight are x / (1 +
+    x) of the time."""
+    placed = {
+        "n_gpus": 8,
+        "tensor_parallel": 2,
+        "expert_parallel": 8,
+        "drafter_id": "mtp",
+        "acceptance": "2.4@3",
+    }
     setup = load_setup(build_scenario(hardware_id="h200-sxm", model_id="deepseek-v3", **placed))
     kernel = getattr(setup.costs, record)
     x = 2 * rows / width * kernel.bandwidth_bytes_per_s / kernel.flops_per_s
@@ -192,10 +224,17 @@ def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     assert known.chosen.power_w.value == known.chosen.power_w.low == 500.0
     assert known.chosen.power_w.tier is Tier.MEASURED
     assert known.chosen.joules_per_token.tier is Tier(advice.recommendation.speedup.tier)
-    assert known.chosen.joules_per_token.value == pytest.approx(500.0 / advice.recommendation.tokens_per_s_per_gpu)
+    assert known.chosen.joules_per_token.value == pytest.approx(
+        500.0 / advice.recommendation.tokens_per_s_per_gpu
+    )
     assert known.plain == guessed.plain
-    assert f"measured, taken to have run with K = {best}" in spend_text(known, advice.setup.hardware)
-    assert f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W" in power_text(known)
+    assert f"measured, taken to have run with K = {best}" in spend_text(
+        known, advice.setup.hardware
+    )
+    assert (
+        f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W"
+        in power_text(known)
+    )
     assert "modelled (roofline)" in spend_text(guessed, advice.setup.hardware)
 
 
@@ -256,12 +295,18 @@ def test_the_error_of_an_absolute_time_is_the_one_that_validation_found() -> Non
 
 def test_an_error_of_its_own_moves_a_model_s_times_and_not_its_centre() -> None:
     scenario = build_scenario(
-        hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3", input_tokens=2000, output_tokens=500
+        hardware_id="h200-sxm",
+        model_id="qwen3-30b-a3b",
+        acceptance="2.4@3",
+        input_tokens=2000,
+        output_tokens=500,
     )
     setup = load_setup(scenario)
     curve = curve_for(setup, [4.0, 64.0])
     columns = np.array([3, 2])
-    still, slower = (drawn_times(setup, curve, columns, *z) for z in ((), (np.ones(len(curve.draws)),)))
+    still, slower = (
+        drawn_times(setup, curve, columns, *z) for z in ((), (np.ones(len(curve.draws)),))
+    )
     both = drawn_times(setup, curve, np.array([[3, 0], [2, 1]]))
     assert both.token_s[..., 0] == pytest.approx(still.token_s)
     assert both.tpot_s[..., 0] == pytest.approx(still.tpot_s)

@@ -1,4 +1,5 @@
-"""How well supported a point is: its tier, and what steps longer than the measured ones add to its band."""
+"""How well supported a point is: its tier, and what steps longer than the measured ones add to its
+band."""
 
 from __future__ import annotations
 
@@ -32,18 +33,25 @@ def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measure
 
 
 def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_default() -> None:
-    tier = np.array([[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object)
+    tier = np.array(
+        [[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object
+    )
     both = {"fitted": 0.2, "roofline": 0.4, "interpolated": 9.0}
     assert by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
     assert by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
     assert by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
 
 
-def told_tier(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
-    """The tier of one point whose components have these ranks and take this long; others have the best rank."""
+def told_tier(
+    ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch
+) -> str:
+    """The tier of one point whose components have these ranks and take this long; others have the
+    best rank."""
     monkeypatch.setattr(
         "advisor.predict.tiers.component_tier_ranks",
-        lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
+        lambda setup, tokens: {
+            name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"
+        },
     )
     arrays = (
         {name: np.array([value]) for name, value in plain.items()},
@@ -52,12 +60,17 @@ def told_tier(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, f
     return str(tiers_of("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
 
 
-def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(monkeypatch) -> None:
+def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(
+    monkeypatch,
+) -> None:
     rest = {"host": 9.0, "routed": 1.0}
     ranks = {"routed": ROOFLINE, "draft": FITTED}
     assert told_tier(ranks, rest, {"host": 99.0}, monkeypatch) == "roofline"
     assert told_tier(ranks, {"host": 99.0}, rest, monkeypatch) == "roofline"
-    assert told_tier(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch) == "interpolated"
+    assert (
+        told_tier(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch)
+        == "interpolated"
+    )
     assert told_tier(ranks, {"host": 1.0}, {"host": 8.0, "draft": 1.0}, monkeypatch) == "fitted"
     assert told_tier(ranks, {"routed": 1.0}, {"draft": 1.0}, monkeypatch) == "roofline"
 
@@ -69,15 +82,24 @@ def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeyp
 
 def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
     cores = [
-        AttentionCost(1e-5, 3e12, 5e14, tier, 0.2, 4.0, 16.0) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)
+        AttentionCost(1e-5, 3e12, 5e14, tier, 0.2, 4.0, 16.0)
+        for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)
     ]
     monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: cores)
-    assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
+    assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [
+        ROOFLINE,
+        ROOFLINE,
+    ]
 
 
-def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
-    """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
-    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
+def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(
+    monkeypatch,
+) -> None:
+    """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context
+    nothing was measured."""
+    module = AttentionModule(
+        (1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, ""
+    )
     monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: [module])
 
     def rank(groups: int, context: int) -> int:
@@ -89,7 +111,8 @@ def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_co
 
 
 def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
-    """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides for its whole row."""
+    """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides
+    for its whole row."""
     monkeypatch.setattr(
         "advisor.predict.tiers.component_tier_ranks",
         lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
@@ -110,10 +133,18 @@ def test_records_are_those_that_price_a_component_of_this_model_and_placement() 
     assert records_in_use(split, BY_KEY["communication"]) == [split.costs.all_reduce[4]]
     placed = {"n_gpus": 8, "tensor_parallel": 4, "expert_parallel": 8}
     wide = load_setup(QWEN.model_copy(update=placed))
-    assert records_in_use(wide, BY_KEY["communication"]) == [wide.costs.all_reduce[4], wide.costs.all_to_all[8]]
-    nodes = load_setup(QWEN.model_copy(update={"n_gpus": 16, "expert_parallel": 16, "batch_size": 64}))
+    assert records_in_use(wide, BY_KEY["communication"]) == [
+        wide.costs.all_reduce[4],
+        wide.costs.all_to_all[8],
+    ]
+    nodes = load_setup(
+        QWEN.model_copy(update={"n_gpus": 16, "expert_parallel": 16, "batch_size": 64})
+    )
     assert nodes.costs.network is not None
-    assert records_in_use(nodes, BY_KEY["communication"]) == [nodes.costs.all_to_all[8], nodes.costs.network]
+    assert records_in_use(nodes, BY_KEY["communication"]) == [
+        nodes.costs.all_to_all[8],
+        nodes.costs.network,
+    ]
     assert component_tier_ranks(nodes, 64.0)["communication"] == Tier.FITTED.rank
     sheet = load_setup(nodes.scenario.model_copy(update={"hardware_id": "b200-sxm"}))
     assert component_tier_ranks(sheet, 64.0)["communication"] == Tier.ROOFLINE.rank
@@ -124,22 +155,38 @@ def test_records_are_those_that_price_a_component_of_this_model_and_placement() 
 def test_attention_is_priced_by_its_core_once_or_by_the_layers_measured_whole() -> None:
     core = load_setup(QWEN)
     assert records_in_use(core, BY_KEY["attention"]) == [core.costs.attention]
-    whole = load_setup(QWEN.model_copy(update={"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8}))
+    whole = load_setup(
+        QWEN.model_copy(update={"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8})
+    )
     assert len(whole.costs.modules) > 0
     assert records_in_use(whole, BY_KEY["attention"]) == list(whole.costs.modules.values())
     mixed = load_setup(
-        QWEN.model_copy(update={"model_id": "qwen3-next-80b-a3b", "kv_dtype": "fp8", "n_gpus": 4, "tensor_parallel": 4})
+        QWEN.model_copy(
+            update={
+                "model_id": "qwen3-next-80b-a3b",
+                "kv_dtype": "fp8",
+                "n_gpus": 4,
+                "tensor_parallel": 4,
+            }
+        )
     )
-    assert mixed.costs.state != mixed.costs.attention, "states are kept in 32 bits, whatever the cache has"
+    assert mixed.costs.state != mixed.costs.attention, (
+        "states are kept in 32 bits, whatever the cache has"
+    )
     kinds = {mixer.kind for mixer in mixed.architecture.mixers}
     assert kinds == {"linear", "full"}
-    assert set(records_in_use(mixed, BY_KEY["attention"])) == {mixed.costs.attention, mixed.costs.state}
+    assert set(records_in_use(mixed, BY_KEY["attention"])) == {
+        mixed.costs.attention,
+        mixed.costs.state,
+    }
     mixers = tuple(
         mixer if mixer.kind == "linear" else mixer.model_copy(update={"kind": "none"})
         for mixer in mixed.architecture.mixers
     )
     without = replace(mixed, architecture=mixed.architecture.model_copy(update={"mixers": mixers}))
-    assert records_in_use(without, BY_KEY["attention"]) == [mixed.costs.state], "a layer without attention has no core"
+    assert records_in_use(without, BY_KEY["attention"]) == [mixed.costs.state], (
+        "a layer without attention has no core"
+    )
 
 
 def test_a_component_has_the_rank_of_its_records_and_an_unused_link_that_of_a_roofline() -> None:
@@ -147,5 +194,7 @@ def test_a_component_has_the_rank_of_its_records_and_an_unused_link_that_of_a_ro
     assert found["lm_head"].tolist() == [[FITTED, FITTED]]
     assert found["communication"].tolist() == [[ROOFLINE, ROOFLINE]]
     assert {name: ranks.shape for name, ranks in found.items()} == dict.fromkeys(found, (1, 2))
-    bare = component_tier_ranks(load_setup(QWEN.model_copy(update={"hardware_id": "mi300x"})), [16.0])
+    bare = component_tier_ranks(
+        load_setup(QWEN.model_copy(update={"hardware_id": "mi300x"})), [16.0]
+    )
     assert {int(ranks[0]) for ranks in bare.values()} == {ROOFLINE}

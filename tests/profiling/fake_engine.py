@@ -1,9 +1,10 @@
-"""A package `vllm` with the interface that `advisor.profiling.engine` drives: steps of known length, faults on demand.
+"""A package `vllm` with the interface that `advisor.profiling.engine` drives: steps of known
+length, faults on demand.
 
-FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch, `one_expert`
-ignores the routing it was given, `no_k` drafts nothing whatever K is, `ends` ends each sequence at
-two tokens, `graph` replays what a capture holds. It has no FLASHINFER, and takes TRITON_ATTN where FLASHMLA is asked
-for. Nothing here was copied from vLLM.
+FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch,
+`one_expert` ignores the routing it was given, `no_k` drafts nothing whatever K is, `ends` ends each
+sequence at two tokens, `graph` replays what a capture holds. It has no FLASHINFER, and takes
+TRITON_ATTN where FLASHMLA is asked for. Nothing here was copied from vLLM.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class SamplingParams:
     def __init__(self, max_tokens, ignore_eos, temperature, detokenize):
         assert ignore_eos and max_tokens
         self.max_tokens = max_tokens
-"""
+"""  # noqa: E501
 ROUTER = """
 import os
 
@@ -150,13 +151,16 @@ def full(shape, value, dtype=None, device=None):
 
 
 def install(folder: Path) -> Path:
-    """Write the package, and the few functions of torch that it wants, into a folder for PYTHONPATH."""
+    """Write the package, and the few functions of torch that it wants, into a folder for
+    PYTHONPATH."""
     router = folder / "vllm" / "model_executor" / "layers" / "fused_moe" / "router"
     router.mkdir(parents=True)
     for package in (router, *router.parents[:3]):
         (package / "__init__.py").write_text("", encoding="utf-8")
     (router / "routing_simulator_router.py").write_text(ROUTER, encoding="utf-8")
     (folder / "vllm" / "__init__.py").write_text(ENGINE, encoding="utf-8")
-    (folder / "vllm" / "sampling_params.py").write_text("from vllm import SamplingParams\n", encoding="utf-8")
+    (folder / "vllm" / "sampling_params.py").write_text(
+        "from vllm import SamplingParams\n", encoding="utf-8"
+    )
     (folder / "torch.py").write_text(TORCH, encoding="utf-8")
     return folder

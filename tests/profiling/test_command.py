@@ -1,4 +1,5 @@
-"""The supervisor: a kernel past its limit is given up by name, a crash is resumed, an end by hand is respected."""
+"""The supervisor: a kernel past its limit is given up by name, a crash is resumed, an end by hand
+is respected."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def write(progress: Path, content: dict[str, Any]) -> Path:
     return progress
 
 
-def test_only_a_kernel_past_its_limit_is_overdue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_kernel_past_its_limit_is_overdue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     progress = tmp_path / "progress.json"
     monkeypatch.setattr(supervisor.time, "time", lambda: 150.0)
     assert supervisor.overdue(progress, 40.0) == "", "nothing has begun"
@@ -51,7 +54,8 @@ def test_a_child_whose_kernel_hangs_is_ended_and_the_reason_left(tmp_path: Path)
 
 
 class Children:
-    """Stands for Popen: each child writes a progress.json and runs a line of Python; keeps the commands."""
+    """Stands for Popen: each child writes a progress.json and runs a line of Python; keeps the
+    commands."""
 
     def __init__(self, progress: Path, lines: list[str], contents: list[dict[str, Any]]) -> None:
         self.progress, self.lines, self.contents = progress, list(lines), list(contents)
@@ -67,16 +71,22 @@ class Children:
 def test_a_hanging_compiler_costs_one_kernel_and_the_sweep_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    children = Children(tmp_path / "progress.json", ["import time; time.sleep(600)", ""], [COMPILING, {}])
+    children = Children(
+        tmp_path / "progress.json", ["import time; time.sleep(600)", ""], [COMPILING, {}]
+    )
     monkeypatch.setattr(subprocess, "Popen", children)
     assert supervisor.supervise(["--preset", "quick"], tmp_path, 100.0, kernel_limit_s=5.0) == 0
     again = children.commands[1]
     assert {"--resume", "--after-crash", "--worker"} <= set(again)
-    assert 0 < float(again[again.index("--time-budget-s") + 1]) < 100, "the limit holds for both processes together"
+    assert 0 < float(again[again.index("--time-budget-s") + 1]) < 100, (
+        "the limit holds for both processes together"
+    )
     assert "resuming without that kernel" in capsys.readouterr().err
 
 
-def test_a_sweep_that_somebody_ended_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_somebody_ended_is_not_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     children = Children(tmp_path / "progress.json", [line], [{}])
     monkeypatch.setattr(subprocess, "Popen", children)
@@ -94,6 +104,8 @@ def test_the_kernel_given_up_is_named_with_its_reason_in_the_result(tmp_path: Pa
     state["running"] = {"block": "moe-smoke", "kernel": "grouped_mm", "since": "1.0", "why": why}
     write(out / "progress.json", state)
     assert run(plan, out, resume=True, after_crash=True).status == "complete"
-    given_up = [row for row in read_rows(out) if row["kernel"] == "grouped_mm" and row["op"] == "moe_layer"]
+    given_up = [
+        row for row in read_rows(out) if row["kernel"] == "grouped_mm" and row["op"] == "moe_layer"
+    ]
     assert [(row["status"], row["notes"]) for row in given_up] == [("unavailable", why)]
     assert yaml.safe_load((out / "meta.yaml").read_text())["avoided_kernels"] == {"grouped_mm": why}

@@ -1,4 +1,5 @@
-"""The engine's mode of the profiler, on a package that speaks vLLM's interface and fails on demand."""
+"""The engine's mode of the profiler, on a package that speaks vLLM's interface and fails on
+demand."""
 
 from __future__ import annotations
 
@@ -54,12 +55,20 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plan(**changes: object) -> Plan:
-    given: dict[str, object] = {"batches": (1, 4), "drafts": (0, 3), "contexts": (16,), "repeats": 2, "steps": 3}
+    given: dict[str, object] = {
+        "batches": (1, 4),
+        "drafts": (0, 3),
+        "contexts": (16,),
+        "repeats": 2,
+        "steps": 3,
+    }
     return Plan(model=CONFIG, name="tiny", hardware="h200", **(given | changes))  # type: ignore[arg-type]
 
 
 def measure(asked: Plan, out: Path, **named: object) -> runner.Outcome:
-    return runner.run(asked, out, python=sys.executable, budget_s=60, **{"limits_s": LIMITS_S} | named)  # type: ignore[arg-type]
+    return runner.run(
+        asked, out, python=sys.executable, budget_s=60, **{"limits_s": LIMITS_S} | named
+    )  # type: ignore[arg-type]
 
 
 def table(out: Path) -> list[dict[str, str]]:
@@ -70,7 +79,9 @@ def table(out: Path) -> list[dict[str, str]]:
 def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
     outcome = measure(plan(), engine)
     rows = table(engine)
-    assert not {"skipped", "error", "drafts", "routing"} & {row["status"] for row in rows}, outcome.reasons
+    assert not {"skipped", "error", "drafts", "routing"} & {row["status"] for row in rows}, (
+        outcome.reasons
+    )
     for row in rows:
         batch, k = int(row["batch_size"]), int(row["draft_tokens_k"])
         sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * batch * (k + 1)
@@ -78,8 +89,16 @@ def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
         law = 64 * (1 - (1 - 4 / 64) ** (batch * (k + 1)))
         assert float(row["touched_law"]) == pytest.approx(law, rel=1e-4)
         assert float(row["touched_experts"]) == pytest.approx(law, rel=0.06)
-        assert (row["n_experts"], row["n_active"], row["tokens_in_step"]) == ("64", "4", str(batch * (k + 1)))
-        assert (row["weight_dtype"], row["captured"], row["engine_version"]) == ("bf16", "", "0.0.fake")
+        assert (row["n_experts"], row["n_active"], row["tokens_in_step"]) == (
+            "64",
+            "4",
+            str(batch * (k + 1)),
+        )
+        assert (row["weight_dtype"], row["captured"], row["engine_version"]) == (
+            "bf16",
+            "",
+            "0.0.fake",
+        )
     meta = yaml.safe_load((engine / "meta.yaml").read_text(encoding="utf-8"))
     assert meta["plan_hash"] == plan().hash
     assert meta["engine"]["eager"] is True
@@ -102,7 +121,9 @@ def test_rows_that_are_not_to_be_fitted_are_refused_by_ingest(engine: Path) -> N
     assert not rows.result.missing, "an engine's rows leave nothing to ask"
 
 
-@pytest.mark.parametrize(("fault", "status"), [("die:4", "error"), ("hang:4", "hung"), ("memory:4", "out_of_memory")])
+@pytest.mark.parametrize(
+    ("fault", "status"), [("die:4", "error"), ("hang:4", "hung"), ("memory:4", "out_of_memory")]
+)
 def test_a_batch_that_takes_the_engine_down_costs_itself_alone(
     engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
 ) -> None:
@@ -116,7 +137,9 @@ def test_a_batch_that_takes_the_engine_down_costs_itself_alone(
     assert any("b4-k0" in reason for reason in outcome.reasons)
 
 
-def test_an_engine_that_does_not_start_says_why(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_start_says_why(
+    engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAULT", "start")
     outcome = measure(plan(), engine)
     assert outcome.status == "failed"
@@ -140,7 +163,9 @@ def test_long_prompts_are_read_in_chunks_and_no_sequence_ends_before_its_timed_s
         assert float(row["touched_experts"]) == pytest.approx(float(row["touched_law"]), rel=0.1)
 
 
-@pytest.mark.parametrize(("fault", "status"), [("one_expert", "routing"), ("no_k", "drafts"), ("ends", "drafts")])
+@pytest.mark.parametrize(
+    ("fault", "status"), [("one_expert", "routing"), ("no_k", "drafts"), ("ends", "drafts")]
+)
 def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
     engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
 ) -> None:
@@ -154,9 +179,17 @@ def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
     seen: list[runner.Progress] = []
     slow = plan(repeats=1, steps=500)  # long enough that a stop comes in time on a busy machine
     patient = {"limits_s": (30.0, 30.0)}  # a repeat on a busy machine is not hung
-    first = measure(slow, engine, on_progress=seen.append, should_stop=lambda: any(one.done for one in seen), **patient)
+    first = measure(
+        slow,
+        engine,
+        on_progress=seen.append,
+        should_stop=lambda: any(one.done for one in seen),
+        **patient,
+    )
     assert first.status in ("partial", "failed")
-    done = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
+    done = [
+        line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line
+    ]
     assert done
     with (engine / "lines.jsonl").open("a", encoding="utf-8") as stream:
         stream.write('{"id": "cut off in the mid')
@@ -167,7 +200,9 @@ def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
     measure(slow, engine, resume=True, **patient)
     assert all(row["step_time_s"] for row in table(engine))
     assert sum("started" in line for line in runner.Folder(engine, slow, resume=True).lines()) == 2
-    ids = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
+    ids = [
+        line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line
+    ]
     assert ids[: len(done)] == done
     assert len(set(ids)) == len(ids)
 
@@ -176,7 +211,14 @@ def lines(
     medians_s: list[float], control_s: list[float], touched: float, tokens: float = 4.0
 ) -> list[dict[str, object]]:
     """Lines of one cell (B = 1, K = 3), a control before each repeat and one after the last."""
-    common = {"prefill_s": 1.0, "tokens": tokens, "law": 14.56, "accepted": 1.0, "context": 30.0, "experts": [64, 4]}
+    common = {
+        "prefill_s": 1.0,
+        "tokens": tokens,
+        "law": 14.56,
+        "accepted": 1.0,
+        "context": 30.0,
+        "experts": [64, 4],
+    }
     out: list[dict[str, object]] = []
     for number, control in enumerate(control_s):
         base = {**common, "touched": [touched], "cell": [1, 0, 16], "control": True}
@@ -191,9 +233,15 @@ def lines(
     ("measured", "status"),
     [
         (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5), "ok"),
-        (([0.010, 0.0102, 0.0104, 0.030, 0.008], [0.005] * 6, 14.5), "ok"),  # one of five forgiven each way
+        (
+            ([0.010, 0.0102, 0.0104, 0.030, 0.008], [0.005] * 6, 14.5),
+            "ok",
+        ),  # one of five forgiven each way
         (([0.010, 0.012, 0.014], [0.005] * 4, 14.5), "noisy"),
-        (([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5), "noisy"),  # no steady steps, as the reader says
+        (
+            ([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5),
+            "noisy",
+        ),  # no steady steps, as the reader says
         (([0.010, 0.0105, 0.011], [0.005, 0.005, 0.005, 0.005], 7.8), "routing"),
         (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5, 1.0), "drafts"),
     ],
@@ -211,17 +259,39 @@ def finish(asked: Plan, lines: list[Any], time_s: Callable[[Work], float]) -> No
     while work := asked.left(lines):
         for one in work:
             cell = [one.cell.batch, one.cell.n_draft, one.cell.context]
-            facts = {"prefill_s": 1.0, "touched": [14.56], "law": 14.56, "accepted": 1.0, "context": 30.0}
+            facts = {
+                "prefill_s": 1.0,
+                "touched": [14.56],
+                "law": 14.56,
+                "accepted": 1.0,
+                "context": 30.0,
+            }
             facts |= {"tokens": one.cell.tokens, "experts": [64, 4], "times": [time_s(one)]}
-            lines.append({"id": one.id, "cell": cell, "control": one.control >= 0, "layers": one.layers, **facts})
+            lines.append(
+                {
+                    "id": one.id,
+                    "cell": cell,
+                    "control": one.control >= 0,
+                    "layers": one.layers,
+                    **facts,
+                }
+            )
 
 
-@pytest.mark.parametrize(("control_s", "told"), [(9e-3, ("ok", 2, 8e-3)), (5e-3, ("noisy", 6, 15e-3))])
-def test_a_resume_pools_the_repeats_but_those_of_a_disturbed_machine(control_s: float, told: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    ("control_s", "told"), [(9e-3, ("ok", 2, 8e-3)), (5e-3, ("noisy", 6, 15e-3))]
+)
+def test_a_resume_pools_the_repeats_but_those_of_a_disturbed_machine(
+    control_s: float, told: tuple[Any, ...]
+) -> None:
     asked, done = plan(batches=(1,)), list[Any]()
     finish(asked, done, lambda one: control_s if one.cell.n_draft == 0 else 1e-2 * (1 + one.round))
     assert cell_facts(asked, Cell(1, 3, 16), done)["status"] == "noisy"
-    finish(asked, done := [*done, {"again": True}], lambda one: 4.8e-3 if one.cell.n_draft == 0 else 8e-3)
+    finish(
+        asked,
+        done := [*done, {"again": True}],
+        lambda one: 4.8e-3 if one.cell.n_draft == 0 else 8e-3,
+    )
     facts = cell_facts(asked, Cell(1, 3, 16), done)
     assert (facts["status"], facts["n_repeats"], facts["step_time_s"]) == told, facts["notes"]
     again = [line for line in done[done.index({"again": True}) + 1 :] if not line["control"]]
@@ -229,7 +299,9 @@ def test_a_resume_pools_the_repeats_but_those_of_a_disturbed_machine(control_s: 
 
 
 @pytest.mark.parametrize(("off", "status"), [(0.01, "ok"), (0.1, "noisy")])
-def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(off: float, status: str) -> None:
+def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(
+    off: float, status: str
+) -> None:
     asked = replace(plan(batches=(1,)), model=CONFIG | {"num_hidden_layers": 8}, depths=(2, 4))
 
     def time_s(one: Work) -> float:
@@ -241,7 +313,11 @@ def test_two_depths_run_side_by_side_are_carried_to_the_whole_along_a_line(off: 
     facts = cell_facts(asked, Cell(1, 3, 16), done)
     assert facts["status"] == status, facts["notes"]
     assert facts["step_time_s"] == pytest.approx(17e-3, rel=0.15)
-    finish(asked, done := list[Any](), lambda one: (9e-3 if one.layers == 2 else 4e-3) * (1 + 9 * (one.control >= 0)))
+    finish(
+        asked,
+        done := list[Any](),
+        lambda one: (9e-3 if one.layers == 2 else 4e-3) * (1 + 9 * (one.control >= 0)),
+    )
     facts = cell_facts(asked, Cell(1, 3, 16), done)
     assert (facts["status"], facts["time_p10_s"]) == ("noisy", None), "a line that falls below 0"
     assert asked.depth_note == "line through the first 2 and 4 of 8 layers"
@@ -256,7 +332,9 @@ def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
     assert [work.cell for work in rounds[0]] != [work.cell for work in rounds[1]]
 
 
-@pytest.mark.parametrize("routing", ["uniform", "0.6,0.05,0.1", "0.6/0.5/0.7,0.05/0/0.1,0.1/0.05/0.2"])
+@pytest.mark.parametrize(
+    "routing", ["uniform", "0.6,0.05,0.1", "0.6/0.5/0.7,0.05/0/0.1,0.1/0.05/0.2"]
+)
 def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> None:
     strategy = Strategy(routing_parameters(routing), 0)
     logits = SimpleNamespace(shape=(32, 64), device=None)
@@ -276,14 +354,31 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
 
 
 def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
-    engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    engine: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rates = (
-        json.dumps({"bandwidth_bytes_per_s": b, "peak_flops_per_s": {"bf16": 7}, "source": SOURCE}) for b in (3, 4, 2)
+        json.dumps({"bandwidth_bytes_per_s": b, "peak_flops_per_s": {"bf16": 7}, "source": SOURCE})
+        for b in (3, 4, 2)
     )
     monkeypatch.setattr(command, "hardware", lambda _python: next(rates))
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8")
-    asked = ["--engine", "vllm", "--model", str(tmp_path), "--batches", "1,4", "--k", "0,3", "--context", "16"]
+    (tmp_path / "config.json").write_text(
+        json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8"
+    )
+    asked = [
+        "--engine",
+        "vllm",
+        "--model",
+        str(tmp_path),
+        "--batches",
+        "1,4",
+        "--k",
+        "0,3",
+        "--context",
+        "16",
+    ]
     for more, repeats in (([], 3), (["--layers", "2,4"], 5)):
         assert main([*asked, *more, "--plan"]) == 0
         assert f"4 cells, {repeats} x 8 steps" in capsys.readouterr().out
@@ -294,7 +389,10 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     asked += ["--layers", "2,4", "--repeats", "1", "--steps", "3", "--output", str(engine)]
     assert main([*asked, "--budget-s", "1e-9"]) == 3
     said = capsys.readouterr().out
-    assert "4 cells, 1 x 3 steps; about 1.0 to 1.1 min where a step takes 0.05 s, at most 0.0; rows on the" in said
+    assert (
+        "4 cells, 1 x 3 steps; about 1.0 to 1.1 min where a step takes 0.05 s, at most 0.0; rows "
+        "on the"
+    ) in said
     assert not (engine / "engine.log").exists(), "no time left starts no engine"
     assert "`fit` needs 3 cells that are ok: measure the rest, with more --budget-s" in said
     assert said.endswith(f"python -m advisor profile {' '.join(asked)} --budget-s 1e-9 --resume\n")
@@ -307,10 +405,14 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     *printed, head, curve, fit = said.splitlines()[-7:]
     own = f"--hardware {engine}/hardware.json"
     assert head.endswith(f"--repeats 1 --steps 3 --drafter eagle3 {own} --output {engine}-eagle3")
-    assert json.loads((engine / "hardware.json").read_text())["bandwidth_bytes_per_s"] == 4, "the best of three"
+    assert json.loads((engine / "hardware.json").read_text())["bandwidth_bytes_per_s"] == 4, (
+        "the best of three"
+    )
     assert printed[0].startswith("measured steps [ms]")
     assert printed[1].split() == ["batch", "plain", "K=3"]
-    assert [len(line.split()) for line in printed[2:]] == [4, 4], "batch, plain step, round and its ratio"
+    assert [len(line.split()) for line in printed[2:]] == [4, 4], (
+        "batch, plain step, round and its ratio"
+    )
     assert fit.endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
     read = table(engine)
     context = f"--context {round(float(read[0]['context_tokens']))} "
@@ -318,19 +420,37 @@ def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
     assert all(part in curve for part in named)
     assert {row["notes"] for row in read} == {"line through the first 2 and 4 of 8 layers"}
     for row in read:
-        sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * int(float(row["tokens_in_step"])) * 8 / fake_engine.LAYERS
+        sleeps = (
+            fake_engine.STEP_S
+            + fake_engine.TOKEN_S * int(float(row["tokens_in_step"])) * 8 / fake_engine.LAYERS
+        )
         assert float(row["step_time_s"]) == pytest.approx(sleeps, abs=0.02)
     assert {row["hardware_id"] for row in read} == {"hardware.json"}
 
 
-@pytest.mark.parametrize("folder", sorted(MEASUREMENTS.glob("engine_cpu_2_*[!s]")), ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", sorted(MEASUREMENTS.glob("engine_cpu_2_*[!s]")), ids=lambda folder: folder.name
+)
 def test_the_price_of_a_run_is_what_the_recorded_ones_took(folder: Path) -> None:
-    rows = {Cell(int(row["batch_size"]), int(row["draft_tokens_k"]), 32): row for row in table(folder)}
-    asked = replace(plan(), batches=(1, 2, 4, 8, 16, 32), drafts=(0, 1, 2, 3, 5), contexts=(32,), repeats=3, steps=8)
+    rows = {
+        Cell(int(row["batch_size"]), int(row["draft_tokens_k"]), 32): row for row in table(folder)
+    }
+    asked = replace(
+        plan(),
+        batches=(1, 2, 4, 8, 16, 32),
+        drafts=(0, 1, 2, 3, 5),
+        contexts=(32,),
+        repeats=3,
+        steps=8,
+    )
     repeats = {cell: int(row["n_repeats"]) for cell, row in rows.items()}
     repeats[control_of(rows)] += 3 * max(repeats.values())
     taken = sum(
-        n * (float(rows[cell]["prefill_time_s"]) + (asked.steps + 3) * float(rows[cell]["step_time_s"]))
+        n
+        * (
+            float(rows[cell]["prefill_time_s"])
+            + (asked.steps + 3) * float(rows[cell]["step_time_s"])
+        )
         for cell, n in repeats.items()
     )
     on_processor = replace(asked, hardware="hardware.json")
@@ -339,22 +459,49 @@ def test_the_price_of_a_run_is_what_the_recorded_ones_took(folder: Path) -> None
     assert asked.price_s() > on_processor.price_s(), "an accelerator's engine compiles"
 
 
-def test_controls_that_lie_apart_are_said_once_while_it_runs_and_stay_on_the_page(tmp_path: Path) -> None:
+def test_controls_that_lie_apart_are_said_once_while_it_runs_and_stay_on_the_page(
+    tmp_path: Path,
+) -> None:
     asked, done = plan(batches=(1, 4)), list[Any]()
     finish(asked, done, lambda one: 5e-3 * (1.2 if one.control == 1 else 1.0))
-    said = [runner._progress(asked, done[: at + 1], done[at : at + 1], 1.0).message for at in range(len(done))]
-    (at,) = [at for at, message in enumerate(said) if "control steps 20 % apart: other work disturbs" in message]
+    said = [
+        runner._progress(asked, done[: at + 1], done[at : at + 1], 1.0).message
+        for at in range(len(done))
+    ]
+    (at,) = [
+        at
+        for at, message in enumerate(said)
+        if "control steps 20 % apart: other work disturbs" in message
+    ]
     assert done[at]["id"].endswith("r0:b4:k0:c16:control1")
-    run = ProfilerRun("tiny", tmp_path / "tiny", ENGINE, "tiny", pid=1, alive=True, exit_code=None, cancelled=False)
-    run.log.write_text("tiny; plan 0\n" + "\n".join(f"[   9.0 s] {n}/9 {words}" for n, words in enumerate(said)))
-    assert re.fullmatch(r"9 s, \d+ of 9 repeats; control steps 20 % apart: [^;]+", engine_progress(run)[1])
+    run = ProfilerRun(
+        "tiny",
+        tmp_path / "tiny",
+        ENGINE,
+        "tiny",
+        pid=1,
+        alive=True,
+        exit_code=None,
+        cancelled=False,
+    )
+    run.log.write_text(
+        "tiny; plan 0\n" + "\n".join(f"[   9.0 s] {n}/9 {words}" for n, words in enumerate(said))
+    )
+    assert re.fullmatch(
+        r"9 s, \d+ of 9 repeats; control steps 20 % apart: [^;]+", engine_progress(run)[1]
+    )
     run.log.write_text(run.log.read_text() + "\ntiny; plan 0\n")
     assert engine_progress(run) == (0.0, "Starting the engine"), "resumed"
     finish(asked, calm := list[Any](), lambda _one: 5e-3)
-    assert not any("apart" in runner._progress(asked, calm[: at + 1], calm[at:], 1.0).message for at in range(9))
+    assert not any(
+        "apart" in runner._progress(asked, calm[: at + 1], calm[at:], 1.0).message
+        for at in range(9)
+    )
 
 
-@pytest.mark.parametrize(("script", "said"), [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")])
+@pytest.mark.parametrize(
+    ("script", "said"), [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")]
+)
 def test_rates_are_measured_of_a_processor_alone(tmp_path: Path, script: str, said: str) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
@@ -366,9 +513,18 @@ def test_rates_are_measured_of_a_processor_alone(tmp_path: Path, script: str, sa
 
 
 def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
-    whole = {**CONFIG, "num_hidden_layers": 3, "layer_types": ["full", "linear", "full"], "eos_token_id": [1, 2]}
+    whole = {
+        **CONFIG,
+        "num_hidden_layers": 3,
+        "layer_types": ["full", "linear", "full"],
+        "eos_token_id": [1, 2],
+    }
     short = shallower({"text_config": whole, "vision_config": {"num_hidden_layers": 3}}, 2)
-    assert short["text_config"] == {**whole, "num_hidden_layers": 2, "layer_types": ["full", "linear"]}
+    assert short["text_config"] == {
+        **whole,
+        "num_hidden_layers": 2,
+        "layer_types": ["full", "linear"],
+    }
     assert short["vision_config"] == {"num_hidden_layers": 3}
     for depths in ((0, 1), (2, 3), (1,)):
         with pytest.raises(ProfilingError, match="this model has 3; give two depths below all"):
@@ -380,7 +536,8 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
         ({"layer_types": ["full", "linear", "linear"] * 4}, (2, 4), "1,4"),
     ):
         with pytest.raises(
-            ProfilingError, match=f"not of the kinds, in those shares, of the rest; {would_do} would do"
+            ProfilingError,
+            match=f"not of the kinds, in those shares, of the rest; {would_do} would do",
         ):
             replace(plan(), model=many | keys, depths=depths)
         replace(plan(), model=many | keys, depths=tuple(map(int, would_do.split(","))))
@@ -390,7 +547,10 @@ def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
     ("options", "said"),
     [
         (["--k", "a"], "whole numbers"),
-        (["--engine", "sglang", "--model", ""], "for SGLang run `python -m sglang.bench_one_batch_server"),
+        (
+            ["--engine", "sglang", "--model", ""],
+            "for SGLang run `python -m sglang.bench_one_batch_server",
+        ),
         (["--model", ""], "give --model, a config.json or its folder"),
         (["--routing", "skewed"], "advisor trace"),
         (["--routing", "natural"], "real weights"),

@@ -40,11 +40,18 @@ def fp8_layer() -> MoeLayer:
 
 
 def grouped_by_hand(
-    x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor, **how: Any
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    **how: Any,
 ) -> torch.Tensor:
-    """What torch._scaled_grouped_mm computes on a GPU, expert by expert; torch's own shape function checks it."""
+    """What torch._scaled_grouped_mm computes on a GPU, expert by expert; torch's own shape function
+    checks it."""
     on_meta = [tensor.to("meta") for tensor in (x, weight, scale, weight_scale)]
-    shape = torch._scaled_grouped_mm(*on_meta, offs=how["offs"].to("meta"), out_dtype=how["out_dtype"]).shape
+    shape = torch._scaled_grouped_mm(
+        *on_meta, offs=how["offs"].to("meta"), out_dtype=how["out_dtype"]
+    ).shape
     out = torch.zeros(len(x), weight.shape[-1])
     start = 0
     for expert, end in enumerate(how["offs"].tolist()):
@@ -71,7 +78,9 @@ def test_fp8_kernels_agree_with_float64(tokens: int, monkeypatch: pytest.MonkeyP
     wanted = reference(x, layer, choice, list(range(tokens)))
     assert relative_error(kernels_moe.scaled_mm_loop(x, layer, choice), wanted) < TOLERANCE
     monkeypatch.setattr(
-        kernels_moe, "_grouped_fp8", lambda *a: grouped_by_hand(a[0], a[1].transpose(-2, -1), *a[2:4], **how(a[4]))
+        kernels_moe,
+        "_grouped_fp8",
+        lambda *a: grouped_by_hand(a[0], a[1].transpose(-2, -1), *a[2:4], **how(a[4])),
     )
     assert relative_error(kernels_moe.scaled_grouped_mm(x, layer, choice), wanted) < TOLERANCE
 
@@ -104,8 +113,12 @@ def test_torch_takes_the_arguments_of_the_grouped_fp8_product() -> None:
     assert layer.scale13 is not None
     out = grouped_by_hand(numbers, layer.w13.transpose(-2, -1), scale, layer.scale13, **how(ends))
     assert out.shape == (12 * K, 2 * WIDTH)
-    with pytest.raises(RuntimeError):  # the shape function of the installed torch refuses a scale of the wrong length
-        grouped_by_hand(numbers, layer.w13.transpose(-2, -1), scale[:-1], layer.scale13, **how(ends))
+    with pytest.raises(
+        RuntimeError
+    ):  # the shape function of the installed torch refuses a scale of the wrong length
+        grouped_by_hand(
+            numbers, layer.w13.transpose(-2, -1), scale[:-1], layer.scale13, **how(ends)
+        )
 
 
 def test_alignment_groups_pairs_by_expert() -> None:
@@ -123,14 +136,21 @@ def test_alignment_groups_pairs_by_expert() -> None:
         check_alignment(choice, pairs, ends + 1)
 
 
-def test_a_device_without_the_grouped_product_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_the_grouped_product_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     layer, choice = fp8_layer(), filled(4)
     x = torch.randn(4, HIDDEN).to(torch.bfloat16)
-    with pytest.raises(NotImplementedError, match="no grouped fp8 product for this device: Could not run"):
+    with pytest.raises(
+        NotImplementedError, match="no grouped fp8 product for this device: Could not run"
+    ):
         kernels_moe.scaled_grouped_mm(x, layer, choice)
 
     def refusing(*_: Any, **__: Any) -> torch.Tensor:
-        raise RuntimeError("torch._scaled_grouped_mm is only supported on CUDA devices with compute capability = 9.0")
+        raise RuntimeError(
+            "torch._scaled_grouped_mm is only supported on CUDA devices with compute capability = "
+            "9.0"
+        )
 
     monkeypatch.setattr(torch, "_scaled_grouped_mm", refusing)
     with pytest.raises(NotImplementedError, match="compute capability"):
@@ -146,4 +166,6 @@ def test_an_illegal_access_is_no_missing_product(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch, "_scaled_grouped_mm", crashing)
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        kernels_moe.scaled_grouped_mm(torch.randn(4, HIDDEN).to(torch.bfloat16), fp8_layer(), filled(4))
+        kernels_moe.scaled_grouped_mm(
+            torch.randn(4, HIDDEN).to(torch.bfloat16), fp8_layer(), filled(4)
+        )

@@ -1,4 +1,5 @@
-"""The Triton kernels' logic, run by Triton's interpreter on the CPU. Speed and bf16 wait for a GPU."""
+"""The Triton kernels' logic, run by Triton's interpreter on the CPU. Speed and bf16 wait for a
+GPU."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ pytest.importorskip("triton", reason="triton comes with torch for GPUs; the CPU 
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# In a process of its own: the interpreter must be chosen before triton is imported. float16 stands for bf16, whose
-# products the interpreter (Triton 3.6, 3.8) computes on the raw bits.
+# In a process of its own: the interpreter must be chosen before triton is imported. float16 stands
+# for bf16, whose products the interpreter (Triton 3.6, 3.8) computes on the raw bits.
 PROGRAM = """
 import numpy as np, torch
 from advisor.profiling import kernels_basic as ka, kernels_moe as km, kernels_triton as kt
@@ -40,14 +41,19 @@ for name in ("float32", "float16"):
         error = km.relative_error(kt.split_kv_attention(q, k, v)[-1:], ka.attention_reference(q, k, v))
         assert error < km.TOLERANCE[name], ("attention", name, batch, queries, error)
 print("right")
-"""
+"""  # noqa: E501
 
 
 def test_triton_kernels_agree_with_float64_in_the_interpreter() -> None:
     if Version(version("triton")) < Version("3.8") and Version(version("numpy")) >= Version("2.4"):
-        pytest.skip("Triton's interpreter fails under numpy 2.4 (3.6 does, 3.8 does not): one-element arrays")
+        pytest.skip(
+            "Triton's interpreter fails under numpy 2.4 (3.6 does, 3.8 does not): one-element "
+            "arrays"
+        )
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "right" in done.stdout

@@ -1,4 +1,5 @@
-"""Verification and plain decoding at the same token counts, with and without LM head and samplers."""
+"""Verification and plain decoding at the same token counts, with and without LM head and
+samplers."""
 
 from __future__ import annotations
 
@@ -58,8 +59,12 @@ def test_each_part_does_its_work(context: Context, monkeypatch: pytest.MonkeyPat
         return linear(x, weight)
 
     monkeypatch.setattr(moe_sweep.F, "linear", counted)
-    monkeypatch.setattr(moe_sweep, "sample", lambda *a: (done.append(f"sample {a[1]}"), sample(*a))[1])
-    monkeypatch.setattr(moe_sweep, "verify", lambda *a: (done.append(f"verify {a[2]}"), verify(*a))[1])
+    monkeypatch.setattr(
+        moe_sweep, "sample", lambda *a: (done.append(f"sample {a[1]}"), sample(*a))[1]
+    )
+    monkeypatch.setattr(
+        moe_sweep, "verify", lambda *a: (done.append(f"verify {a[2]}"), verify(*a))[1]
+    )
     with torch.no_grad():
         block = Block("parts", "verify_parts", PARAMS, 1.0)
         stage = moe_sweep.Stage(block, context, 1, (2, 4))

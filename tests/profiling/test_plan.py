@@ -1,4 +1,5 @@
-"""Memory in the plan: what captured graphs hold is estimated before, shared within a block, and counted after."""
+"""Memory in the plan: what captured graphs hold is estimated before, shared within a block, and
+counted after."""
 
 from __future__ import annotations
 
@@ -40,9 +41,13 @@ def test_graphs_add_their_nodes_and_the_widest_pass_once() -> None:
     on_cpu, on_gpu = memory("verify_parts", parts, CPU), memory("verify_parts", parts, H200)
     fewer = memory("verify_parts", parts | {"samplers": ["greedy"]}, H200)
     assert on_gpu - on_cpu > 100 * 40 * GRAPH_NODE_BYTES, "some hundred graphs of four layers"
-    assert 0 < on_gpu - fewer < 2 * 2**30, "a graph more costs its nodes, not another copy of the logits"
+    assert 0 < on_gpu - fewer < 2 * 2**30, (
+        "a graph more costs its nodes, not another copy of the logits"
+    )
     wider = memory("verify_parts", parts | {"tokens": [*parts["tokens"], 4096]}, H200)
-    assert wider - on_gpu > 3 * 1024 * parts["vocab_size"] * 4, "the logits of the widest pass count"
+    assert wider - on_gpu > 3 * 1024 * parts["vocab_size"] * 4, (
+        "the logits of the widest pass count"
+    )
 
 
 def test_the_first_layer_of_weights_is_in_the_estimate() -> None:
@@ -62,9 +67,13 @@ def test_a_block_that_does_not_fit_is_said_before_anything_is_built(
     assert not fake_cuda.lost
     huge = Block(plan.blocks[2].name, "moe_layer", plan.blocks[2].params, 1.0, memory_bytes=1e12)
     outcome = run(Plan("smoke", plan.device, (plan.blocks[1], huge), 3), tmp_path / "out")
-    assert outcome.reasons == (f"{huge.name}: out_of_memory, " + outcome.reasons[0].split(", ", 1)[1],)
+    assert outcome.reasons == (
+        f"{huge.name}: out_of_memory, " + outcome.reasons[0].split(", ", 1)[1],
+    )
     assert "931.3 GiB" in outcome.reasons[0]
-    assert {row["status"] for row in read_rows(tmp_path / "out") if row["block"] == huge.name} == {"out_of_memory"}
+    assert {row["status"] for row in read_rows(tmp_path / "out") if row["block"] == huge.name} == {
+        "out_of_memory"
+    }
 
 
 def test_graphs_of_a_block_share_a_pool_and_their_memory_is_recorded(

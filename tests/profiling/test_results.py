@@ -1,4 +1,5 @@
-"""The profiler end to end on the CPU: a smoke sweep, its files, resuming, bad input, and bare machines."""
+"""The profiler end to end on the CPU: a smoke sweep, its files, resuming, bad input, and bare
+machines."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ SHORT = ["bandwidth", "launch", "gemm", "lm-head", "attention-gqa"]
 
 @pytest.fixture(scope="module")
 def smoke_plan() -> Plan:
-    return make_plan("smoke", next(device for device in detect_devices() if device.backend == "cpu"))
+    return make_plan(
+        "smoke", next(device for device in detect_devices() if device.backend == "cpu")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,15 @@ def rows_of(out: Path) -> list[dict[str, str]]:
 def test_a_smoke_sweep_measures_every_operation(smoke: Path) -> None:
     rows = rows_of(smoke)
     assert {row["op"] for row in rows if row["status"] == "ok"} == {
-        *("copy_bandwidth", "read_bandwidth", "launch", "gemm", "moe_layer", "attention_decode", "mla_decode"),
+        *(
+            "copy_bandwidth",
+            "read_bandwidth",
+            "launch",
+            "gemm",
+            "moe_layer",
+            "attention_decode",
+            "mla_decode",
+        ),
         *("lm_head", "decode_step", "verify_step"),
         *("moe_align", "verify_parts"),
     }
@@ -70,9 +81,15 @@ def test_every_measured_row_has_ordered_times_and_names_its_kernel(smoke: Path) 
 
 
 def test_every_checked_row_passed_its_float64_check(smoke: Path) -> None:
-    checked = [row for row in rows_of(smoke) if row["op"] in ("moe_layer", "attention_decode", "verify_step", "gemm")]
+    checked = [
+        row
+        for row in rows_of(smoke)
+        if row["op"] in ("moe_layer", "attention_decode", "verify_step", "gemm")
+    ]
     for row in (row for row in checked if row["status"] == "ok"):
-        limit = 4e-2 if row["dtype"] == "float8_e4m3fn" else 1e-3  # the rest of the smoke sweep is float32
+        limit = (
+            4e-2 if row["dtype"] == "float8_e4m3fn" else 1e-3
+        )  # the rest of the smoke sweep is float32
         assert 0 < float(row["checked_error"]) < limit, row["op"]
 
 
@@ -114,7 +131,9 @@ def test_an_interrupted_sweep_keeps_its_rows_and_resumes(tmp_path: Path, few_blo
     assert outcome.status == "partial"
     first = rows_of(out)
     assert 0 < len({row["block"] for row in first}) < len(few_blocks.blocks)
-    with (out / "data.csv").open("a") as stream:  # a block that was being written when the process died
+    with (out / "data.csv").open(
+        "a"
+    ) as stream:  # a block that was being written when the process died
         stream.write("rounds," + "," * (len(COLUMNS) - 2) + "\n")
     resumed = run(few_blocks, out, resume=True)
     assert resumed.status == "complete"
@@ -124,7 +143,9 @@ def test_an_interrupted_sweep_keeps_its_rows_and_resumes(tmp_path: Path, few_blo
     assert all(row["status"] for row in rows)
 
 
-def test_resume_refuses_another_plan_and_a_full_folder(tmp_path: Path, smoke_plan: Plan, smoke: Path) -> None:
+def test_resume_refuses_another_plan_and_a_full_folder(
+    tmp_path: Path, smoke_plan: Plan, smoke: Path
+) -> None:
     out = tmp_path / "out"
     run(smoke_plan, out, None, lambda: True)
     other = make_plan("smoke", smoke_plan.device, seed=1)
@@ -143,15 +164,24 @@ def test_time_limit_leaves_a_partial_sweep_that_resumes(tmp_path: Path, few_bloc
     assert run(few_blocks, tmp_path / "out", resume=True).status == "complete"
 
 
-def test_the_price_is_printed_before_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_price_is_printed_before_the_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
-    assert main(["--preset", "smoke", "--device", "cpu", "--output", str(out), "--only", "launch"]) == 0
+    assert (
+        main(["--preset", "smoke", "--device", "cpu", "--output", str(out), "--only", "launch"])
+        == 0
+    )
     text = capsys.readouterr().out
     assert "estimate" in text
     assert text.index("estimate") < text.index("launch: preparing")
     assert main(["--preset", "standard", "--device", "cpu", "--plan", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert 0 < facts["estimate_s"] == pytest.approx(sum(block["estimate_s"] for block in facts["blocks"]))
+    assert (
+        0
+        < facts["estimate_s"]
+        == pytest.approx(sum(block["estimate_s"] for block in facts["blocks"]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,20 +217,44 @@ used = [name for name in Blocked.names if name in sys.modules]
 others = [n for n in sys.modules if n.startswith("advisor.") and not n.startswith("advisor.profiling")]
 assert not used and not others, (used, others)
 sys.exit(code)
-"""
+"""  # noqa: E501
 
 
 def test_torch_and_numpy_suffice(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", BARE, "--preset", "smoke", "--device", "cpu", "--output", str(tmp_path / "out")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        BARE,
+        "--preset",
+        "smoke",
+        "--device",
+        "cpu",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "complete" in done.stdout
 
 
 def test_sigterm_to_the_command_leaves_a_resumable_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "advisor.profiling", "--preset", "quick", "--device", "cpu", "--output", str(out)]
-    child = subprocess.Popen([*command, "--progress", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "advisor.profiling",
+        "--preset",
+        "quick",
+        "--device",
+        "cpu",
+        "--output",
+        str(out),
+    ]
+    child = subprocess.Popen(
+        [*command, "--progress", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
     for line in child.stdout:
         if json.loads(line).get("progress", {}).get("done_blocks") == 1:
             break

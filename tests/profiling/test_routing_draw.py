@@ -1,4 +1,5 @@
-"""Every kernel of the profiler against float64 on fresh random inputs, and the routing that feeds them."""
+"""Every kernel of the profiler against float64 on fresh random inputs, and the routing that feeds
+them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ import pytest
 import torch
 
 from advisor.profiling.device import ProfilingError
-from advisor.profiling.kernels_basic import Attention, attention_reference, sdpa_folded, sdpa_grouped, two_products
+from advisor.profiling.kernels_basic import (
+    Attention,
+    attention_reference,
+    sdpa_folded,
+    sdpa_grouped,
+    two_products,
+)
 from advisor.profiling.kernels_moe import (
     TOLERANCE,
     Choice,
@@ -21,7 +28,14 @@ from advisor.profiling.kernels_moe import (
     relative_error,
     run_layer,
 )
-from advisor.profiling.routing_draw import Routing, draw_routing, draw_typical, load_vector, mean_touched, touched
+from advisor.profiling.routing_draw import (
+    Routing,
+    draw_routing,
+    draw_typical,
+    load_vector,
+    mean_touched,
+    touched,
+)
 from advisor.profiling.steps import Dimensions, SyntheticModel, redraw, reference_hidden
 from tests.profiling.test_runner import _one_thread  # noqa: F401
 
@@ -35,11 +49,14 @@ def filled(n_tokens: int, n_active: int, n_experts: int, dtype: torch.dtype) -> 
 
 
 def dense_reference(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-    """All experts for all tokens in float64, weighted by a dense gate matrix: independent of moe.reference."""
+    """All experts for all tokens in float64, weighted by a dense gate matrix: independent of
+    moe.reference."""
     x, w13, w2 = x.double(), layer.w13.double(), layer.w2.double()
     gate, up = torch.einsum("th,noh->tno", x, w13).chunk(2, dim=-1)
     each = torch.einsum("tni,nhi->tnh", torch.nn.functional.silu(gate) * up, w2)
-    weights = torch.zeros(len(x), len(w2), dtype=torch.float64).scatter_(1, choice.ids, choice.gates.double())
+    weights = torch.zeros(len(x), len(w2), dtype=torch.float64).scatter_(
+        1, choice.ids, choice.gates.double()
+    )
     return torch.einsum("tn,tnh->th", weights, each)
 
 
@@ -71,7 +88,9 @@ def test_a_wrong_kernel_is_caught() -> None:
     choice = filled(5, 2, 8, torch.bfloat16)
     x = torch.randn(5, 48).to(torch.bfloat16)
     swapped = MoeLayer(torch.cat(layer.w13.chunk(2, dim=1)[::-1], dim=1), layer.w2)
-    error = relative_error(expert_loop(x, swapped, choice), reference(x, layer, choice, list(range(5))))
+    error = relative_error(
+        expert_loop(x, swapped, choice), reference(x, layer, choice, list(range(5)))
+    )
     assert error > 10 * TOLERANCE["bfloat16"]
     assert not relative_error(torch.full((2, 2), float("nan")), torch.ones(2, 2)) < 1
 
@@ -81,7 +100,10 @@ def test_a_wrong_kernel_is_caught() -> None:
 @pytest.mark.parametrize("kernel", [sdpa_grouped, sdpa_folded, two_products])
 def test_attention_kernels_agree_with_float64(kernel: Attention, queries: int, dtype: str) -> None:
     kind = getattr(torch, dtype)
-    q, k, v = (torch.randn(shape).to(kind) for shape in ((3, queries, 8, 16), (3, 2, 37, 16), (3, 2, 37, 16)))
+    q, k, v = (
+        torch.randn(shape).to(kind)
+        for shape in ((3, queries, 8, 16), (3, 2, 37, 16), (3, 2, 37, 16))
+    )
     repeated = [t.double().repeat_interleave(4, dim=1) for t in (k, v)]
     score = torch.einsum("bqhd,bhcd->bhqc", q.double(), repeated[0]) / 4.0
     score = score.masked_fill(torch.ones(queries, 37).triu(37 - queries + 1).bool(), float("-inf"))
@@ -159,9 +181,12 @@ def test_skewed_routing_follows_the_load_vector() -> None:
 
 
 def test_affinity_and_stickiness_set_the_overlaps() -> None:
-    # With equal loads J = k/N; two tokens of a sequence overlap by o_inf = J + (1 - J) affinity, and neighbours by
-    # o_l = o_inf + (1 - o_inf) stickiness^l. The beta preferences are rescaled to sum to k, which costs a little.
-    ids = draw_routing(np.random.default_rng(4), 3000, 6, 64, 8, Routing(affinity=0.25, stickiness=0.4))
+    # With equal loads J = k/N; two tokens of a sequence overlap by o_inf = J + (1 - J) affinity,
+    # and neighbours by o_l = o_inf + (1 - o_inf) stickiness^l. The beta preferences are rescaled to
+    # sum to k, which costs a little.
+    ids = draw_routing(
+        np.random.default_rng(4), 3000, 6, 64, 8, Routing(affinity=0.25, stickiness=0.4)
+    )
 
     def overlap(lag: int) -> float:
         a, b = ids[:, :-lag].reshape(-1, 8), ids[:, lag:].reshape(-1, 8)

@@ -1,6 +1,8 @@
-"""The accelerator's code path without an accelerator: torch.cuda is replaced by stand-ins that run on the CPU.
+"""The accelerator's code path without an accelerator: torch.cuda is replaced by stand-ins that run
+on the CPU.
 
-Proves the control flow (graphs and their fallback, events, all layers in one call, a lost device), no timing.
+Proves the control flow (graphs and their fallback, events, all layers in one call, a lost device),
+no timing.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class FakeStream:
 
 @pytest.fixture
 def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """torch.cuda as far as the profiler uses it, on CPU tensors; `.lost` makes it fail as a dead device does."""
+    """torch.cuda as far as the profiler uses it, on CPU tensors; `.lost` makes it fail as a dead
+    device does."""
     state = SimpleNamespace(lost=False, graphs=True, spins=0, pools=set())
 
     def synchronize(_index: int = 0) -> None:
@@ -111,17 +114,28 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.fixture
 def plan() -> Plan:
-    device = Device("cuda", 0, "stand-in", 8 * 2**30, 2**16, True, 1e11, str(torch.__version__), "9.0", 4)
+    device = Device(
+        "cuda", 0, "stand-in", 8 * 2**30, 2**16, True, 1e11, str(torch.__version__), "9.0", 4
+    )
     return make_plan("smoke", device)
 
 
-def test_every_block_runs_through_graphs_and_events(fake_cuda: SimpleNamespace, plan: Plan, tmp_path: Path) -> None:
+def test_every_block_runs_through_graphs_and_events(
+    fake_cuda: SimpleNamespace, plan: Plan, tmp_path: Path
+) -> None:
     outcome = run(plan, tmp_path / "out")
     assert outcome.status == "complete", outcome.reasons
     rows = [row for row in rows_of(tmp_path / "out") if row["status"] == "ok"]
     assert {row["op"] for row in rows} >= {"moe_layer", "attention_decode", "verify_step", "launch"}
     graphs = {row["op"] for row in rows if row["mode"] == "graph"}
-    assert graphs >= {"moe_layer", "attention_decode", "mla_decode", "lm_head", "gemm", "verify_step"}
+    assert graphs >= {
+        "moe_layer",
+        "attention_decode",
+        "mla_decode",
+        "lm_head",
+        "gemm",
+        "verify_step",
+    }
     loops = [row for row in rows if row["kernel"] == "expert_loop"]
     assert {row["mode"] for row in loops} == {"eager"}
     assert FakeGraph.captured
@@ -133,7 +147,11 @@ def test_a_graph_that_cannot_be_captured_is_recorded_and_timed_eagerly(
 ) -> None:
     fake_cuda.graphs = False
     assert run(plan, tmp_path / "out").status == "complete"
-    rows = [row for row in rows_of(tmp_path / "out") if row["op"] == "moe_layer" and row["kernel"] == "grouped_mm"]
+    rows = [
+        row
+        for row in rows_of(tmp_path / "out")
+        if row["op"] == "moe_layer" and row["kernel"] == "grouped_mm"
+    ]
     assert {row["mode"] for row in rows} == {"eager"}
     assert all("no graph: RuntimeError: operation not permitted" in row["notes"] for row in rows)
     findings = yaml.safe_load((tmp_path / "out" / "meta.yaml").read_text())["findings"]
@@ -158,7 +176,9 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
     running = json.loads((out / "progress.json").read_text())["running"]
     assert (running["block"], running["kernel"]) == ("moe-smoke", "grouped_mm")
     since = float(running["since"])
-    assert begun - 1.0 <= since <= time.time(), "a supervisor must see since when the kernel has been tried"
+    assert begun - 1.0 <= since <= time.time(), (
+        "a supervisor must see since when the kernel has been tried"
+    )
     fake_cuda.lost = False
     monkeypatch.setattr(kernels_moe, "grouped_mm", right)
     assert run(plan, out, resume=True, after_crash=True).status == "complete"
@@ -171,9 +191,15 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
 def test_a_pass_whose_other_kernels_fail_falls_back_on_the_loop_over_experts(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels_moe, "grouped_mm", Mock(side_effect=RuntimeError("no kernel image")))
+    monkeypatch.setattr(
+        kernels_moe, "grouped_mm", Mock(side_effect=RuntimeError("no kernel image"))
+    )
     run(make_plan("smoke", plan.device, only=["decode_step"]), tmp_path / "out")
-    rows = [row for row in rows_of(tmp_path / "out") if row["op"] == "decode_step" and row["status"] == "ok"]
+    rows = [
+        row
+        for row in rows_of(tmp_path / "out")
+        if row["op"] == "decode_step" and row["status"] == "ok"
+    ]
     assert {row["kernel"].partition("+")[0] for row in rows} == {"moe:expert_loop"}
 
 

@@ -1,6 +1,8 @@
-"""The pace rule: what a slow first block, a wrong estimate and a skipped block do to the rest of a sweep.
+"""The pace rule: what a slow first block, a wrong estimate and a skipped block do to the rest of a
+sweep.
 
-The samplers emit the model's distribution: what is timed in verify_parts is what an engine computes.
+The samplers emit the model's distribution: what is timed in verify_parts is what an engine
+computes.
 """
 
 from __future__ import annotations
@@ -41,12 +43,17 @@ def measured(
 ) -> dict[str, dict[str, Any]]:
     """What became of each block."""
     clock = SimpleNamespace(
-        monotonic=lambda: sweep.now, time=lambda: sweep.now, strftime=lambda *_: "", gmtime=lambda: 0
+        monotonic=lambda: sweep.now,
+        time=lambda: sweep.now,
+        strftime=lambda *_: "",
+        gmtime=lambda: 0,
     )
     monkeypatch.setattr(runner, "time", clock)
     monkeypatch.setattr(runner, "run_block", sweep.run_block)
     device = next(device for device in detect_devices() if device.backend == "cpu")
-    plan = Plan("quick", device, tuple(Block(name, "gemm", {}, price) for name, price in PRICES.items()), 3)
+    plan = Plan(
+        "quick", device, tuple(Block(name, "gemm", {}, price) for name, price in PRICES.items()), 3
+    )
     folder = ResultFolder(tmp_path / "out")
     folder.start()
     state = State(plan.hash)
@@ -54,21 +61,29 @@ def measured(
     return state.blocks
 
 
-def test_a_slow_first_block_does_not_cost_the_main_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_first_block_does_not_cost_the_main_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep({"bandwidth": 12.0})  # libraries load, memory is touched for the first time
     blocks = measured(sweep, 130.0, tmp_path, monkeypatch)
     assert {name: entry["status"] for name, entry in blocks.items()} == dict.fromkeys(PRICES, "ok")
     assert sweep.tried == list(PRICES), "in the order of the plan"
 
 
-def test_a_block_put_off_is_tried_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = Sweep({"moe": 90.0, "rounds": 15.0})  # rounds is cheaper than its price, which nobody knows before
+def test_a_block_put_off_is_tried_again_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Sweep(
+        {"moe": 90.0, "rounds": 15.0}
+    )  # rounds is cheaper than its price, which nobody knows before
     blocks = measured(sweep, 120.0, tmp_path, monkeypatch)
     assert sweep.tried == ["bandwidth", "launch", "moe", "gemm", "rounds"]
     assert blocks["rounds"]["status"] == "ok"
 
 
-def test_a_block_is_skipped_only_when_the_time_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_skipped_only_when_the_time_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep({"moe": 119.0})
     blocks = measured(sweep, 120.0, tmp_path, monkeypatch)
     assert blocks["rounds"]["status"] == blocks["gemm"]["status"] == "skipped"

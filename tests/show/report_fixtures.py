@@ -14,9 +14,17 @@ from advisor.show.report.build import Report, build_report
 from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)
-QWEN = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3"
+)
 MIXED = QWEN.model_copy(
-    update={"model_id": "command-a", "n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8", "acceptance": "2.73@3"}
+    update={
+        "model_id": "command-a",
+        "n_gpus": 4,
+        "tensor_parallel": 4,
+        "weight_dtype": "fp8",
+        "acceptance": "2.73@3",
+    }
 )
 """A dense model with weights in more than one format."""
 PAYLOADS = (
@@ -43,7 +51,9 @@ CHECKED = {
 def report_on(scenario: Scenario = QWEN, checked: bool = True) -> Report:
     """A report; `checked` gives it validation errors."""
     advice = advise(scenario)
-    return build_report(advice, DATE, steps=next_steps(advice), validation=CHECKED if checked else None)
+    return build_report(
+        advice, DATE, steps=next_steps(advice), validation=CHECKED if checked else None
+    )
 
 
 def own_model(name: str) -> Scenario:
@@ -52,7 +62,8 @@ def own_model(name: str) -> Scenario:
 
 
 class Page(html.parser.HTMLParser):
-    """Headings, start tags with the names of their attributes, words outside scripts, and every address of a page."""
+    """Headings, start tags with the names of their attributes, words outside scripts, and every
+    address of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -66,7 +77,11 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(" ".join([tag, *(name for name, _ in attrs)]))
         self._open.append(tag)
-        self.addresses += [f"{name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+        self.addresses += [
+            f"{name}={value}"
+            for name, value in attrs
+            if name in ("src", "href", "srcset", "action")
+        ]
 
     def handle_endtag(self, tag: str) -> None:
         while self._open and self._open.pop() != tag:

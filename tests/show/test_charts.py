@@ -1,4 +1,5 @@
-"""Charts of published, own and simulated runs: what they draw, what they rest on, and their alt texts."""
+"""Charts of published, own and simulated runs: what they draw, what they rest on, and their alt
+texts."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from advisor.measured.refit import before_after, curve_groups, refit_chosen, sel
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics.routing_trace import fit_sequences
 from advisor.show.charts import runtime
-from advisor.show.charts.measured import before_after_chart, chances_chart, coverage_chart, predicted_chart, union_chart
+from advisor.show.charts.measured import (
+    before_after_chart,
+    chances_chart,
+    coverage_chart,
+    predicted_chart,
+    union_chart,
+)
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_traces import N, synthetic
 
@@ -86,7 +93,9 @@ def test_the_after_curve_passes_nearer_to_the_points_and_the_outlier_is_drawn_ap
     ]
     assert off[1] < off[0]
     chart = before_after_chart(curves)
-    assert {"before", "after", "your points", "set aside"} <= {line.name for line in chart.figure.data}
+    assert {"before", "after", "your points", "set aside"} <= {
+        line.name for line in chart.figure.data
+    }
     assert "changes the curve by -" in chart.alt
     assert list(chart.data.columns) == ["batch_size", "before", "after", "after_low", "after_high"]
 
@@ -104,11 +113,25 @@ def test_a_curve_of_step_times_is_in_milliseconds():
 
 def test_touched_experts_have_their_finding(trace):
     assert f"{trace.largest_error:.1%}" in union_chart(trace.unions).alt
-    assert union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts", "a count has no unit"
+    assert union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts", (
+        "a count has no unit"
+    )
 
 
 def outcome(policy: str, speedup: float, static_k: int | None = None) -> PolicyOutcome:
-    return PolicyOutcome(policy, static_k, 1e-2 / speedup, speedup, speedup / 1.5 - 1, None, 2.0, (1, 2), None, 4.0, 9)
+    return PolicyOutcome(
+        policy,
+        static_k,
+        1e-2 / speedup,
+        speedup,
+        speedup / 1.5 - 1,
+        None,
+        2.0,
+        (1, 2),
+        None,
+        4.0,
+        9,
+    )
 
 
 REPORT = SimulationReport(

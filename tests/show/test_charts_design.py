@@ -21,7 +21,10 @@ RATIO = Dial(
     1,
 )
 SHARED = replace(
-    RATIO, name="shared", designs=tuple(Experts(256, 8, float(s), 2048) for s in range(4)), position=np.arange(4.0)
+    RATIO,
+    name="shared",
+    designs=tuple(Experts(256, 8, float(s), 2048) for s in range(4)),
+    position=np.arange(4.0),
 )
 WIDTH = replace(
     RATIO,
@@ -62,35 +65,51 @@ CHARTS = {
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_each_chart_names_its_axes_tells_a_finding_with_data_and_uses_the_colour_blind_safe_palette(name: str) -> None:
+def test_each_chart_names_its_axes_tells_a_finding_with_data_and_uses_the_colour_blind_safe_palette(
+    name: str,
+) -> None:
     chart = CHARTS[name]
     layout = chart.figure.layout
     assert layout.xaxis.title.text
     assert layout.yaxis.title.text
     assert any(letter.isdigit() for letter in chart.alt)
     assert len(chart.data)
-    used = {trace.line.color for trace in CHARTS[name].figure.data if trace.mode != "markers" and trace.line.color}
+    used = {
+        trace.line.color
+        for trace in CHARTS[name].figure.data
+        if trace.mode != "markers" and trace.line.color
+    }
     used |= {trace.marker.color for trace in CHARTS[name].figure.data if trace.marker.color}
     assert used <= {BLUE, GREEN, VERMILLION, NEUTRAL}
 
 
-def test_a_strip_draws_and_says_what_each_value_costs_and_cuts_the_range_of_laws_far_outside_their_data() -> None:
+def test_a_strip_draws_and_says_what_each_value_costs() -> None:
     line = next(trace for trace in dial_chart(RATIO).figure.data if trace.mode == "lines+markers")
     assert line.y[:3] == pytest.approx([0.0, 4.7, 3.1])
     assert np.isnan(line.y[3])
     assert list(line.customdata) == ["8 of 512", "8 of 256", "8 of 128", "8 of 64"]
-    assert set(dial_chart(RATIO).figure.layout.xaxis.ticktext) <= {"8/512", "8/256", "8/128", "8/64"}
+    assert set(dial_chart(RATIO).figure.layout.xaxis.ticktext) <= {
+        "8/512",
+        "8/256",
+        "8/128",
+        "8/64",
+    }
     alt = dial_chart(RATIO).alt
     assert "least time is at 1/64;" in alt
     assert "held at yours, 8 of 256, 4.7% of the time is lost" in alt
-    assert dial_chart(replace(RATIO, loss=np.full(4, np.nan))).alt == "By k/N: nothing keeps every limit."
+    assert (
+        dial_chart(replace(RATIO, loss=np.full(4, np.nan))).alt
+        == "By k/N: nothing keeps every limit."
+    )
     band = next(trace for trace in dial_chart(RATIO).figure.data if trace.fill == "toself")
     assert max(band.y) == 160.0
     assert dial_chart(RATIO).data["quality_high"].max() == 1.9
 
 
 @pytest.mark.parametrize(("at", "lost"), [(0, 0.02), (1, -0.3), (2, 0.9), (3, 0.0)])
-def test_the_users_design_is_marked_at_its_own_loss_apart_from_the_best_at_each_value(at: int, lost: float) -> None:
+def test_the_users_design_is_marked_at_its_own_loss_apart_from_the_best_at_each_value(
+    at: int, lost: float
+) -> None:
     held = ("N512 k8 s1 w2048", "N192 k8 s0 w768", "", "")
     figure = dial_chart(replace(RATIO, own=at, held=held), lost).figure
     mark = next(trace for trace in figure.data if trace.mode == "markers")
@@ -98,28 +117,40 @@ def test_the_users_design_is_marked_at_its_own_loss_apart_from_the_best_at_each_
     low, high = figure.layout.yaxis.range
     assert low < mark.y[0] < high
     assert [one.text for one in figure.layout.annotations] == ["best design at each k/N"]
-    assert figure.data[-2].customdata[1] == "8 of 256 with N192 k8 s0 w768", "whose it is, under the pointer"
+    assert figure.data[-2].customdata[1] == "8 of 256 with N192 k8 s0 w768", (
+        "whose it is, under the pointer"
+    )
 
 
-def test_losses_below_a_percent_keep_their_decimal_and_values_read_as_the_field_writes_them() -> None:
+def test_losses_below_a_percent_keep_their_decimal_and_values_read_as_the_field_writes_them() -> (
+    None
+):
     assert [loss_text(x) for x in (0.0, 0.004, 0.012)] == ["+0%", "+0.4%", "+1%"]
-    assert [dial_value(dial, 1) for dial in (RATIO, SHARED, WIDTH)] == ["8 of 256", "1 : 8", "2,048"]
+    assert [dial_value(dial, 1) for dial in (RATIO, SHARED, WIDTH)] == [
+        "8 of 256",
+        "1 : 8",
+        "2,048",
+    ]
 
 
-def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest_and_equal_quality_at_the_floor() -> None:
+def test_marks_stand_at_the_lowest_law_with_a_whisker_to_the_highest() -> None:
     figure = pareto().figure
     marks = {trace.name: trace for trace in figure.data if trace.showlegend is None}
     assert set(marks) == {"mine", "today", "best"}
     assert (marks["best"].x[0], marks["best"].y[0]) == (1.06, 99.5)
     assert len({trace.marker.symbol for trace in marks.values()}) == 3
-    whiskers = [tuple(trace.y) for trace in figure.data if trace.mode == "lines" and len(set(trace.x)) == 1]
+    whiskers = [
+        tuple(trace.y) for trace in figure.data if trace.mode == "lines" and len(set(trace.x)) == 1
+    ]
     assert (80.0, 99.0) in whiskers
     assert "mine 1.18× at 80% to 99% of today's quality" in pareto().alt
     assert [shape.y0 for shape in pareto().figure.layout.shapes] == [99.0]
 
 
 @pytest.mark.parametrize("quality", [(0.43, 0.6), (1.9, 2.2)])
-def test_a_mark_far_from_equal_quality_widens_the_axis_to_itself(quality: tuple[float, float]) -> None:
+def test_a_mark_far_from_equal_quality_widens_the_axis_to_itself(
+    quality: tuple[float, float],
+) -> None:
     figure = pareto([*MARKS[1:], Mark("mine", "mine, 43–60%", 1.28, quality)]).figure
     mark = next(trace for trace in figure.data if trace.name == "mine, 43–60%")
     low, high = figure.layout.yaxis.range
@@ -128,12 +159,14 @@ def test_a_mark_far_from_equal_quality_widens_the_axis_to_itself(quality: tuple[
 
 
 def test_the_quality_chart_calls_the_baseline_by_its_mark_s_name() -> None:
-    chart = pareto([replace(mark, name="start") if mark.kind == "today" else mark for mark in MARKS])
+    chart = pareto(
+        [replace(mark, name="start") if mark.kind == "today" else mark for mark in MARKS]
+    )
     assert chart.figure.layout.xaxis.title.text == "Speed per token against start (×)"
     assert "today" not in str(chart.figure) + chart.alt
 
 
-def test_the_rule_draws_both_designs_apart_tints_what_is_as_good_and_says_where_each_share_changes() -> None:
+def test_the_rule_draws_both_designs_apart_tints_what_is_as_good_and_says() -> None:
     figure = rule_chart(RULE, "active", 8, ("today", 0.1)).figure
     solid, dotted, own = (trace for trace in figure.data if trace.mode == "lines")
     assert (solid.line.dash, dotted.line.dash, own.line.dash) == ("solid", "dot", "dash")

@@ -1,4 +1,5 @@
-"""Maps as charts: cells, colours, edges, what the pointer says, what is left out, the finding in words, the data."""
+"""Maps as charts: cells, colours, edges, what the pointer says, what is left out, the finding in
+words, the data."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.cells import Explored
 from advisor.answers.explore.questions import SweepMap, sweep_map
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
-from advisor.show.charts.maps import REGION_TINTS, design_regions_chart, explored_chart, explored_table, sweep_chart
+from advisor.show.charts.maps import (
+    REGION_TINTS,
+    design_regions_chart,
+    explored_chart,
+    explored_table,
+    sweep_chart,
+)
 from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row
@@ -48,7 +55,9 @@ def test_each_cell_says_who_holds_it_and_has_its_region_s_colour_or_the_reason_i
     for cell, at in zip(found.grid.T[~np.isnan(z)], z[~np.isnan(z)], strict=True):
         share = (at - shown.zmin) / (shown.zmax - shown.zmin)
         drawn = [tint for edge, tint in shown.colorscale if edge < share][-1]
-        assert drawn == tints[found.regions[found.holder[cell]].letter], "the legend's colour is the cell's"
+        assert drawn == tints[found.regions[found.holder[cell]].letter], (
+            "the legend's colour is the cell's"
+        )
     assert chart().left_out == "Empty cells: does not fit in memory."
     assert shown.hoverongaps is False
 
@@ -93,7 +102,8 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best(row: int) -> N
     for part in (
         f"K = {each.n_draft}",
         str(each.tier),
-        f", {each.tpot_s * 1e3 * (1.0 - each.loss):.2f} ms<br>Over the baseline: {each.gain.value:.2f} "
+        f", {each.tpot_s * 1e3 * (1.0 - each.loss):.2f} ms<br>Over the baseline: "
+        f"{each.gain.value:.2f} "
         f"({each.gain.low:.2f} to {each.gain.high:.2f})",
         f"<br>{each.tpot_s * 1e3:.2f} ms per token",
         f"{each.chance:.0%}",
@@ -129,14 +139,21 @@ def test_one_is_in_the_middle_of_the_colours_and_text_is_read_on_each() -> None:
 
 
 def wide_map(batches: int = 11) -> SweepMap:
-    rows = [sweep_row("m", hw, batch, 1) for batch in range(1, batches + 1) for hw in "xy" if (hw, batch) != ("y", 3)]
+    rows = [
+        sweep_row("m", hw, batch, 1)
+        for batch in range(1, batches + 1)
+        for hw in "xy"
+        if (hw, batch) != ("y", 3)
+    ]
     return sweep_map(frame_of(*rows), "batch_size", "hardware_id", {})
 
 
 def test_a_wide_map_keeps_its_cells_readable_and_says_what_is_not_in_the_grid() -> None:
     chart = sweep_chart(wide_map())
     assert chart.figure.data[0].text[0][0] == "1.10"
-    across = sweep_map(frame_of(sweep_row("m", "rtx-pro-6000", 1, 1)), "hardware_id", "batch_size", {})
+    across = sweep_map(
+        frame_of(sweep_row("m", "rtx-pro-6000", 1, 1)), "hardware_id", "batch_size", {}
+    )
     assert sweep_chart(across).figure.layout.xaxis.ticktext == ("rtx-<br>pro-6000",)
     full = sweep_chart(wide_map(2))
     assert (full.alt, full.figure.data[0].text[0][0]) == (full.alt.strip(), "1.10×<br>K 1")
@@ -166,10 +183,14 @@ def test_a_map_of_two_settings_shows_each_cell_and_says_where_the_largest_speedu
         assert [list(row) for row in drawn.text] == cells
         np.testing.assert_array_equal(np.array(drawn.z, float), figures["speedup"])
         assert (drawn.zmin, drawn.zmax) == (-0.25, 2.25)
-        assert chart.alt == f"{shown} by batch and context. Largest speedup 2.25 times at Batch 16, Context 2,048."
+        assert chart.alt == (
+            f"{shown} by batch and context. Largest speedup 2.25 times at Batch 16, Context 2,048."
+        )
         assert chart.data.columns.tolist() == ["Context", "1", "16"]
         assert chart.data["Context"].tolist() == ["512", "2,048"]
-        assert explored_table(found, shown).cells == [(name, *row) for name, row in zip(found.rows, cells, strict=True)]
+        assert explored_table(found, shown).cells == [
+            (name, *row) for name, row in zip(found.rows, cells, strict=True)
+        ]
         np.testing.assert_array_equal(chart.data[["1", "16"]].to_numpy(), values)
     empty = replace(found, values={name: np.full((2, 2), np.nan) for name in figures})
     assert explored_chart(empty, "Speedup").alt == "Speedup by batch and context. No cell fits."

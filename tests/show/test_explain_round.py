@@ -1,4 +1,5 @@
-"""Citations: the list is complete and well-formed, and a scenario cites what it used and nothing else."""
+"""Citations: the list is complete and well-formed, and a scenario cites what it used and nothing
+else."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_a_scenario_cites_its_formulas_drafter_routing_and_kernels() -> None:
     assert "routing" in found["liang2026"]
     assert "kernel times" in found["aiconfigurator"]
     assert "tian2025" not in found
-    assert "designs of equal quality" in used(Scenario(acceptance="2.4@3"), designs=True)["tian2025"]
+    assert (
+        "designs of equal quality" in used(Scenario(acceptance="2.4@3"), designs=True)["tian2025"]
+    )
 
 
 def test_a_measured_acceptance_curve_is_cited() -> None:
@@ -66,7 +69,10 @@ def test_a_measured_acceptance_curve_is_cited() -> None:
 @pytest.mark.parametrize(
     ("scenario", "absent"),
     [
-        (Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4), "moesd2025"),
+        (
+            Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4),
+            "moesd2025",
+        ),
         (Scenario(acceptance="2.4@3", routing="uniform"), "liang2026"),
         (Scenario(acceptance="2.4@3", drafter_id="ngram"), "eagle3-2025"),
         (Scenario(acceptance="0", drafter_id="none"), "leviathan2023"),

@@ -1,4 +1,5 @@
-"""How a number was made: every step is its formula's value, and together they are what curve_for gives."""
+"""How a number was made: every step is its formula's value, and together they are what curve_for
+gives."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ SCENARIOS = {
     "uniform routing": of(routing="uniform"),
     "dense over four GPUs": of(model_id="command-a", n_gpus=4, tensor_parallel=4),
     "latent attention, MTP": Scenario(
-        acceptance="deepseek-r1-mtp-internal", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8
+        acceptance="deepseek-r1-mtp-internal",
+        model_id="deepseek-v3",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
     ),
     "expert parallel": v3(drafter_id="mtp", n_gpus=8, expert_parallel=8, batch_size=64),
     "both parallel": v3(n_gpus=8, tensor_parallel=2, expert_parallel=8, batch_size=64),
@@ -45,13 +50,21 @@ SCENARIOS = {
         expert_loads=write_loads(np.repeat(np.r_[np.full(16, 9.0), np.ones(112)][None], 4, axis=0)),
         redundant_experts=8,
     ),
-    "counted ranks on several nodes": v3(n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0),
+    "counted ranks on several nodes": v3(
+        n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0
+    ),
     "several nodes, 8 bits out": v3(drafter_id="mtp", n_gpus=32, expert_parallel=32, batch_size=64),
-    "several nodes, 16 bits out": of(n_gpus=16, tensor_parallel=2, expert_parallel=16, batch_size=64),
+    "several nodes, 16 bits out": of(
+        n_gpus=16, tensor_parallel=2, expert_parallel=16, batch_size=64
+    ),
     "windows": of(model_id="gpt-oss-20b", context_tokens=9000),
     "sparse attention": of(model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),
     "hyper-connections": of(
-        model_id="deepseek-v4-flash", hardware_id="mi355x", drafter_id="mtp", n_gpus=8, tensor_parallel=8
+        model_id="deepseek-v4-flash",
+        hardware_id="mi355x",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
     ),
     "linear attention": of(model_id="qwen3.5-397b-a17b", n_gpus=8, tensor_parallel=8),
     "parallel drafter": of(model_id="gpt-oss-20b", drafter_id="p-eagle"),
@@ -59,14 +72,31 @@ SCENARIOS = {
     "draft model": of(drafter_id="qwen2-0.5b"),
     "prefill": of(input_tokens=1000, output_tokens=200),
     "prefill on counted ranks of several nodes": v3(
-        n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0, input_tokens=1000, output_tokens=200
+        n_gpus=16,
+        expert_parallel=16,
+        batch_size=64,
+        redundant_experts=0,
+        input_tokens=1000,
+        output_tokens=200,
     ),
     "refitted": of(refit=REFIT),
     "roofline": of(hardware_id="mi300x"),
     "cache read again": of(hardware_id="rtx-pro-6000-blackwell"),
-    "fp8 shared experts": of(model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4),
+    "fp8 shared experts": of(
+        model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4
+    ),
 }
-PARTS = ("host", "launch", "attention_projection", "attention", "dense", "communication", "lm_head", "router", "routed")
+PARTS = (
+    "host",
+    "launch",
+    "attention_projection",
+    "attention",
+    "dense",
+    "communication",
+    "lm_head",
+    "router",
+    "routed",
+)
 PARTS += ("shared", "reread")
 
 
@@ -84,14 +114,21 @@ def test_every_step_is_what_the_curve_has(setup: Setup, batch: int, k: int) -> N
     for part in PARTS:
         for arm, found in (
             ("plain", curve.plain_components[part][0] if part in curve.plain_components else 0.0),
-            ("verify", curve.round_components[part][0, 0] if part in curve.round_components else 0.0),
+            (
+                "verify",
+                curve.round_components[part][0, 0] if part in curve.round_components else 0.0,
+            ),
         ):
-            assert steps.get(f"{arm}.{part}", 0.0) == pytest.approx(found, rel=1e-9, abs=1e-15), f"{arm}.{part}"
+            assert steps.get(f"{arm}.{part}", 0.0) == pytest.approx(found, rel=1e-9, abs=1e-15), (
+                f"{arm}.{part}"
+            )
     assert steps["plain.total"] == pytest.approx(curve.plain_step_s[0])
     assert steps["verify.total"] == pytest.approx(curve.verify_step_s[0, 0])
     assert steps.get("draft.kernels", 0.0) == pytest.approx(curve.round_components["draft"][0, 0])
     assert steps.get("draft.host", 0.0) == pytest.approx(curve.round_components["draft_host"][0, 0])
-    assert steps.get("draft.round_host", 0.0) == pytest.approx(curve.round_components["round_host"][0, 0])
+    assert steps.get("draft.round_host", 0.0) == pytest.approx(
+        curve.round_components["round_host"][0, 0]
+    )
     verified = curve.round_components.get("verified", np.zeros((1, 1)))
     assert steps.get("draft.verified", 0.0) == pytest.approx(verified[0, 0])
     assert steps["round"] == pytest.approx(curve.round_s[0, 0])
@@ -122,7 +159,17 @@ def arithmetic(text: str, values: Mapping[str, float]) -> float:
 def shown_number(quantity: Quantity) -> float:
     """The number that a reader sees, back in SI units."""
     number, _, unit = value_text(quantity).partition(" ")
-    scale = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+    scale = {
+        "p": 1e-12,
+        "n": 1e-9,
+        "µ": 1e-6,
+        "m": 1e-3,
+        "k": 1e3,
+        "M": 1e6,
+        "G": 1e9,
+        "T": 1e12,
+        "P": 1e15,
+    }
     prefix = unit[: len(unit) - len(quantity.unit)] if quantity.unit not in ("1", "1/s") else ""
     return float(number.removesuffix("/s").replace(",", "")) * scale.get(prefix, 1.0)
 
@@ -140,7 +187,9 @@ def test_the_expression_is_worth_what_the_law_computes_and_to_a_reader_of_its_nu
 ) -> None:
     for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
         if step.expression:
-            again = arithmetic(step.expression, {name: read(value) for name, value in step.values.items()})
+            again = arithmetic(
+                step.expression, {name: read(value) for name, value in step.values.items()}
+            )
             assert again == pytest.approx(step.result.value, rel=rel), step_text(step)
 
 
@@ -180,7 +229,9 @@ def _root(a: float) -> float:
 
 
 @pytest.mark.parametrize("law", [_two_lines, _root])
-def test_a_function_that_is_no_single_expression_of_laws_is_refused(law: Callable[[float], float]) -> None:
+def test_a_function_that_is_no_single_expression_of_laws_is_refused(
+    law: Callable[[float], float],
+) -> None:
     with pytest.raises(AdvisorError, match=law.__name__):
         formula_of(law)
 
@@ -193,7 +244,9 @@ def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:
     width = np.log(curve.high[0, 0] / curve.low[0, 0])
     alone = [np.log(part.high / part.low) for part in parts]
     assert max(alone) < width < sum(alone)
-    assert [part.share for part in parts] == pytest.approx(np.square(alone) / np.square(alone).sum(), abs=0.03)
+    assert [part.share for part in parts] == pytest.approx(
+        np.square(alone) / np.square(alone).sum(), abs=0.03
+    )
 
 
 @pytest.mark.parametrize(("batch", "k"), [(16, 9), (16, -1), (0, 3)])
@@ -225,7 +278,11 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
         return derive(load_setup(scenario), 16, 3).step("plain.host").constants[0]
 
     shipped, silent, spoken = host(None), host(REFIT.replace("host=0.9/0.3;", "", 1)), host(REFIT)
-    assert (shipped.tier, shipped.source) == (silent.tier, silent.source) == ("assumed", "docs/model.md")
+    assert (
+        (shipped.tier, shipped.source)
+        == (silent.tier, silent.source)
+        == ("assumed", "docs/model.md")
+    )
     assert spoken.value == pytest.approx(0.9 * shipped.value)
     assert spoken.source.startswith("refitted on 13 uploaded points")
     assert spoken.stderr == pytest.approx(0.3 * spoken.value)
@@ -233,7 +290,9 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
 
 def test_the_time_to_first_token_is_the_answer_s_and_says_that_it_leaves_queueing_out() -> None:
     answer = advise(SCENARIOS["prefill"]).recommendation
-    step = derive(load_setup(SCENARIOS["prefill"]), SCENARIOS["prefill"].batch_size, answer.n_draft).step("ttft")
+    step = derive(
+        load_setup(SCENARIOS["prefill"]), SCENARIOS["prefill"].batch_size, answer.n_draft
+    ).step("ttft")
     assert step.result.value == pytest.approx(answer.ttft_s)
     assert "without queueing" in step.title
     assert "without queueing" in answer.per_user

@@ -1,4 +1,5 @@
-"""What the browser is told of an answer: packed draws, the dense twin, what is hidden, the command."""
+"""What the browser is told of an answer: packed draws, the dense twin, what is hidden, the
+command."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from advisor.show.live_answer import (
     packed,
 )
 
-GPT_OSS = Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16)
+GPT_OSS = Scenario(
+    model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,9 @@ def test_the_dense_twin_falls_with_batch_where_the_moe_rises_first(advice: Advic
     assert dense_twin(advise(Scenario(model_id="command-a", acceptance="2.4@3"))) is None
 
 
-def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_costs_nothing(advice: Advice) -> None:
+def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_costs_nothing(
+    advice: Advice,
+) -> None:
     as_law = expected_ratio(advice)
     assert hidden_loading(advice, as_law) == pytest.approx(np.zeros_like(as_law), abs=1e-6)
     grows = experts_growth(advice) > 1.01
@@ -65,21 +70,42 @@ def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_co
 
 
 def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
-    rows = {"batch_size": [8, 16], "n_draft": [3, None], "speedup": [1.5, 1.6], "drafter": ["eagle3", "mtp"]}
+    rows = {
+        "batch_size": [8, 16],
+        "n_draft": [3, None],
+        "speedup": [1.5, 1.6],
+        "drafter": ["eagle3", "mtp"],
+    }
     points = pd.DataFrame(
-        rows | {"source": ["<b>a</b>", "b"], "accepted_length": [2.7, np.nan], "random_tokens": [False, True]}
+        rows
+        | {
+            "source": ["<b>a</b>", "b"],
+            "accepted_length": [2.7, np.nan],
+            "random_tokens": [False, True],
+        }
     )
     data = json.loads(json.dumps(live_answer(advice, points)))
-    assert data["published"] == [[8.0, 3, 1.5, True, "<b>a</b>", False], [16.0, None, 1.6, False, "b", True]]
-    assert data["usd_per_hour"] == pytest.approx(live_answer(advice, usd_per_hour=None)["usd_per_hour"])
+    assert data["published"] == [
+        [8.0, 3, 1.5, True, "<b>a</b>", False],
+        [16.0, None, 1.6, False, "b", True],
+    ]
+    assert data["usd_per_hour"] == pytest.approx(
+        live_answer(advice, usd_per_hour=None)["usd_per_hour"]
+    )
     assert live_answer(advice, usd_per_hour=2.0)["usd_per_hour"] == 2.0
     json.dumps(live_why(advice))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engine: str) -> None:
-    """Qwen3-235B-A22B on 4 B200: K = 4, then 3; at some batches one K is enough, at others the command varies it."""
-    place = {"model_id": "qwen3-235b-a22b", "hardware_id": "b200-sxm", "n_gpus": 4, "tensor_parallel": 4}
+    """Qwen3-235B-A22B on 4 B200: K = 4, then 3; at some batches one K is enough, at others the
+    command varies it."""
+    place = {
+        "model_id": "qwen3-235b-a22b",
+        "hardware_id": "b200-sxm",
+        "n_gpus": 4,
+        "tensor_parallel": 4,
+    }
     base, varies = Scenario(**place, engine=engine, drafter_id="eagle3", acceptance="2.96@4"), []
     for batch in (16, 64, 130):
         answer = advise(base.model_copy(update={"batch_size": batch, "context_tokens": 8192}))
@@ -101,8 +127,15 @@ def test_a_command_that_runs_another_k_than_the_strip_at_some_batch_says_so(engi
 def test_the_command_s_note_says_what_it_cannot_name_and_what_does_not_start(
     model_id: str, ranks: int, said: str
 ) -> None:
-    place = {"hardware_id": "h200-sxm", "n_gpus": ranks, "tensor_parallel": ranks, "drafter_id": "ngram"}
-    note = launch(advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place)))["note"]
+    place = {
+        "hardware_id": "h200-sxm",
+        "n_gpus": ranks,
+        "tensor_parallel": ranks,
+        "drafter_id": "ngram",
+    }
+    note = launch(
+        advise(Scenario(model_id=model_id, weight_dtype="fp8", acceptance="2.4@3", **place))
+    )["note"]
     assert re.findall(r"(?:Weights as|\w+ refuses)[^.]*\.", note) == [said] * bool(said)
 
 
@@ -112,16 +145,23 @@ def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> 
         name = made["text"].split("--speculative-adaptive-config ")[1].split()[0]
         assert made["text"].startswith(f"cat > {name} <<'EOF'\n{{")
     full = advise(GPT_OSS.model_copy(update={"engine": "sglang", "context_tokens": 65536}))
-    assert f"{full.setup.memory.largest_batch} requests: all that fit in memory" in launch(full)["note"]
+    assert (
+        f"{full.setup.memory.largest_batch} requests: all that fit in memory"
+        in launch(full)["note"]
+    )
     assert made["note"].endswith(" 1,024 requests: where the schedule of K ends.")
     assert launch(advice)["text"].startswith("vllm serve openai/gpt-oss-20b")
-    assert launch(advice)["hint"].startswith("num_speculative_tokens_per_batch_size: [first batch, last batch, K]. ")
+    assert launch(advice)["hint"].startswith(
+        "num_speculative_tokens_per_batch_size: [first batch, last batch, K]. "
+    )
 
 
 def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advice) -> None:
     found = explore(GPT_OSS, "Batch", "Context")
     row, column = found.rows.index("2,048"), found.columns.index("16")
-    assert found.values["speedup"][row, column] == pytest.approx(advice.recommendation.speedup.value, rel=1e-5)
+    assert found.values["speedup"][row, column] == pytest.approx(
+        advice.recommendation.speedup.value, rel=1e-5
+    )
     assert found.values["n_draft"][row, column] == advice.recommendation.n_draft
     assert "Largest speedup" in explored_chart(found, "Speedup").alt
     with pytest.raises(AdvisorError, match="both axes"):
@@ -135,7 +175,13 @@ def test_every_axis_has_a_stop_that_has_an_answer(axis: str) -> None:
 
 def test_a_command_of_another_k_than_the_headline_s_says_its_own() -> None:
     """DeepSeek-V3 on SGLang drafts 3 at batch 1 and 2 by batch: the note spoke of 3 throughout."""
-    node = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "engine": "sglang", "drafter_id": "mtp"}
+    node = {
+        "hardware_id": "h200-sxm",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "engine": "sglang",
+        "drafter_id": "mtp",
+    }
     asked = {"model_id": "deepseek-v3", "acceptance": "deepseek-r1-mtp-internal", "batch_size": 1}
     answer = advise(Scenario(**node, **asked))
     assert answer.recommendation.n_draft == 3

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor import Answer, Scenario, advise, explore, export, fit, ingest, refit_text, scenario, schedule
+from advisor import (
+    Answer,
+    Scenario,
+    advise,
+    explore,
+    export,
+    fit,
+    ingest,
+    refit_text,
+    scenario,
+    schedule,
+)
 from advisor.predict.curve import curve_rows
 from advisor.prediction import AdvisorError
 from tests.golden.notebook import PAGE, executed
@@ -21,12 +32,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def answer() -> Answer:
-    return advise("Qwen/Qwen3-30B-A3B", "1xH200", drafter_id="eagle3", acceptance="2.4@3", batch_size=16)
+    return advise(
+        "Qwen/Qwen3-30B-A3B", "1xH200", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+    )
 
 
 def test_a_name_and_gpus_are_a_scenario() -> None:
     made = scenario("deepseek-ai/DeepSeek-V3", gpus="8xH200", batch_size=32)
-    assert (made.model_id, made.hardware_id, made.n_gpus, made.tensor_parallel) == ("deepseek-v3", "h200-sxm", 8, 8)
+    assert (made.model_id, made.hardware_id, made.n_gpus, made.tensor_parallel) == (
+        "deepseek-v3",
+        "h200-sxm",
+        8,
+        8,
+    )
     assert made.drafter_id == "mtp"
     assert advise(made).scenario == made
 
@@ -37,7 +55,10 @@ def test_a_name_and_gpus_are_a_scenario() -> None:
         ({"model": "deepsek-v3", "gpus": "8xH200"}, "did you mean deepseek-v3"),
         ({"model": "deepseek-v3", "gpus": "H200"}, "write it as 8xH200"),
         ({"model": "deepseek-v3", "gpus": "8xRTX"}, "say which"),
-        ({"model": "deepseek-v3", "gpus": "8xH200", "batch": 3}, "'batch' is not a setting of a scenario"),
+        (
+            {"model": "deepseek-v3", "gpus": "8xH200", "batch": 3},
+            "'batch' is not a setting of a scenario",
+        ),
         ({"model": "deepseek-v3", "gpus": "8xH200", "batch_size": 0}, "batch_size=0"),
     ],
 )
@@ -82,7 +103,9 @@ def test_a_grid_has_a_row_for_each_combination(answer: Answer) -> None:
 
 def test_own_rows_refit_an_answer_and_it_is_exported(answer: Answer, tmp_path: Path) -> None:
     slower = answer.curve.to_frame().query("n_draft > 0 and batch_size in (1, 4, 16, 64)")
-    slower = slower.eval("speedup = speedup * tpot_ms / (tpot_ms + round_host_ms / accepted_length)")
+    slower = slower.eval(
+        "speedup = speedup * tpot_ms / (tpot_ms + round_host_ms / accepted_length)"
+    )
     of = ("hardware_id", "model_id", "engine", "tensor_parallel", "context_tokens")
     rows = slower.assign(
         draft_tokens_k=slower["n_draft"],

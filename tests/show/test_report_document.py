@@ -1,4 +1,5 @@
-"""One report, five formats: what stands in it, that it reads back, and that the same input gives the same bytes."""
+"""One report, five formats: what stands in it, that it reads back, and that the same input gives
+the same bytes."""
 
 from __future__ import annotations
 
@@ -83,22 +84,30 @@ def test_the_report_carries_the_numbers_of_the_advice() -> None:
     assert answer["n_draft"] == advice.recommendation.n_draft
     assert answer["speedup"] == pytest.approx(advice.recommendation.speedup.value, rel=1e-4)
     assert len(report["curve"]) == advice.curve.speedup.size
-    here = next(p for p in report["curve"] if (p["batch_size"], p["n_draft"]) == (16, answer["n_draft"]))
+    here = next(
+        p for p in report["curve"] if (p["batch_size"], p["n_draft"]) == (16, answer["n_draft"])
+    )
     assert here["speedup"] == answer["speedup"]
     in_round = sum(part["round_ms"] for part in components)
     assert sum(here["components_ms"].values()) == pytest.approx(in_round, rel=1e-3)
     plain = advice.curve.plain_step_s[advice.batch_index] * 1e3
     assert sum(part["plain_ms"] for part in components) == pytest.approx(plain, rel=1e-3)
     assert set(advice.setup.sources) == set(report["sources"])
-    assert [item["n_draft"] for item in report["schedule"]] == [item.n_draft for item in advice.k_by_batch]
+    assert [item["n_draft"] for item in report["schedule"]] == [
+        item.n_draft for item in advice.k_by_batch
+    ]
 
 
 def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
     report, steps = document_of(report_on()), next_steps(advise(QWEN))
     assert report["design"]["text"] == steps.standing.text
-    assert report["design"]["choices"][0]["gain"] == pytest.approx(steps.standing.best.speedup_gain.value, rel=1e-4)
+    assert report["design"]["choices"][0]["gain"] == pytest.approx(
+        steps.standing.best.speedup_gain.value, rel=1e-4
+    )
     best = best_effects(steps, "tokens_per_s_per_gpu")
-    assert [item["what"] for item in report["next_steps"]][: len(best)] == [effect.change.what for effect in best]
+    assert [item["what"] for item in report["next_steps"]][: len(best)] == [
+        effect.change.what for effect in best
+    ]
     speedup = next(step["text"] for step in report["derivation"] if step["title"] == "Speedup")
     assert speedup.startswith("speedup = AL × T_plain / T_round = ")
     assert speedup.endswith(f"= {report['answer']['speedup']:.4g}")
@@ -110,16 +119,27 @@ def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_w
 def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) -> None:
     report = report_on()
     text = {
-        "md": lambda: re.sub(r"\\(.)", r"\1", render(report, "md").decode()).replace("&gt;", ">").replace("&lt;", "<"),
+        "md": lambda: (
+            re.sub(r"\\(.)", r"\1", render(report, "md").decode())
+            .replace("&gt;", ">")
+            .replace("&lt;", "<")
+        ),
         "html": lambda: "".join(page(report).body),
         "pdf": lambda: pdf_text(report),
     }[form]()
     shown = re.sub(r"\s+", "", text)
     cells = [
-        cell for s in sections(report) for b in s.blocks if isinstance(b, TableBlock) for row in b.rows for cell in row
+        cell
+        for s in sections(report)
+        for b in s.blocks
+        if isinstance(b, TableBlock)
+        for row in b.rows
+        for cell in row
     ]
     cells += [*report.warnings, *LIMITS, *report.assumptions, *report.sources]
-    cells = [re.sub(r"(?<=\d)x\b", "×", cell) for cell in cells] if form == "pdf" else cells  # paper has one sign
+    cells = (
+        [re.sub(r"(?<=\d)x\b", "×", cell) for cell in cells] if form == "pdf" else cells
+    )  # paper has one sign
     missing = [cell for cell in cells if re.sub(r"\s+", "", cell) not in shown]
     assert not missing
 
@@ -129,13 +149,24 @@ def test_another_process_gives_the_same_bytes() -> None:
         "import hashlib; from tests.show.report_fixtures import MIXED, QWEN, report_on;"
         "from advisor.show.report.formats import render;"
         "reports = [report_on(scenario) for scenario in (QWEN, MIXED)];"
-        "print([hashlib.sha256(render(one, form)).hexdigest() for one in reports for form in ('html', 'pdf')])"
+        "print([hashlib.sha256(render(one, form)).hexdigest() for one in reports for form in "
+        "('html', 'pdf')])"
     )
     elsewhere = {"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}
     there = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120, env=elsewhere
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=elsewhere,
     )
-    here = [hashlib.sha256(render(report_on(one), form)).hexdigest() for one in (QWEN, MIXED) for form in FORMS]
+    here = [
+        hashlib.sha256(render(report_on(one), form)).hexdigest()
+        for one in (QWEN, MIXED)
+        for form in FORMS
+    ]
     assert there.stdout.strip() == str(here)
 
 
@@ -154,7 +185,9 @@ SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8
 FIELDS = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("scenario", [QWEN, own_model("own"), QWEN.model_copy(update={"acceptance": "0.05"})], ids=str)
+@pytest.mark.parametrize(
+    "scenario", [QWEN, own_model("own"), QWEN.model_copy(update={"acceptance": "0.05"})], ids=str
+)
 def test_json_matches_its_published_schema(scenario: Scenario) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     value = document_of(report_on(scenario))
@@ -174,16 +207,23 @@ def test_the_published_schema_has_the_scenario_of_the_code() -> None:
 def documented(name: str) -> set[str]:
     """Fields that the page lists of a record."""
     part = FIELDS.split(f"### {name}\n")[1].split("\n### ")[0]
-    return {field for row in re.findall(r"^\| ([^|]+) \|", part, flags=re.M) for field in re.findall(r"`(\w+)`", row)}
+    return {
+        field
+        for row in re.findall(r"^\| ([^|]+) \|", part, flags=re.M)
+        for field in re.findall(r"`(\w+)`", row)
+    }
 
 
 RECORDS = {name: one["properties"] for name, one in SCHEMA["$defs"].items() if "properties" in one}
 
 
 @pytest.mark.parametrize(
-    "name", ["Report", *sorted(RECORDS.keys() - {"Scenario", "Setting", "CheckCommand", "Prediction"})]
+    "name",
+    ["Report", *sorted(RECORDS.keys() - {"Scenario", "Setting", "CheckCommand", "Prediction"})],
 )
-def test_every_field_is_documented_but_of_records_that_say_themselves_what_they_are(name: str) -> None:
+def test_every_field_is_documented_but_of_records_that_say_themselves_what_they_are(
+    name: str,
+) -> None:
     assert documented(name) == set((RECORDS | {"Report": SCHEMA["properties"]})[name])
 
 
@@ -192,12 +232,18 @@ def test_csv_has_a_row_for_each_point_and_every_documented_column() -> None:
     rows = list(csv.DictReader(io.StringIO(render(report, "csv").decode())))
     assert len(rows) == len(document_of(report)["curve"])
     assert {row["scenario_hash"] for row in rows} == {QWEN.hash}
-    point = next(p for p in document_of(report)["curve"] if (p["batch_size"], p["n_draft"]) == (64, 2))
+    point = next(
+        p for p in document_of(report)["curve"] if (p["batch_size"], p["n_draft"]) == (64, 2)
+    )
     row = next(r for r in rows if (r["batch_size"], r["n_draft"]) == ("64", "2"))
     assert float(row["speedup"]) == point["speedup"]
     assert float(row["routed_ms"]) == point["components_ms"]["routed"]
     fields = set(RECORDS["CurvePoint"]) - {"components_ms", "ttft_ms"}
-    assert set(rows[0]) == {"scenario_hash", *fields, *(f"{name}_ms" for name in point["components_ms"])}
+    assert set(rows[0]) == {
+        "scenario_hash",
+        *fields,
+        *(f"{name}_ms" for name in point["components_ms"]),
+    }
 
 
 def test_csv_has_the_time_to_first_token_where_lengths_are_given() -> None:
@@ -234,8 +280,12 @@ def alt_texts(node: object) -> list[str]:
 def test_the_html_loads_nothing_and_runs_nothing() -> None:
     text = render(report_on(), "html").decode()
     found = Page(text)
-    assert [address.split(",")[0] for address in found.addresses] == ["src=data:image/svg+xml;base64"] * 2
-    assert not {"link", "iframe", "script", "object", "embed", "base", "form"} & {tag.split()[0] for tag in found.tags}
+    assert [address.split(",")[0] for address in found.addresses] == [
+        "src=data:image/svg+xml;base64"
+    ] * 2
+    assert not {"link", "iframe", "script", "object", "embed", "base", "form"} & {
+        tag.split()[0] for tag in found.tags
+    }
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
     assert "default-src 'none'" in policy[1]
     assert "script-src" not in policy[1]
@@ -246,7 +296,12 @@ def test_the_html_loads_nothing_and_runs_nothing() -> None:
 
 def test_launch_lines_are_broken_for_readers_without_changing_a_word() -> None:
     report = report_on()
-    shown = [b for s in sections(report) for b in s.blocks if isinstance(b, Code) and "launch" in b.caption]
+    shown = [
+        b
+        for s in sections(report)
+        for b in s.blocks
+        if isinstance(b, Code) and "launch" in b.caption
+    ]
     for engine, block in zip(report.engines, shown, strict=True):
         assert shlex.split(block.text.replace("\\\n", "")) == shlex.split(engine.launch_line)
 
@@ -254,7 +309,9 @@ def test_launch_lines_are_broken_for_readers_without_changing_a_word() -> None:
 @pytest.mark.parametrize("drafter", ["dspark", "p-eagle", "suffix", "ngram", "mtp", "none"])
 def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
     model = "deepseek-v3" if drafter == "mtp" else "qwen3-30b-a3b"
-    given = {"drafter_id": drafter, "model_id": model} | ({"acceptance": "0"} if drafter == "none" else {})
+    given = {"drafter_id": drafter, "model_id": model} | (
+        {"acceptance": "0"} if drafter == "none" else {}
+    )
     fitting = {"tensor_parallel": 8, "n_gpus": 8} if drafter == "mtp" else {}
     report = report_on(QWEN.model_copy(update=given | fitting))
     for engine in report.engines:
@@ -301,7 +358,9 @@ def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_aga
 
 
 def test_the_sentences_on_the_only_k_there_is_stand_one_space_apart() -> None:
-    text = render(report_on(QWEN.model_copy(update={"k_max": 1, "acceptance": "1.8@1"})), "md").decode()
+    text = render(
+        report_on(QWEN.model_copy(update={"k_max": 1, "acceptance": "1.8@1"})), "md"
+    ).decode()
     assert "within the noise. " in text
     assert "  " not in text.split("## Answer")[1].split("|")[0]
 
@@ -319,7 +378,9 @@ def test_a_link_too_large_to_share_is_left_out_and_said() -> None:
     import secrets
 
     scenario = own_model("big")
-    padded = json.dumps(json.loads(scenario.model_config_json or "") | {"note": secrets.token_hex(20_000)})
+    padded = json.dumps(
+        json.loads(scenario.model_config_json or "") | {"note": secrets.token_hex(20_000)}
+    )
     report = report_on(scenario.model_copy(update={"model_config_json": padded}))
     assert report.share_query == ""
     assert "too long to print" in render(report, "md").decode()
@@ -333,7 +394,9 @@ def test_an_unknown_format_is_refused() -> None:
 
 def test_a_file_s_name_says_model_accelerator_and_date_and_nothing_of_a_user_s_own() -> None:
     day, shipped = dt.date(2026, 7, 5), report_on().scenario
-    assert re.fullmatch(r"advice-2026-07-05-[0-9a-f]{12}\.pdf", file_name(own_model("../../etc/passwd"), "pdf", day))
+    assert re.fullmatch(
+        r"advice-2026-07-05-[0-9a-f]{12}\.pdf", file_name(own_model("../../etc/passwd"), "pdf", day)
+    )
     assert file_name(shipped, "pdf", day) == (
         f"advice-{shipped.model_id}-{shipped.hardware_id}-2026-07-05-{shipped.hash}.pdf"
     )

@@ -50,7 +50,9 @@ def test_pdf_shows_the_payload_as_text(payload: str) -> None:
     text = re.sub(r"\s+", "", "".join(sheet.extract_text() for sheet in reader.pages))
     assert re.sub(r"\s+", "", showable(printable(payload, MAX_NAME))) in text
     assert "root:x:0" not in text
-    assert all("/Annots" not in sheet for sheet in reader.pages), "no link is made from a user's text"
+    assert all("/Annots" not in sheet for sheet in reader.pages), (
+        "no link is made from a user's text"
+    )
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -72,7 +74,9 @@ def test_markdown_outside_code_holds_no_live_markup_of_the_payload(payload: str)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_csv_and_json_stay_well_formed_and_no_control_or_direction_character_is_readable(payload: str) -> None:
+def test_csv_and_json_stay_well_formed_and_no_control_or_direction_character_is_readable(
+    payload: str,
+) -> None:
     report = attacked(payload)
     rows = list(csv.reader(io.StringIO(render(report, "csv").decode())))
     assert len({len(row) for row in rows}) == 1
@@ -142,11 +146,15 @@ def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> Non
     assert {one["kind"] for one in section["findings"]} == {"measurement"}
 
 
-def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(run: Run, tmp_path: Path) -> None:
+def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(
+    run: Run, tmp_path: Path
+) -> None:
     output = tmp_path / "out.json"
     options = (*QWEN_OPTIONS, "--no-checks", "--output", output)
     status, _, _ = run("report", *options, "--diagnose", FIXTURES / "misconfigured.txt")
     assert status == 0
     document = json.loads(output.read_text(encoding="utf-8"))
-    assert [one["title"][:23] for one in document["diagnosis"]["findings"]] == ["SGLang admits 48 reques"]
+    assert [one["title"][:23] for one in document["diagnosis"]["findings"]] == [
+        "SGLang admits 48 reques"
+    ]
     assert document["diagnosis"]["command"].endswith("--max-running-requests 128")

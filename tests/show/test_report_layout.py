@@ -83,7 +83,8 @@ def test_it_is_one_page_with_the_answer_of_the_report(name: str) -> None:
 
 @pytest.mark.parametrize("engine", ["sglang", "vllm"])
 def test_its_words_stand_alone(engine: str) -> None:
-    """The engine is named at the head, the command is cut nowhere but in lists, and no number breaks over a line."""
+    """The engine is named at the head, the command is cut nowhere but in lists, and no number
+    breaks over a line."""
     _, text = text_of(render(report_on(SCENARIOS[f"gpt-oss-120b on {engine}"]), "pdf", brief=True))
     assert load_engine(engine).name in text.split("Draft length")[0]
     assert "?" not in text.replace(f"{APP_ADDRESS}?", "")
@@ -92,7 +93,9 @@ def test_its_words_stand_alone(engine: str) -> None:
     launch = re.sub(r"\s", "", text.split("launch line")[1])
     assert ("lists shortened" in text) == (engine == "vllm"), "SGLang's line is whole"
     by_batch = "With K by batch it is highest at batch" in " ".join(text.split())
-    assert by_batch == (engine == "vllm"), "as the page Serve marks it, where the command has more than one K"
+    assert by_batch == (engine == "vllm"), (
+        "as the page Serve marks it, where the command has more than one K"
+    )
     assert f"{APP_ADDRESS}?" in text.split("Opens in the app")[1]
     assert "gpt-oss-120b" in text.split("Draft length")[0]
     assert "DRAFT-MODEL" in launch
@@ -100,9 +103,15 @@ def test_its_words_stand_alone(engine: str) -> None:
 
 
 def test_it_says_which_k_its_command_runs_the_weights_and_where_the_whole_command_is() -> None:
-    """Qwen3-235B in fp8 on 8 H200: K = 4 is best at batch 32, where K by batch has 5 and experts are cut to 192."""
+    """Qwen3-235B in fp8 on 8 H200: K = 4 is best at batch 32, where K by batch has 5 and experts
+    are cut to 192."""
     eight = {"hardware_id": "h200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "eagle3"}
-    asked = {"acceptance": "gpt-oss-20b-eagle3-mt-bench", "batch_size": 32, "context_tokens": 4096, **eight}
+    asked = {
+        "acceptance": "gpt-oss-20b-eagle3-mt-bench",
+        "batch_size": 32,
+        "context_tokens": 4096,
+        **eight,
+    }
     report = report_on(Scenario(model_id="qwen3-235b-a22b", weight_dtype="fp8", **asked))
     advice, said = report.advice, " ".join(text_of(render(report, "pdf", brief=True))[1].split())
     best, running = advice.recommendation.n_draft, int(k_running_at(advice.to_serve, 32))
@@ -111,12 +120,19 @@ def test_it_says_which_k_its_command_runs_the_weights_and_where_the_whole_comman
     assert f"slower than K = {best}, fewer switches)" in said
     assert "vLLM refuses to load this" in said
     assert "weights in fp8 (128 x 128 blocks), vLLM" in said
-    assert "DRAFT-MODEL: your EAGLE-3 checkpoint; lists shortened (...): copy the whole from the app" in said
+    assert (
+        "DRAFT-MODEL: your EAGLE-3 checkpoint; lists shortened (...): copy the whole from the app"
+        in said
+    )
     assert re.search(r"inside the likely range in \d+%\.", said), "no sentence is cut off"
     loses = int(re.search(r"Speculation pays [^;]*; a loss is possible from about (\d+)", said)[1])
     at = k_at(advice.k_by_batch, advice.curve.batches)
-    low = [float(row[advice.curve.column(int(k))]) for row, k in zip(advice.curve.low, at, strict=True)]
-    assert [one >= 1.0 for one in low] == (advice.curve.batches < loses).tolist(), "of K by batch, as Serve says it"
+    low = [
+        float(row[advice.curve.column(int(k))]) for row, k in zip(advice.curve.low, at, strict=True)
+    ]
+    assert [one >= 1.0 for one in low] == (advice.curve.batches < loses).tolist(), (
+        "of K by batch, as Serve says it"
+    )
 
 
 def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_headline() -> None:
@@ -125,7 +141,11 @@ def test_its_speedup_stands_beside_published_runs_that_contradict_it_as_in_the_h
     report = report_on(SCENARIOS["many GPUs"].model_copy(update=asked))
     said = headline(report.advice, 2).partition("× ")[2]
     assert said == "modelled, 1.06× and 1.15× published"
-    tiles = text_of(render(report, "pdf", brief=True))[1].partition("Draft length")[2].partition("In short")[0]
+    tiles = (
+        text_of(render(report, "pdf", brief=True))[1]
+        .partition("Draft length")[2]
+        .partition("In short")[0]
+    )
     assert f"{said}; likely range" in " ".join(tiles.split())
     at_16 = advise(report.scenario.model_copy(update={"batch_size": 16}))
     assert headline(at_16, 2).endswith("published at K = 2"), "three runs there have another K"

@@ -1,4 +1,5 @@
-"""Drawings of a report: the numbers of the curve and of the components, and the sentence under them."""
+"""Drawings of a report: the numbers of the curve and of the components, and the sentence under
+them."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,7 +22,11 @@ LARGE = 10**6
 
 
 def speedup(largest_batch: int = LARGE, extrapolated_from: int | None = None) -> mpl.axes.Axes:
-    curve = hand_curve() if extrapolated_from is None else hand_curve(extrapolated_from=extrapolated_from)
+    curve = (
+        hand_curve()
+        if extrapolated_from is None
+        else hand_curve(extrapolated_from=extrapolated_from)
+    )
     return draw_speedup(curve, 2, 64, largest_batch).axes[0]
 
 
@@ -43,7 +48,9 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
     assert axes.get_xlim() == (curve.batches[0], curve.batches[-1])
     np.testing.assert_array_equal(line.get_xdata(), curve.batches)
     np.testing.assert_array_equal(line.get_ydata(), curve.speedup[:, 2])
-    assert drawn(draw_speedup(curve, 2, 64, 128).axes[0], "K = 2").get_xdata().max() == 128, "none beyond the memory"
+    assert drawn(draw_speedup(curve, 2, 64, 128).axes[0], "K = 2").get_xdata().max() == 128, (
+        "none beyond the memory"
+    )
     edges = drawn(axes, "likely range").get_paths()[0].vertices
     for x, low, high in zip(curve.batches, curve.low[:, 2], curve.high[:, 2], strict=True):
         assert {low, high} <= set(edges[edges[:, 0] == x, 1])
@@ -53,19 +60,27 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values_and_its_band() -
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_the_bottom(scale: float) -> None:
+def test_band_and_the_line_of_one_fill_the_height_and_a_slowdown_is_shaded_to_the_bottom(
+    scale: float,
+) -> None:
     curve = hand_curve(scale=scale)
     axes = draw_speedup(curve, 2, 64, LARGE).axes[0]
     (bottom, top), drawn_s = axes.get_ylim(), [*curve.low[:, 2], *curve.high[:, 2], 1.0]
-    assert all(0.0 < margin < 0.1 * (top - bottom) for margin in (min(drawn_s) - bottom, top - max(drawn_s)))
+    assert all(
+        0.0 < margin < 0.1 * (top - bottom)
+        for margin in (min(drawn_s) - bottom, top - max(drawn_s))
+    )
     strip = drawn(axes, "slowdown")
     assert (strip.get_y(), strip.get_y() + strip.get_height()) == pytest.approx((bottom, 1.0))
 
 
-RUNS = [PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan), PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan)]
+RUNS = [
+    PublishedRun(4, 1, 0.3, "mtp", 8, "a", np.nan),
+    PublishedRun(32, np.nan, 9.0, "mtp", 8, "b", np.nan),
+]
 
 
-def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured_and_are_never_cut_off() -> None:
+def test_published_runs_of_any_draft_length_are_drawn_where_they_were_measured() -> None:
     axes = draw_speedup(hand_curve(), 2, 64, LARGE, RUNS).axes[0]
     assert drawn(axes, "published").get_xydata().tolist() == [[4, 0.3], [32, 9.0]]
     low, high = axes.get_ylim()
@@ -79,15 +94,23 @@ def test_batches_outside_the_data_and_beyond_memory_are_shaded_and_no_others() -
     assert span(speedup(), "outside the data") == (first, last)
     assert span(speedup(largest_batch=4), "does not fit") == (4, last)
     assert span(speedup(largest_batch=0), "does not fit") == (1, last)
-    _, labels = speedup(largest_batch=int(last), extrapolated_from=LARGE).get_legend_handles_labels()
+    _, labels = speedup(
+        largest_batch=int(last), extrapolated_from=LARGE
+    ).get_legend_handles_labels()
     assert not {"outside the data", "does not fit"} & set(labels)
 
 
 @pytest.mark.parametrize(
     ("scale", "ending"),
-    [(10.0, "pays at every batch looked at (up to 512; "), (1.0, "stops paying at"), (0.1, "slowdown at every batch")],
+    [
+        (10.0, "pays at every batch looked at (up to 512; "),
+        (1.0, "stops paying at"),
+        (0.1, "slowdown at every batch"),
+    ],
 )
-def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(scale: float, ending: str) -> None:
+def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(
+    scale: float, ending: str
+) -> None:
     curve = hand_curve(scale=scale)
     one_k = (KRange(1, 4096, 2, 1.0),)
     at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve)
@@ -101,8 +124,12 @@ def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_payi
     assert ending in text
 
 
-@pytest.mark.parametrize(("key", "title"), [("speedup", "Speedup over"), ("components", "Milliseconds")])
-def test_a_drawing_is_the_chart_of_its_key(key: FigureKey, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("key", "title"), [("speedup", "Speedup over"), ("components", "Milliseconds")]
+)
+def test_a_drawing_is_the_chart_of_its_key(
+    key: FigureKey, title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
     assert title in drawing(report_on(), key)
 
@@ -120,8 +147,15 @@ def test_components_keep_the_whole_time_and_those_too_small_to_see_are_summed() 
     assert (parts[0].label, parts[-1].label) == ("Routed experts", "Rest")
     assert "Router" not in [part.label for part in parts]
     assert parts[-1].plain_ms == pytest.approx(PLAIN_S["router"] * 1e3)
-    shares = [ComponentTime("a", "A", 1.0, 1.0), *(ComponentTime(x, x, x, 0.0) for x in (0.0049, 0.0052))]
+    shares = [
+        ComponentTime("a", "A", 1.0, 1.0),
+        *(ComponentTime(x, x, x, 0.0) for x in (0.0049, 0.0052)),
+    ]
     assert [part.label for part in drawn_components(shares)] == ["A", 0.0052, "Rest"]
     axes = draw_components(TIMES, 3).axes[0]
-    assert [bar.get_width() for bar in drawn(axes, "round, K = 3")] == [part.round_ms for part in parts[::-1]]
-    assert [bar.get_width() for bar in drawn(axes, "plain step")] == [part.plain_ms for part in parts[::-1]]
+    assert [bar.get_width() for bar in drawn(axes, "round, K = 3")] == [
+        part.round_ms for part in parts[::-1]
+    ]
+    assert [bar.get_width() for bar in drawn(axes, "plain step")] == [
+        part.plain_ms for part in parts[::-1]
+    ]

@@ -1,4 +1,5 @@
-"""Sections of a report that are there only when asked for: in every format, and in JSON by its schema."""
+"""Sections of a report that are there only when asked for: in every format, and in JSON by its
+schema."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does(
     assert f"{why['reason']}: DeepSeek-V3 ({why['detail']})" in render(report_load(), "md").decode()
 
 
-def test_the_command_ranks_models_of_a_least_size_and_takes_a_price_and_a_power_log(tmp_path: Path, run: Run) -> None:
+def test_the_command_ranks_models_of_a_least_size_and_takes_a_price_and_a_power_log(
+    tmp_path: Path, run: Run
+) -> None:
     file = tmp_path / "r.json"
     asked = ("report", *OPTIONS, "--output", file, "--no-checks", "--min-total-params", "2e11")
     status, _, error = run(*asked)
@@ -94,7 +97,10 @@ def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(run: Run) -> 
     assert report.spend is None
     part = render(report, "md").decode().split("## Cost and energy")[1].split("\n## ")[0]
     assert "unknown: batch 4,096 does not fit" in part
-    assert ".." not in render(report, "md").decode().split("## Engine configuration")[1].split("\n## ")[0]
+    assert (
+        ".."
+        not in render(report, "md").decode().split("## Engine configuration")[1].split("\n## ")[0]
+    )
     assert document_of(report)["spend"] is None
     for form in (("-v",), ("--json",)):
         _, out, _ = run("advise", *OPTIONS, "--batch", 4096, "--context", 32768, *form)
@@ -134,10 +140,14 @@ def test_two_narrow_tables_lose_no_column_of_the_wide_one() -> None:
     whole = layout_table(found())
     columns, rows = whole.header, whole.cells
     pair = [
-        one for one in ranks_blocks(report(), found()) if isinstance(one, TableBlock) and one.rows[0][0] == rows[0][0]
+        one
+        for one in ranks_blocks(report(), found())
+        if isinstance(one, TableBlock) and one.rows[0][0] == rows[0][0]
     ]
     pair = [one for one in pair if len(one.rows) == len(rows)][:2]
-    shown = {name: [row[at] for row in one.rows] for one in pair for at, name in enumerate(one.columns)}
+    shown = {
+        name: [row[at] for row in one.rows] for one in pair for at, name in enumerate(one.columns)
+    }
     wanted = {capital(name): [row[at] for row in rows] for at, name in enumerate(columns)}
     assert shown == wanted
 
@@ -146,7 +156,12 @@ def test_json_carries_the_answer_and_keeps_its_schema() -> None:
     value = json.loads(render(report(), "json"))
     told = value["expert_ranks"]
     assert (told["origin"], told["ranks"], told["drafts"]) == ("preset", 8, [0, 1, 2, 3])
-    assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
+    assert [one["layout"] for one in told["layouts"]] == [
+        "assumed",
+        "in order",
+        "balanced",
+        "balanced, 8 copies",
+    ]
     counted = document(found())
     assert told["layouts"] == json_values(counted)["layouts"]
     own = next(one for one in told["layouts"] if one["layout"] == "assumed")
@@ -155,7 +170,9 @@ def test_json_carries_the_answer_and_keeps_its_schema() -> None:
 
 
 def test_a_trace_is_named_as_the_origin_and_its_routing_as_this_section_s_own() -> None:
-    sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 3, RNG(0)), 8, 20, 32, RNG(1), 0.1, 0.2))
+    sequences = list(
+        drawn_choices(skewed_loads(128, 8, 0.5, 3, RNG(0)), 8, 20, 32, RNG(1), 0.1, 0.2)
+    )
     traffic = traffic_of_trace(sequences, 128, 4)
     assert traffic.routing is not None
     setup = load_setup(WIDE.model_copy(update={"routing": traffic.routing}))
@@ -172,9 +189,20 @@ def test_a_trace_is_named_as_the_origin_and_its_routing_as_this_section_s_own() 
 
 def test_warnings_that_the_answer_carries_are_not_told_twice() -> None:
     assert any("assumed formula" in text for text in warnings(found()))
-    assert sum("assumed formula; it has not" in text for text in render(report(), "md").decode().splitlines()) == 1
+    assert (
+        sum(
+            "assumed formula; it has not" in text
+            for text in render(report(), "md").decode().splitlines()
+        )
+        == 1
+    )
     quiet = dataclasses.replace(report(), warnings=())
-    told = [block for section in sections(quiet) if section.title == "Experts on ranks" for block in section.blocks]
+    told = [
+        block
+        for section in sections(quiet)
+        if section.title == "Experts on ranks"
+        for block in section.blocks
+    ]
     assert any("assumed formula" in printable(str(block)) for block in told)
 
 
@@ -202,7 +230,9 @@ def test_nothing_travels_in_the_section_where_attention_shares_the_ranks() -> No
 
 @lru_cache(maxsize=1)
 def found_regions() -> RegionMap:
-    return region_map(QWEN, [parse_place("h100-sxm"), parse_place("b200-sxm")], (8, 128, 256), grid=GRID)
+    return region_map(
+        QWEN, [parse_place("h100-sxm"), parse_place("b200-sxm")], (8, 128, 256), grid=GRID
+    )
 
 
 @lru_cache(maxsize=1)
@@ -215,8 +245,14 @@ def test_json_carries_every_cell_and_region() -> None:
     cells = section["cells"]
     assert len(cells) == 6
     held = [cell for cell in cells if cell["kind"] != "none"]
-    assert sum(region["core_cells"] + region["edge_cells"] for region in section["regions"]) == len(held) > 3
-    empty = next(cell for cell in cells if (cell["accelerator"], cell["batch_size"]) == ("h100-sxm", 256))
+    assert (
+        sum(region["core_cells"] + region["edge_cells"] for region in section["regions"])
+        == len(held)
+        > 3
+    )
+    empty = next(
+        cell for cell in cells if (cell["accelerator"], cell["batch_size"]) == ("h100-sxm", 256)
+    )
     assert (empty["why_not"], empty["loss"]) == ("does not fit in memory", None)
     assert all(cell["loss_low"] <= cell["loss"] <= cell["loss_high"] for cell in held)
 
@@ -229,12 +265,16 @@ def report_sweep() -> Report:
 def test_json_carries_the_figures_with_bands_and_keeps_its_schema() -> None:
     section = json.loads(render(report_sweep(), "json"))["sweep"]
     pays, fastest = where_drafting_pays(grid()), fastest_within(grid(), 5.0)
-    assert [(one["model_id"], one["hardware_id"], one["pays_up_to"]) for one in section["pays"]] == [
+    assert [
+        (one["model_id"], one["hardware_id"], one["pays_up_to"]) for one in section["pays"]
+    ] == [
         (model, hardware, None if model == "big" and hardware == "h100-sxm" else 8)
         for model, hardware in zip(pays["model_id"], pays["hardware_id"], strict=True)
     ]
     assert [one["n_draft"] for one in section["fastest"]] == list(fastest["n_draft"])
-    assert all(one["tpot_low_ms"] < one["tpot_ms"] < one["tpot_high_ms"] for one in section["fastest"])
+    assert all(
+        one["tpot_low_ms"] < one["tpot_ms"] < one["tpot_high_ms"] for one in section["fastest"]
+    )
     assert [(cell["y"], cell["x"], cell["fits"]) for cell in section["map"]["cells"]] == [
         ("h100-sxm", "1", False),
         ("h100-sxm", "8", False),
@@ -243,17 +283,33 @@ def test_json_carries_the_figures_with_bands_and_keeps_its_schema() -> None:
     ]
 
 
-def test_a_sweep_has_no_map_of_one_axis_and_says_where_nothing_fits_or_it_is_wider_than_a_page() -> None:
-    one = frame_of(*(row("m", "h100-sxm", batch, k, fits=False) for batch in (1, 8) for k in (0, 1)))
+def test_a_sweep_has_no_map_of_one_axis_and_says() -> None:
+    one = frame_of(
+        *(row("m", "h100-sxm", batch, k, fits=False) for batch in (1, 8) for k in (0, 1))
+    )
     made = build_report(advise(QWEN), DATE, swept=view_of(sweep(one), None, {}))
     section = document_of(made)["sweep"]
-    assert (section["map"], section["fastest"][0]["hardware_id"], section["one_k"]) == (None, None, [])
+    assert (section["map"], section["fastest"][0]["hardware_id"], section["one_k"]) == (
+        None,
+        None,
+        [],
+    )
     for form in ("md", "html", "pdf", "json"):
         assert render(made, form)
-    nothing = build_report(advise(QWEN), DATE, swept=view_of(sweep(grid().assign(fits=False)), None, {}))
+    nothing = build_report(
+        advise(QWEN), DATE, swept=view_of(sweep(grid().assign(fits=False)), None, {})
+    )
     assert "Nothing in this sweep fits in memory." in render(nothing, "md").decode()
-    wide = frame_of(*(row("m", hardware, batch, 1) for batch in range(1, 13) for hardware in ("h100-sxm", "b200-sxm")))
-    text = render(build_report(advise(QWEN), DATE, swept=view_of(sweep(wide), None, {})), "md").decode()
+    wide = frame_of(
+        *(
+            row("m", hardware, batch, 1)
+            for batch in range(1, 13)
+            for hardware in ("h100-sxm", "b200-sxm")
+        )
+    )
+    text = render(
+        build_report(advise(QWEN), DATE, swept=view_of(sweep(wide), None, {})), "md"
+    ).decode()
     assert "It is wider than a page; the JSON report has every cell." in text
 
 
@@ -284,16 +340,30 @@ SECTIONS = {
         report,
         ("| Layout | Experts read |", "| Exchange | K |", "Origin of the counts"),
     ),
-    "design_regions": ("One design for several accelerators", report_regions, ("| Batch | h100-sxm | b200-sxm |",)),
-    "sweep": ("A sweep of scenarios", report_sweep, ("constants 0123456789ab", "| b200-sxm | 1.10x, K 1 |")),
+    "design_regions": (
+        "One design for several accelerators",
+        report_regions,
+        ("| Batch | h100-sxm | b200-sxm |",),
+    ),
+    "sweep": (
+        "A sweep of scenarios",
+        report_sweep,
+        ("constants 0123456789ab", "| b200-sxm | 1.10x, K 1 |"),
+    ),
     "over_context": ("Over context", report_load, ("Attention's share",)),
-    "other_models": ("Other models at this load", report_load, ("| Rank | Likely rank |", "Qwen3-30B-A3B stands")),
+    "other_models": (
+        "Other models at this load",
+        report_load,
+        ("| Rank | Likely rank |", "Qwen3-30B-A3B stands"),
+    ),
 }
 """Title, report and some words of each section by its key in JSON."""
 
 
 @pytest.mark.parametrize("key", SECTIONS)
-def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_each_time(key: str) -> None:
+def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_each_time(
+    key: str,
+) -> None:
     title, made, words = SECTIONS[key]
     value = json.loads(render(made(), "json"))
     jsonschema.validate(value, SCHEMA)
@@ -302,7 +372,10 @@ def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_eac
     assert [text for text in words if text not in part] == []
     assert title in render(made(), "html").decode()
     assert render(made(), "pdf").startswith(b"%PDF")
-    answers = {name: getattr(made(), name) for name in ("ranks", "regions", "swept", "over_context", "board")}
+    answers = {
+        name: getattr(made(), name)
+        for name in ("ranks", "regions", "swept", "over_context", "board")
+    }
     again = build_report(advise(made().scenario), DATE, **answers)
     for form in ("md", "html", "json"):
         assert render(again, form) == render(made(), form)  # type: ignore[arg-type]
@@ -313,7 +386,12 @@ def test_a_section_is_there_only_when_asked_for_in_every_format_and_the_same_eac
 RECORDS = {
     "expert_ranks": {"RanksSection": "", "RankLayout": "layouts", "RankExchange": "exchange"},
     "design_regions": {"RegionsSection": "", "DesignRegion": "regions", "RegionCell": "cells"},
-    "sweep": {"SweepSection": "", "SweptSetting": "varied", "SweepPays": "pays", "SweepFastest": "fastest"}
+    "sweep": {
+        "SweepSection": "",
+        "SweptSetting": "varied",
+        "SweepPays": "pays",
+        "SweepFastest": "fastest",
+    }
     | {"SweepOneK": "one_k", "SweepCells": "map", "SweepCell": "map cells"},
     "over_context": {"OverContext": "", "ContextCell": "cells"},
     "other_models": {"ModelsSection": "", "RankedModel": "models", "MissedModel": "missed"},

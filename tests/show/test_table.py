@@ -12,7 +12,12 @@ COLUMNS: tuple[Column[dict], ...] = (
     Column("model", itemgetter("name"), key="name", words=True),
     Column(None, itemgetter("gpus"), key="gpus"),
     Column(
-        "ms/token", itemgetter("tpot_s"), lambda value: f"{value.value * 1e3:.1f}", key="tpot_s", paper=False, band=True
+        "ms/token",
+        itemgetter("tpot_s"),
+        lambda value: f"{value.value * 1e3:.1f}",
+        key="tpot_s",
+        paper=False,
+        band=True,
     ),
     Column("note", itemgetter("note")),
 )
@@ -20,7 +25,7 @@ SPEED = Prediction(value=0.00512345678, low=0.004, high=0.0061, tier=Tier.FITTED
 TABLE = Table(COLUMNS, [{"name": "a", "gpus": 8, "tpot_s": SPEED, "note": None}])
 
 
-def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band_empty_where_unknown() -> None:
+def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band_empty() -> None:
     assert TABLE.header == ("model", "ms/token", "note")
     assert TABLE.cells == [("a", "5.1", "")]
     assert TABLE.align == "lrr"
@@ -70,7 +75,15 @@ WIDE = Table(
         Column[tuple]("tier", itemgetter(3), words=True, paper=False),
         Column[tuple]("USD per million tokens", itemgetter(4)),
     ),
-    [(256, "a model whose name is rather long", "7.92 (6.94-8.07)", "fitted", "1,234.5 (1,100.1-1,300.2)")],
+    [
+        (
+            256,
+            "a model whose name is rather long",
+            "7.92 (6.94-8.07)",
+            "fitted",
+            "1,234.5 (1,100.1-1,300.2)",
+        )
+    ],
 )
 
 
@@ -82,7 +95,9 @@ def test_a_narrow_table_loses_whole_columns_and_never_a_digit_or_its_names(width
     assert [*shown.header, *left_out] == sorted(WIDE.header, key=lambda label: label in left_out)
     assert not left_out or "tier" in left_out
     digits = [
-        (cell, room) for cell, letter, room in zip(shown.cells[0], shown.align, widths, strict=True) if letter == "r"
+        (cell, room)
+        for cell, letter, room in zip(shown.cells[0], shown.align, widths, strict=True)
+        if letter == "r"
     ]
     assert all(len(cell) <= room for cell, room in digits)
     assert sum(widths) + GAP * (len(widths) - 1) <= width

@@ -1,4 +1,5 @@
-"""What a user says beside the files, and how the verdict names the accelerators that a run does not state."""
+"""What a user says beside the files, and how the verdict names the accelerators that a run does not
+state."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def from_bar(text: str, **values: str) -> Diagnosis:
 
 def test_the_verdict_names_what_is_from_the_bar_and_only_what_the_run_does_not_state() -> None:
     found = from_bar(BLOCK_ONLY, draft_tokens_k="0")
-    assert found.sentence.endswith("Read as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar.")
+    assert found.sentence.endswith(
+        "Read as Qwen3-30B-A3B on 4 x NVIDIA B200 SXM (HGX/DGX), from the bar."
+    )
     assert found.comparisons[0][1].place in found.sentence
     found = from_bar(ONE_LINE)
     assert found.comparisons[0][1].place.startswith("1 x ")
@@ -48,50 +51,74 @@ def test_what_the_user_gives_is_named_as_given_and_stands_before_the_bar() -> No
     found = from_bar(NO_PLACE, **PLACE, gpu_count="2")
     assert found.sentence.endswith("Read as Qwen3-30B-A3B on 2 x NVIDIA H200 SXM 141GB, as given.")
     mixed = from_bar(ONE_LINE, **PLACE)
-    assert mixed.sentence.endswith("Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator as given.")
+    assert mixed.sentence.endswith(
+        "Read as Qwen3-30B-A3B on 1 x NVIDIA H200 SXM 141GB, the accelerator as given."
+    )
 
 
 @pytest.mark.parametrize("otherwise", [None, BAR])
-def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(otherwise: dict[str, str] | None) -> None:
-    found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar")
+def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(
+    otherwise: dict[str, str] | None,
+) -> None:
+    found = diagnose(
+        [UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar"
+    )
     assert found.comparisons[0][1].place.startswith("2 x NVIDIA H100")
     assert "Read as" not in found.sentence
 
 
 def measured(engine: str, *lines: bytes) -> Diagnosis:
     """K = 2 on one H100: CONSTRUCTED times that gain to batch 32 and lose at 128."""
-    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"
+    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"  # noqa: E501
     times = ((1, 4.0, 2.8), (32, 7.0, 6.0), (128, 11.0, 12.0))
     pairs = [(batch, k, ms) for batch, *arms in times for k, ms in zip((0, 2), arms, strict=True)]
-    rows = [f"h100-sxm,1,gpt-oss-20b,eagle3,{engine},{b},{k},{ms},{2.3 if k else ''}\n".encode() for b, k, ms in pairs]
-    return diagnose([UserFile("runs.csv", head + b"".join(rows)), *(UserFile("line.sh", line) for line in lines)])
+    rows = [
+        f"h100-sxm,1,gpt-oss-20b,eagle3,{engine},{b},{k},{ms},{2.3 if k else ''}\n".encode()
+        for b, k, ms in pairs
+    ]
+    return diagnose(
+        [
+            UserFile("runs.csv", head + b"".join(rows)),
+            *(UserFile("line.sh", line) for line in lines),
+        ]
+    )
 
 
 def test_the_command_is_that_of_the_measured_speedups_and_says_what_lies_between_batches() -> None:
     command = view_of(measured("vllm")).command
     assert (
-        '"num_speculative_tokens":2,"num_speculative_tokens_per_batch_size":[[1,77,2],[78,1024,0]]' in command["text"]
+        '"num_speculative_tokens":2,"num_speculative_tokens_per_batch_size":[[1,77,2],[78,1024,0]]'
+        in command["text"]
     )
     assert command["note"].endswith("77: interpolated between your 32 and 128.")
-    line = b'vllm serve openai/gpt-oss-20b --speculative-config \'{"method": "eagle3", "num_speculative_tokens": 2}\''
+    line = (
+        b'vllm serve openai/gpt-oss-20b --speculative-config \'{"method": "eagle3", '
+        b'"num_speculative_tokens": 2}\''
+    )
     own = view_of(measured("vllm", line)).command
     assert '"num_speculative_tokens_per_batch_size": [[1, 77, 2], [78, 1024, 0]]' in own["text"]
     assert own["title"] == "Your launch line, with K = 2"
 
 
 def test_a_command_has_every_k_that_was_measured_to_pay_whichever_run_comes_first() -> None:
-    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"
+    head = b"hardware_id,tensor_parallel,model_id,drafter,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length\n"  # noqa: E501
     times = ((1, (6.1, 3.5, 3.0)), (16, (9.8, 6.8, 7.0)), (192, (21.0, 22.0, 30.0)))  # CONSTRUCTED
     rows = [(b, k, ms) for b, arms in times for k, ms in zip((0, 2, 4), arms, strict=True)]
     lengths = {0: "", 2: "2.25", 4: "2.95"}
-    cells = "".join(f"h200-sxm,1,qwen3-30b-a3b,eagle3,vllm,{b},{k},{ms},{lengths[k]}\n" for b, k, ms in rows)
+    cells = "".join(
+        f"h200-sxm,1,qwen3-30b-a3b,eagle3,vllm,{b},{k},{ms},{lengths[k]}\n" for b, k, ms in rows
+    )
     command = view_of(diagnose([UserFile("runs.csv", head + cells.encode())])).command
-    assert re.search(r'per_batch_size":\[\[1,\d+,4\],\[\d+,\d+,2\],\[\d+,\d+,0\]\]', command["text"])
+    assert re.search(
+        r'per_batch_size":\[\[1,\d+,4\],\[\d+,\d+,2\],\[\d+,\d+,0\]\]', command["text"]
+    )
 
 
 def test_what_physics_finds_of_a_server_far_from_the_predicted_is_no_verdict() -> None:
     rows = b"batch_size,draft_tokens_k,tpot_ms,accepted_length\n32,0,60,\n32,3,80,2.4\n"
-    found = diagnose([UserFile("runs.csv", rows)], otherwise=BAR | {"drafter": "eagle3"}, source="the bar")
+    found = diagnose(
+        [UserFile("runs.csv", rows)], otherwise=BAR | {"drafter": "eagle3"}, source="the bar"
+    )
     assert "Measurement and settings look right" not in found.sentence
     assert found.sentence.startswith("Your plain step takes")
 
@@ -103,13 +130,17 @@ def test_a_server_that_does_not_fit_is_asked_for_its_format_before_anything_is_p
     files = [UserFile("line.sh", line), UserFile("runs.csv", rows)]
     found = view_of(diagnose(files, {"hardware_id": "h100-sxm"}))
     assert found.title == "Does not fit in memory as bf16"
-    assert found.sentence.startswith("As bf16 the server needs 100 GiB a GPU, 72 are usable: which weight format")
+    assert found.sentence.startswith(
+        "As bf16 the server needs 100 GiB a GPU, 72 are usable: which weight format"
+    )
     assert found.unfit.formats[:2] == ("fp8_block", "fp8")
     assert found.remedy is None
     assert not found.comparisons, "no time of a server that cannot run"
     told = view_of(diagnose(files, {"hardware_id": "h100-sxm", "weight_dtype": "fp8_block"}))
     assert told.unfit is None
-    assert told.title == "Switch speculation off at batch 96; look up the accepted length in the log"
+    assert (
+        told.title == "Switch speculation off at batch 96; look up the accepted length in the log"
+    )
 
 
 def test_no_source_on_a_card_is_a_file_of_this_project() -> None:
@@ -123,9 +154,14 @@ def test_no_source_on_a_card_is_a_file_of_this_project() -> None:
 def test_a_mended_launch_line_drafts_the_k_that_is_faster_then_and_captures_its_rounds() -> None:
     """`or try K = 2` stood beside a line to paste that kept K = 3."""
     graphs = """--compilation-config '{"cudagraph_capture_sizes":[1,2,4,8,16,32,64]}'"""
-    drafts = """--speculative-config '{"method":"eagle3","model":"head","num_speculative_tokens":5}'"""
+    drafts = (
+        """--speculative-config '{"method":"eagle3","model":"head","num_speculative_tokens":5}'"""
+    )
     line = f"vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 4 --max-num-seqs 128 {graphs} {drafts}"
-    said = "Four H200. At 48 concurrent requests we get 31 ms per token with EAGLE-3 and 25 ms without it."
+    said = (
+        "Four H200. At 48 concurrent requests we get 31 ms per token with EAGLE-3 and 25 ms "
+        "without it."
+    )
     found = diagnose([UserFile("note.txt", f"{line}\n{said}".encode())])
     k, command = found.mended_k, view_of(found).command
     assert k is not None

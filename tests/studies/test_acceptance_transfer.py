@@ -32,21 +32,35 @@ def lengths() -> pd.DataFrame:
 
 
 def test_the_shipped_file_is_what_the_shipped_lengths_give(lengths: pd.DataFrame) -> None:
-    content = {"transfers": [one.model_dump(mode="json") for one in transfers(lengths)], "contexts": contexts()}
+    content = {
+        "transfers": [one.model_dump(mode="json") for one in transfers(lengths)],
+        "contexts": contexts(),
+    }
     shipped = json.loads(TRANSFERS.read_text(encoding="utf-8"))
     assert shipped == rounded(content), "run `python -m studies.acceptance_transfer --write`"
 
 
 def test_no_speedup_laboratory_set_apart_takes_part(lengths: pd.DataFrame) -> None:
-    apart = {name for name in map(laboratory_of, published_rows()["source_title"]) if set_apart(name)}
+    apart = {
+        name for name in map(laboratory_of, published_rows()["source_title"]) if set_apart(name)
+    }
     assert apart
     assert not apart & set(lengths["laboratory"])
 
 
 def invented(**factors: float) -> pd.DataFrame:
-    """Heads of laboratories a, b, ... whose odds on chat are `factor` times those on coding, at two draft lengths."""
+    """Heads of laboratories a, b, ... whose odds on chat are `factor` times those on coding, at two
+    draft lengths."""
     rows = [
-        (name[0], "title", name, "eagle", task, cell, math.log(accepted * (factor if task == "chat" else 1.0)))
+        (
+            name[0],
+            "title",
+            name,
+            "eagle",
+            task,
+            cell,
+            math.log(accepted * (factor if task == "chat" else 1.0)),
+        )
         for name, factor in factors.items()
         for task in ("coding", "chat")
         for cell, accepted in (("3", 1.5), ("7", 2.0))
@@ -60,7 +74,9 @@ def test_a_head_counts_once_however_many_draft_lengths_it_was_measured_at() -> N
 
 
 def test_a_laboratory_counts_once_however_many_heads_it_measured() -> None:
-    bias, variance, free = estimate(differences(invented(a1=0.5, a2=0.5, a3=0.5, b1=1.0), "coding", "chat"))
+    bias, variance, free = estimate(
+        differences(invented(a1=0.5, a2=0.5, a3=0.5, b1=1.0), "coding", "chat")
+    )
     assert bias == pytest.approx(math.log(0.5) / 2)
     assert free == 1
     assert variance == pytest.approx(np.var([math.log(0.5), 0.0], ddof=1) * 1.5)
@@ -79,9 +95,15 @@ def test_a_laboratory_left_out_is_predicted_from_the_others() -> None:
     assert "all" in held_out_table(judged)
 
 
-def test_the_bias_helps_on_laboratories_left_out_and_the_band_holds_most_of_them(lengths: pd.DataFrame) -> None:
+def test_the_bias_helps_on_laboratories_left_out_and_the_band_holds_most_of_them(
+    lengths: pd.DataFrame,
+) -> None:
     judged = held_out_lengths(lengths)
-    mean = judged.groupby("laboratory")[["unchanged", "bias"]].agg(lambda each: (each**2).mean()).mean()
+    mean = (
+        judged.groupby("laboratory")[["unchanged", "bias"]]
+        .agg(lambda each: (each**2).mean())
+        .mean()
+    )
     assert mean["bias"] < mean["unchanged"]
     assert 0.6 < judged.groupby("laboratory")["inside"].mean().mean() < 0.95
     assert len(table(transfers(lengths)).splitlines()) > 10

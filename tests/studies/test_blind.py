@@ -1,4 +1,5 @@
-"""The blind prediction: what is in it, that it cannot change unseen, and the command that scores it.
+"""The blind prediction: what is in it, that it cannot change unseen, and the command that scores
+it.
 
 Both times of a published row against their predictions.
 """
@@ -48,14 +49,20 @@ def grid() -> pd.DataFrame:
 
 @pytest.fixture
 def folder(tmp_path: Path, grid: pd.DataFrame) -> Path:
-    (tmp_path / "README.md").write_text("| folder | version | sha256 of grid.csv |\n|---|---|---|\n")
+    (tmp_path / "README.md").write_text(
+        "| folder | version | sha256 of grid.csv |\n|---|---|---|\n"
+    )
     freeze(tmp_path / "2026-11-22", grid)
     return tmp_path / "2026-11-22"
 
 
 def test_every_frozen_prediction_is_what_was_frozen_and_listed() -> None:
     listed = dict(
-        re.findall(r"^\| (\d{4}-\d\d-\d\d) \| [^|]+ \| ([0-9a-f]{64}) \|$", (BLIND / "README.md").read_text(), re.M)
+        re.findall(
+            r"^\| (\d{4}-\d\d-\d\d) \| [^|]+ \| ([0-9a-f]{64}) \|$",
+            (BLIND / "README.md").read_text(),
+            re.M,
+        )
     )
     assert sorted(listed) == [folder.name for folder in FOLDERS]
     for folder in FOLDERS:
@@ -65,10 +72,14 @@ def test_every_frozen_prediction_is_what_was_frozen_and_listed() -> None:
 
 def test_the_grid_is_the_announced_one_and_physical(grid: pd.DataFrame) -> None:
     for _, rows in grid.groupby("model_id"):
-        assert set(zip(rows["batch_size"], rows["n_draft"], strict=True)) == {(b, k) for b in BATCHES for k in DRAFTS}
+        assert set(zip(rows["batch_size"], rows["n_draft"], strict=True)) == {
+            (b, k) for b in BATCHES for k in DRAFTS
+        }
     assert set(grid["named"]) == {"yes"}
     steps, touched = (
-        np.diff(grid.pivot(index=["model_id", "batch_size"], columns="n_draft", values=name), axis=1)
+        np.diff(
+            grid.pivot(index=["model_id", "batch_size"], columns="n_draft", values=name), axis=1
+        )
         for name in ("verify_step_ms", "touched_experts")
     )
     assert (steps > 0).all()
@@ -80,18 +91,29 @@ def test_the_grid_is_the_announced_one_and_physical(grid: pd.DataFrame) -> None:
     assert (grid.loc[plain, ["verify_ratio", "round_ratio"]].to_numpy() == 1.0).all()
     assert (grid.loc[~plain, "round_ratio"] >= grid.loc[~plain, "verify_ratio"]).all()
     assert (
-        grid["round_ratio"].between(grid["round_ratio_low"] * (1 - 1e-9), grid["round_ratio_high"] * (1 + 1e-9)).all()
+        grid["round_ratio"]
+        .between(grid["round_ratio_low"] * (1 - 1e-9), grid["round_ratio_high"] * (1 + 1e-9))
+        .all()
     )
 
 
-def test_no_accepted_length_is_assumed_in_what_is_frozen(grid: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_accepted_length_is_assumed_in_what_is_frozen(
+    grid: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(blind, "ANY_LENGTH", "3.5@4")
     for name in ("verify_ratio", "round_ratio", "round_ratio_low", "round_ratio_high"):
-        assert predicted(NAMED[:1])[name].to_numpy() == pytest.approx(grid[name].to_numpy()[:20], rel=1e-9), name
+        assert predicted(NAMED[:1])[name].to_numpy() == pytest.approx(
+            grid[name].to_numpy()[:20], rel=1e-9
+        ), name
 
 
-def test_a_changed_grid_is_refused_and_a_frozen_one_is_not_written_again(folder: Path, grid: pd.DataFrame) -> None:
-    assert yaml.safe_load((folder / "meta.yaml").read_text())["sha256"] in (folder.parent / "README.md").read_text()
+def test_a_changed_grid_is_refused_and_a_frozen_one_is_not_written_again(
+    folder: Path, grid: pd.DataFrame
+) -> None:
+    assert (
+        yaml.safe_load((folder / "meta.yaml").read_text())["sha256"]
+        in (folder.parent / "README.md").read_text()
+    )
     assert len(frozen(folder)) == len(grid)
     with pytest.raises(AdvisorError, match="is frozen"):
         freeze(folder, grid)
@@ -113,24 +135,42 @@ def invented(grid: pd.DataFrame, times: float = 1.0) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize(("times", "error", "bias"), [(1.0, "0.0%", "+0.0%"), (1.25, "20.0%", "-20.0%")])
-def test_a_measurement_is_scored_by_quantity(grid: pd.DataFrame, times: float, error: str, bias: str) -> None:
+@pytest.mark.parametrize(
+    ("times", "error", "bias"), [(1.0, "0.0%", "+0.0%"), (1.25, "20.0%", "-20.0%")]
+)
+def test_a_measurement_is_scored_by_quantity(
+    grid: pd.DataFrame, times: float, error: str, bias: str
+) -> None:
     lines = list(blind.score_lines(blind.with_measured(grid, invented(grid, times))))
     by_name = {line.split()[1]: line.split() for line in lines[1:] if "regret" not in line}
-    assert set(by_name) == {"touched_experts", "plain_step_ms", "verify_step_ms", "verify_ratio", "round_ratio"}
+    assert set(by_name) == {
+        "touched_experts",
+        "plain_step_ms",
+        "verify_step_ms",
+        "verify_ratio",
+        "round_ratio",
+    }
     assert by_name["touched_experts"][2:] == ["16", "0.0%", "+0.0%", "100%"]
     assert by_name["plain_step_ms"][2:4] == ["4", "0.0%"]
     for name in ("verify_step_ms", "verify_ratio", "round_ratio"):
-        assert [cell.replace("-0.0%", "+0.0%") for cell in by_name[name][2:5]] == ["16", error, bias], name
+        assert [cell.replace("-0.0%", "+0.0%") for cell in by_name[name][2:5]] == [
+            "16",
+            error,
+            bias,
+        ], name
     assert lines[-1].endswith("worst")
-    assert float(lines[-1].rsplit(" regret ")[1].split("%")[0]) < 1.0, "a common factor changes no order of K > 0"
+    assert float(lines[-1].rsplit(" regret ")[1].split("%")[0]) < 1.0, (
+        "a common factor changes no order of K > 0"
+    )
 
 
 def test_regret_is_what_the_predicted_k_loses(grid: pd.DataFrame) -> None:
     measured = invented(grid)
     best = measured.groupby("batch_size")["speedup"].idxmax()
     measured.loc[measured.index.difference(best), "speedup"] *= 2.0
-    (line,) = [one for one in blind.score_lines(blind.with_measured(grid, measured)) if "regret" in one]
+    (line,) = [
+        one for one in blind.score_lines(blind.with_measured(grid, measured)) if "regret" in one
+    ]
     assert float(line.split("regret ")[1].split("%")[0]) > 20.0
 
 
@@ -142,20 +182,27 @@ def test_regret_is_what_the_predicted_k_loses(grid: pd.DataFrame) -> None:
         (lambda rows: rows.assign(model_id="other"), "no row has a prediction"),
     ],
 )
-def test_a_measurement_that_cannot_be_scored_says_why(grid: pd.DataFrame, change: object, words: str) -> None:
+def test_a_measurement_that_cannot_be_scored_says_why(
+    grid: pd.DataFrame, change: object, words: str
+) -> None:
     with pytest.raises(AdvisorError, match=words):
         blind.with_measured(grid, change(invented(grid)))  # type: ignore[operator]
 
 
 def documented(names: str) -> list[str]:
-    """Columns that the README names for the scoring command, `names` being the words before them."""
+    """Columns that the README names for the scoring command, `names` being the words before
+    them."""
     said = " ".join(line.lstrip(" #") for line in (BLIND / "README.md").read_text().splitlines())
-    found = re.search(rf"--score measured.csv\s+# {names} ([\w, ]+?), and any of ([\w, ]+?)\s+Each folder", said)
+    found = re.search(
+        rf"--score measured.csv\s+# {names} ([\w, ]+?), and any of ([\w, ]+?)\s+Each folder", said
+    )
     return [name.strip() for part in found.groups() for name in part.split(",")]
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_the_documented_command_scores_its_documented_columns(tmp_path: Path, renamed: bool) -> None:
+def test_the_documented_command_scores_its_documented_columns(
+    tmp_path: Path, renamed: bool
+) -> None:
     columns = documented("columns")
     assert set(KEYS) < set(columns)
     rows = frozen(FOLDERS[-1]).query("model_id == 'qwen3-30b-a3b'")

@@ -29,7 +29,9 @@ def test_only_the_operations_asked_for_are_refitted(tmp_path):
     before = [record for record in load_records("h200_sxm") if record.op in ("moe", "attention")]
     write_records("h200_sxm", before, tmp_path)
     after = calibrate(tables, [hardware], tmp_path, ops=frozenset({"moe"}))
-    assert [record.id for record in after if record.op == "moe"] == ["moe/h200-sxm/vllm/1.0/bf16/triton"]
+    assert [record.id for record in after if record.op == "moe"] == [
+        "moe/h200-sxm/vllm/1.0/bf16/triton"
+    ]
     kept = {record.id: record for record in before if record.op == "attention"}
     assert {record.id: record for record in after if record.op == "attention"} == kept
     written = load_records("h200_sxm", tmp_path)
@@ -54,7 +56,9 @@ def tables_widths(table: str, hardware_id: str) -> pd.DataFrame:
         rows = pd.concat([rows, rows.assign(distribution="power_law_1.01")], ignore_index=True)
         rows["latency_s"] *= SLOWER[engine]
         parts.append(rows.assign(engine=engine, kernel_source=kernel))
-    return pd.concat(parts).assign(hardware_id=hardware_id, version="1.0", dtype="bf16", table=table)
+    return pd.concat(parts).assign(
+        hardware_id=hardware_id, version="1.0", dtype="bf16", table=table
+    )
 
 
 def test_each_shape_is_judged_on_its_shards_beside_other_engines_kernels():

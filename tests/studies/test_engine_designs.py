@@ -45,7 +45,8 @@ HOST = {
 
 
 def step_s(name: str, batch: int, k: int, touched_s: float = 0.0) -> float:
-    """A made-up law: 0.5 ms a layer, the touched experts' bytes at 30 GB/s, 25 us a layer for each token. [s]
+    """A made-up law: 0.5 ms a layer, the touched experts' bytes at 30 GB/s, 25 us a layer for each
+    token. [s]
 
     touched_s : a time for each touched expert of a layer besides. [s]
     """
@@ -61,7 +62,10 @@ def step_s(name: str, batch: int, k: int, touched_s: float = 0.0) -> float:
 
 
 def write(
-    root: Path, names: tuple[str, ...], slower: dict[str, float] | None = None, touched_s: float = 0.0
+    root: Path,
+    names: tuple[str, ...],
+    slower: dict[str, float] | None = None,
+    touched_s: float = 0.0,
 ) -> list[Path]:
     """Folders of designs as a run leaves them. Every cell at batch 32 was disturbed."""
     folders = []
@@ -140,10 +144,14 @@ def test_equal_bytes_are_judged_by_a_fit_on_the_others(tmp_path):
 
 @pytest.mark.parametrize(("touched_s", "taken"), [(0.0, False), (20e-6, True)])
 def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path, touched_s, taken):
-    """Rows with 5 % noise: the time comes back within its band, a scenario carries it, and none is taken of none."""
+    """Rows with 5 % noise: the time comes back within its band, a scenario carries it, and none is
+    taken of none."""
     folders = write(tmp_path, ("k2", "k8", "coarse", "fine"), touched_s=touched_s)
     rng, points = np.random.default_rng(1), points_held(folders, cells_of(folders))
-    noisy = [replace(p.observations, measured=p.observations.measured * rng.lognormal(0, 0.05)) for p in points]
+    noisy = [
+        replace(p.observations, measured=p.observations.measured * rng.lognormal(0, 0.05))
+        for p in points
+    ]
     points = [replace(point, observations=one) for point, one in zip(points, noisy, strict=True)]
     result = refit_chosen(points, ask=False)
     assert result.experts.taken == taken
@@ -152,7 +160,9 @@ def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path,
     assert ("expert=" in text) == taken
     if not taken:
         return
-    assert abs(result.experts.mean_s - touched_s) < BAND_SIGMAS * result.experts.sd_s < 0.3 * touched_s
+    assert (
+        abs(result.experts.mean_s - touched_s) < BAND_SIGMAS * result.experts.sd_s < 0.3 * touched_s
+    )
     assert result.experts.error <= 0.75 * result.experts.given_error
     setup, served = points[-1].setup, parse_adjustment(text)
     routed = adjusted(setup.costs, setup.draft_costs, served)[0].routed
@@ -163,7 +173,8 @@ def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path,
 
 @pytest.mark.parametrize("names", [("k4",), ("k2", "k4", "k8", "k4w256"), ("k4", "coarse")])
 def test_designs_that_cannot_tell_a_time_per_expert_are_not_asked(tmp_path, names):
-    """Without experts of equal bytes and a fourth of the size, a launch or a byte explains such rows as well."""
+    """Without experts of equal bytes and a fourth of the size, a launch or a byte explains such
+    rows as well."""
     points = points_held(folders := write(tmp_path, names, touched_s=20e-6), cells_of(folders))
     assert expert_time(points, multiplier_prior(points)) is None
 
@@ -177,7 +188,10 @@ def test_folders_of_a_sitting_stand_together(tmp_path):
     for name in ("k4", "2_k4", "2_fine"):
         (tmp_path / f"{PREFIX}{name}").mkdir()
         (tmp_path / f"{PREFIX}{name}/data.csv").touch()
-    assert {number: len(folders) for number, folders in sittings(tmp_path).items()} == {"1": 1, "2": 2}
+    assert {number: len(folders) for number, folders in sittings(tmp_path).items()} == {
+        "1": 1,
+        "2": 2,
+    }
 
 
 @pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])

@@ -13,8 +13,20 @@ from studies.fits.dense import MAX_KERNEL_T0_S, all_reduce_record, all_to_all_re
 from studies.fits.experts import frame_columns, moe_record
 from studies.fits.tables import leave_one_group_out
 
-IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
-SHAPES = [(2048, 768, 8, 128), (4096, 1536, 8, 128), (3072, 1024, 8, 256), (4096, 14336, 2, 8), (7168, 2048, 8, 256)]
+IDENTITY = {
+    "hardware_id": "h200-sxm",
+    "engine": "vllm",
+    "version": "1.0",
+    "dtype": "bf16",
+    "kernel_source": "test",
+}
+SHAPES = [
+    (2048, 768, 8, 128),
+    (4096, 1536, 8, 128),
+    (3072, 1024, 8, 256),
+    (4096, 14336, 2, 8),
+    (7168, 2048, 8, 256),
+]
 TRUE = np.array([25e-6, 1 / 4e12, 1e-7, 1 / 8e14, 1 / 2e12, 0.0])
 
 
@@ -64,11 +76,15 @@ def test_moe_curve_finds_a_tile_switch():
 def test_left_out_shape_is_predicted_by_a_fit_that_never_saw_it():
     table = moe_table()
     odd = (table["hidden_size"] == 7168).to_numpy()
-    table.loc[odd, "latency_s"] *= 2.0  # one shape obeys another law: only its own rows may be predicted badly
+    table.loc[odd, "latency_s"] *= (
+        2.0  # one shape obeys another law: only its own rows may be predicted badly
+    )
     full = add_touched(table)
     columns = frame_columns(full, "bf16", False)
     rows = (full["routed_rows"] / full["touched"]).to_numpy()
-    held = leave_one_shape_out(columns, table["latency_s"].to_numpy(), rows, table["hidden_size"].to_numpy())
+    held = leave_one_shape_out(
+        columns, table["latency_s"].to_numpy(), rows, table["hidden_size"].to_numpy()
+    )
     error = np.abs(held / table["latency_s"].to_numpy() - 1)
     assert np.median(error[odd]) == pytest.approx(0.5, abs=0.1)
     assert np.median(error[~odd]) < 0.1
@@ -87,7 +103,9 @@ def test_expert_parallel_rows_are_never_fitted_but_judged():
 
 
 def test_coefficients_are_never_negative_and_bounds_are_said_in_words():
-    record = moe_record(moe_table(noise=0.05, coefficients=np.array([25e-6, 1 / 4e12, 0, 0, 0, 0])), IDENTITY)
+    record = moe_record(
+        moe_table(noise=0.05, coefficients=np.array([25e-6, 1 / 4e12, 0, 0, 0, 0])), IDENTITY
+    )
     assert all(parameter.value >= 0 for parameter in record.parameters.values())
     at_bound = [name for name, parameter in record.parameters.items() if parameter.at_bound]
     for name in at_bound:
@@ -152,7 +170,9 @@ def gemm_table(t0=5e-6, bandwidth=4e12, rate=8e14, noise=0.02):
     frame = pd.DataFrame(grid, columns=["m", "n", "k"])
     m, n, k = (frame[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
     time = laws.gemm(n * k, 2.0, m, 2.0, t0, bandwidth, rate)
-    return frame.assign(latency_s=time * np.exp(noise * np.random.default_rng(1).standard_normal(len(frame))))
+    return frame.assign(
+        latency_s=time * np.exp(noise * np.random.default_rng(1).standard_normal(len(frame)))
+    )
 
 
 def test_gemm_fit_recovers_intercept_bandwidth_and_rate():
@@ -188,7 +208,9 @@ def test_all_reduce_fit_counts_two_bytes_per_element():
 
 def test_all_to_all_fit_is_the_mean_of_both_directions():
     keys = ["num_tokens", "hidden_size", "topk", "num_experts"]
-    frame = pd.DataFrame([(t, h, 8, 256) for t in (1, 16, 64, 256, 1024) for h in (4096, 7168)], columns=keys)
+    frame = pd.DataFrame(
+        [(t, h, 8, 256) for t in (1, 16, 64, 256, 1024) for h in (4096, 7168)], columns=keys
+    )
     sent = frame["num_tokens"] * frame["topk"] * frame["hidden_size"] * 2
     dispatch = frame.assign(phase="dispatch", latency_s=20e-6 + sent / 4e11)
     combine = frame.assign(phase="combine", latency_s=40e-6 + sent / 4e11)

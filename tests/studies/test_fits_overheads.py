@@ -1,4 +1,5 @@
-"""Launch and host overheads per engine class: the fit, its protocol, and where the shipped constants go."""
+"""Launch and host overheads per engine class: the fit, its protocol, and where the shipped
+constants go."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, class_costs, load_held_out, load_overheads
+from advisor.catalog.fit_records import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    class_costs,
+    load_held_out,
+    load_overheads,
+)
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import kernel_costs
 from advisor.catalog.models import load_model
@@ -16,7 +23,13 @@ from advisor.measured.observations import NAMES, Observations
 from advisor.measured.points import Point
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
-from studies.fits.held_out import COMMON_SHARE, HeldOutDraw, held_out_draws, held_out_predictions, residuals_of
+from studies.fits.held_out import (
+    COMMON_SHARE,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_predictions,
+    residuals_of,
+)
 from studies.fits.overheads import (
     COMMON,
     PRIOR,
@@ -33,8 +46,11 @@ from tests import published
 SOURCE = 0.15
 
 
-def invented(source: str, truth: tuple[float, ...], engine: str = "vllm", rows: int = 12) -> list[SimpleNamespace]:
-    """Rows of one source whose speedups follow from known overheads exactly (an arithmetic check, no measurement)."""
+def invented(
+    source: str, truth: tuple[float, ...], engine: str = "vllm", rows: int = 12
+) -> list[SimpleNamespace]:
+    """Rows of one source whose speedups follow from known overheads exactly (an arithmetic check,
+    no measurement)."""
     launch, draft_host, round_host, reread, verified = (
         NAMES.index(name) for name in ("launch", "draft_host", "round_host", "reread", "verified")
     )
@@ -100,7 +116,9 @@ def test_second_readings_of_the_cache_are_fitted_where_kernels_have_them() -> No
 def test_a_class_seen_in_one_laboratory_keeps_the_priors_width() -> None:
     found = fit_overheads(invented("one", TRUTH), 0.0).by_class["vllm"]  # type: ignore[arg-type]
     own = np.diag(found.log_covariance)[COMMON == 0.0]
-    assert np.sqrt(own) == pytest.approx(np.sqrt(np.diag(prior_overheads("vllm").log_covariance))[COMMON == 0.0])
+    assert np.sqrt(own) == pytest.approx(
+        np.sqrt(np.diag(prior_overheads("vllm").log_covariance))[COMMON == 0.0]
+    )
     assert found.n_sources == 1
 
 
@@ -112,14 +130,17 @@ def test_what_a_verified_token_takes_is_one_constant_for_all_classes() -> None:
 
 
 def test_a_row_whose_plain_step_is_not_ours_informs_no_constant() -> None:
-    wrong = [SimpleNamespace(**vars(point) | {"informs": False}) for point in invented("two", (9e-5, 4e-3, 4e-3, 0, 1))]
+    wrong = [
+        SimpleNamespace(**vars(point) | {"informs": False})
+        for point in invented("two", (9e-5, 4e-3, 4e-3, 0, 1))
+    ]
     rows = [*invented("one", TRUTH), *invented("three", TRUTH)]
     alone, beside = (fit_overheads(each, 0.0).by_class["vllm"] for each in (rows, [*rows, *wrong]))  # type: ignore[arg-type]
     assert beside.values == alone.values
     assert (beside.n_rows, beside.n_sources) == (24, 2)
 
 
-def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_mean_when_they_share() -> None:
+def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone() -> None:
     truth = (10e-6, 2e-3, 2e-3, 0.0, 1e-3)
     rows = [*invented("one", truth, "other engine"), *invented("two", truth, "other engine")]
     alone, shared = (fit_overheads(rows, share).of("new").values for share in (0.0, 1.0))  # type: ignore[arg-type]
@@ -134,8 +155,12 @@ def test_engines_that_overlap_have_host_times_about_a_mean_of_their_own() -> Non
     slow = (TRUTH[0], 2e-3, 2e-3, *TRUTH[3:])
     rows = [*invented("one", slow, "sglang"), *invented("two", slow, "sglang-synchronous")]
     found = fit_overheads(rows, 1.0, ("vllm", "vllm-rocm", "vllm-workstation"))  # type: ignore[arg-type]
-    assert found.of("vllm").values[1:3] == pytest.approx(PRIOR[1:3]), "rows of others say nothing of them"
-    assert found.of("vllm").values[0] != pytest.approx(prior_of("vllm")[0], rel=1e-3), "launches are common"
+    assert found.of("vllm").values[1:3] == pytest.approx(PRIOR[1:3]), (
+        "rows of others say nothing of them"
+    )
+    assert found.of("vllm").values[0] != pytest.approx(prior_of("vllm")[0], rel=1e-3), (
+        "launches are common"
+    )
     assert found.of("vllm").n_sources == 0
     assert found.of("vllm-workstation").values[1] > 1.5 * PRIOR[1]
     seen = fit_overheads([*rows, *invented("three", TRUTH)], 1.0, ("vllm-rocm",))  # type: ignore[arg-type]
@@ -146,7 +171,12 @@ def test_an_offset_of_a_whole_laboratory_moves_constants_less_than_a_trend_withi
     """Doubling every speedup of a laboratory says little; doubling half of them says much."""
     rows = invented("one", TRUTH, rows=24)
     steep = [
-        SimpleNamespace(**{**vars(point), "observations": dataclasses.replace(point.observations, measured=measured)})
+        SimpleNamespace(
+            **{
+                **vars(point),
+                "observations": dataclasses.replace(point.observations, measured=measured),
+            }
+        )
         for i, point in enumerate(rows)
         for measured in [point.observations.measured * (1.3 if i % 2 else 1.0)]
     ]
@@ -169,7 +199,9 @@ def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) 
 
     def double(point: Point) -> Point:
         observed = point.observations
-        return dataclasses.replace(point, observations=dataclasses.replace(observed, measured=2 * observed.measured))
+        return dataclasses.replace(
+            point, observations=dataclasses.replace(observed, measured=2 * observed.measured)
+        )
 
     doubled = [double(point) if point.source == source else point for point in points]
     before, after = held_out_predictions(points), held_out_predictions(doubled)
@@ -182,10 +214,14 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
     shipped = load_overheads()
     assert shipped.data_sha256 == rows_hash(), "run `make calibrate`"
     fitted = fit_overheads(points, COMMON_SHARE, classes_today())
-    assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(classes_today())
+    assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(
+        classes_today()
+    )
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
-        assert values == pytest.approx(fitted.of(record.engine_class).values, rel=2e-3), "run `make calibrate`"
+        assert values == pytest.approx(fitted.of(record.engine_class).values, rel=2e-3), (
+            "run `make calibrate`"
+        )
 
 
 def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: list[Point]) -> None:
@@ -195,40 +231,62 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
     fitted = fit_overheads(rest, COMMON_SHARE, {point.engine_class for point in points})
     assert name in left_out
     seen = {point.engine_class for point in points} - {"other"}
-    assert all(seen <= {record.engine_class for record in each.records} for each in left_out.values())
+    assert all(
+        seen <= {record.engine_class for record in each.records} for each in left_out.values()
+    )
     for record in left_out[name].records:
         values = [record.value(each) for each in OVERHEAD_NAMES]
-        assert values == pytest.approx(fitted.of(record.engine_class).values, rel=2e-3), "run `make calibrate`"
+        assert values == pytest.approx(fitted.of(record.engine_class).values, rel=2e-3), (
+            "run `make calibrate`"
+        )
     assert class_costs("sglang-synchronous", name) != class_costs("sglang-synchronous")
     assert class_costs("vllm", "a laboratory that nobody fitted on") == class_costs("vllm")
 
 
 def test_residuals_are_calibrated_over_laboratories_and_never_on_the_one_that_they_judge() -> None:
     few = [
-        HeldOutDraw(name, "fitted", False, need) for name, need in zip("abcde", (0.1, 0.1, 0.1, 0.3, 0.5), strict=True)
+        HeldOutDraw(name, "fitted", False, need)
+        for name, need in zip("abcde", (0.1, 0.1, 0.1, 0.3, 0.5), strict=True)
     ]
     many = [HeldOutDraw("f", "fitted", False, 0.6)] * 1000
     assert residuals_of(few)["fitted", False] == 0.3
-    assert residuals_of([*few, *many])["fitted", False] == 0.5, "a laboratory with many rows counts once"
+    assert residuals_of([*few, *many])["fitted", False] == 0.5, (
+        "a laboratory with many rows counts once"
+    )
     assert residuals_of([*few, *many], without="f") == residuals_of(few)
-    assert residuals_of(few)["fitted", True] == residuals_of([])["fitted", True], "workstations stand apart"
+    assert residuals_of(few)["fitted", True] == residuals_of([])["fitted", True], (
+        "workstations stand apart"
+    )
 
 
 def shipped(laboratory: str) -> SimpleNamespace:
     """The shipped fit without a laboratory, which was made of the rows that are here (above)."""
-    return SimpleNamespace(of=lambda name: SimpleNamespace(costs=lambda: class_costs(name, without=laboratory)))
+    return SimpleNamespace(
+        of=lambda name: SimpleNamespace(costs=lambda: class_costs(name, without=laboratory))
+    )
 
 
-def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(points: list[Point]) -> None:
+def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(
+    points: list[Point],
+) -> None:
     for name in ("vllm", "vllm-workstation"):
-        fitted, roofline = (class_costs(name)["residual_log_sd_by_tier"].get(tier) for tier in ("fitted", "roofline"))
+        fitted, roofline = (
+            class_costs(name)["residual_log_sd_by_tier"].get(tier)
+            for tier in ("fitted", "roofline")
+        )
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
-    again = residuals_of(held_out_draws(few, {point.laboratory: shipped(point.laboratory) for point in few}))
-    assert again["fitted", False] == pytest.approx(class_costs("vllm")["residual_log_sd_by_tier"]["fitted"], abs=0.011)
+    again = residuals_of(
+        held_out_draws(few, {point.laboratory: shipped(point.laboratory) for point in few})
+    )
+    assert again["fitted", False] == pytest.approx(
+        class_costs("vllm")["residual_log_sd_by_tier"]["fitted"], abs=0.011
+    )
 
 
-@pytest.mark.parametrize(("engine", "record"), [("vllm", "vllm"), ("trtllm", "trtllm"), ("sglang", "sglang")])
+@pytest.mark.parametrize(
+    ("engine", "record"), [("vllm", "vllm"), ("trtllm", "trtllm"), ("sglang", "sglang")]
+)
 def test_a_scenarios_engine_is_the_one_of_today(engine: str, record: str) -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), engine, load_model("qwen3-30b-a3b").dtypes)
     shipped = class_costs(record)
@@ -242,5 +300,10 @@ def test_draws_of_the_overheads_follow_their_covariance() -> None:
     covariance[1, 2] = covariance[2, 1] = -0.2
     changed = dataclasses.replace(costs, overhead_log_covariance=tuple(map(tuple, covariance)))
     draws = make_draws(changed, n_draws=20000)
-    logs = np.log([draws.factor[name] for name in ("launch", "draft_host", "round_host", "reread", "verified")])
+    logs = np.log(
+        [
+            draws.factor[name]
+            for name in ("launch", "draft_host", "round_host", "reread", "verified")
+        ]
+    )
     assert np.cov(logs) == pytest.approx(covariance, abs=0.01)

@@ -23,9 +23,15 @@ SHAPES = st.sampled_from([(128, 8), (256, 8), (8, 2), (512, 10), (512, 22), (60,
 
 
 @given(
-    SHAPES, st.integers(1, 400), st.sampled_from([1.01, 1.2, 1.5]), st.sampled_from([1, 2, 4]), st.integers(0, 2**31)
+    SHAPES,
+    st.integers(1, 400),
+    st.sampled_from([1.01, 1.2, 1.5]),
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 2**31),
 )
-def test_counts_sum_to_tokens_times_k_and_no_token_chooses_an_expert_twice(shape, tokens, exponent, ep, seed):
+def test_counts_sum_to_tokens_times_k_and_no_token_chooses_an_expert_twice(
+    shape, tokens, exponent, ep, seed
+):
     n, k = shape
     counts = sample_counts(tokens, n, k, exponent, np.random.default_rng(seed), ep)
     assert counts.sum() == tokens * k
@@ -35,7 +41,11 @@ def test_counts_sum_to_tokens_times_k_and_no_token_chooses_an_expert_twice(shape
 
 def test_the_busiest_rank_comes_first():
     for seed in range(20):
-        loads = sample_counts(64, 128, 8, 1.2, np.random.default_rng(seed), 8).reshape(8, -1).sum(axis=1)
+        loads = (
+            sample_counts(64, 128, 8, 1.2, np.random.default_rng(seed), 8)
+            .reshape(8, -1)
+            .sum(axis=1)
+        )
         assert loads[0] == loads.max()
 
 
@@ -57,10 +67,15 @@ def test_a_skewed_load_touches_fewer_experts_than_a_balanced_one():
 
 
 def test_touched_experts_rise_with_tokens_and_are_reproducible():
-    values = [touched_under_power_law(t, 256, 8, "power_law_1.2").touched for t in (1, 2, 4, 8, 16, 32, 64, 256, 1024)]
+    values = [
+        touched_under_power_law(t, 256, 8, "power_law_1.2").touched
+        for t in (1, 2, 4, 8, 16, 32, 64, 256, 1024)
+    ]
     assert all(b > a for a, b in pairwise(values))
     assert values[-1] <= 256
-    assert touched_under_power_law(16, 256, 8, "power_law_1.2") == touched_under_power_law(16, 256, 8, "power_law_1.2")
+    assert touched_under_power_law(16, 256, 8, "power_law_1.2") == touched_under_power_law(
+        16, 256, 8, "power_law_1.2"
+    )
 
 
 def test_more_ranks_mean_fewer_experts_on_the_busiest_but_at_least_its_share():
@@ -84,7 +99,14 @@ def test_an_unknown_load_name_is_refused():
 
 
 def series(times, **changed) -> pd.DataFrame:
-    keys = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1, "moe_ep_size": 1}
+    keys = {
+        "hidden_size": 2048,
+        "inter_size": 768,
+        "topk": 8,
+        "num_experts": 128,
+        "moe_tp_size": 1,
+        "moe_ep_size": 1,
+    }
     tokens = 2 ** np.arange(len(times))
     frame = pd.DataFrame({"num_tokens": tokens, "latency_s": times, "distribution": "balanced"})
     return frame.assign(**{**keys, **changed})
@@ -102,7 +124,9 @@ def test_a_step_up_and_the_ends_are_not_spikes():
 
 
 def test_neighbours_are_those_of_the_same_shape_shard_ranks_and_load():
-    table = pd.concat([series([1.0, 1.1, 1.2]), series([5.0, 5.1, 5.2], inter_size=1536)], ignore_index=True)
+    table = pd.concat(
+        [series([1.0, 1.1, 1.2]), series([5.0, 5.1, 5.2], inter_size=1536)], ignore_index=True
+    )
     shuffled = table.sample(frac=1.0, random_state=0)
     assert without_spikes(shuffled)[1] == 0
     assert not monotone(shuffled)["lowered"].any()
@@ -117,7 +141,11 @@ def test_each_time_is_lowered_to_the_least_at_more_tokens_and_only_clear_ones_ar
 def test_a_record_says_what_was_dropped_and_lowered():
     table = moe_table()
     spoiled = table.copy()
-    hit = (spoiled["num_tokens"] == 32) & (spoiled["moe_tp_size"] == 1) & (spoiled["distribution"] == "balanced")
+    hit = (
+        (spoiled["num_tokens"] == 32)
+        & (spoiled["moe_tp_size"] == 1)
+        & (spoiled["distribution"] == "balanced")
+    )
     spoiled.loc[hit, "latency_s"] *= 4.0
     record = moe_record(spoiled, IDENTITY)
     assert {d.n_rows for d in record.dropped if "neighbours" in d.reason} == {int(hit.sum())}
@@ -129,7 +157,9 @@ def test_a_record_says_what_was_dropped_and_lowered():
 def test_a_table_whose_times_keep_falling_is_called_noisy():
     rng = np.random.default_rng(1)
     table = moe_table()
-    noisy = table.assign(latency_s=table["latency_s"] * np.exp(0.15 * rng.standard_normal(len(table))))
+    noisy = table.assign(
+        latency_s=table["latency_s"] * np.exp(0.15 * rng.standard_normal(len(table)))
+    )
     record = moe_record(noisy, IDENTITY)
     assert record.n_lowered > NOISY_SHARE * record.n_rows
     assert record.message.startswith("noisy")

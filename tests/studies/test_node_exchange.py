@@ -1,4 +1,5 @@
-"""The study behind docs/decisions/0016: its rows and its fit come back, and what they are said to show they show."""
+"""The study behind docs/decisions/0016: its rows and its fit come back, and what they are said to
+show they show."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def error(row: Published, network: bool = True) -> float:
 
 def test_the_pages_have_the_study_s_rows() -> None:
     page, decision = (
-        (DOCS / name).read_text("utf-8") for name in ("expert-parallel.md", "decisions/0016-between-nodes.md")
+        (DOCS / name).read_text("utf-8")
+        for name in ("expert-parallel.md", "decisions/0016-between-nodes.md")
     )
     for text, rows in (
         (page, judged_rows(FOUND)),
@@ -45,7 +47,9 @@ def test_the_pages_have_the_study_s_rows() -> None:
     ):
         lines = [f"| {' | '.join(row)} |" for row in rows]
         assert len(lines) >= 3
-        assert [line for line in lines if line not in text] == [], "run: python -m studies.node_exchange"
+        assert [line for line in lines if line not in text] == [], (
+            "run: python -m studies.node_exchange"
+        )
 
 
 def test_the_shipped_constants_are_the_fit_s() -> None:
@@ -74,7 +78,9 @@ def test_what_other_publishers_measured_over_connectx_7_is_met_as_the_pages_say(
     assert len(now) == 16
     assert (now.min(), now.max()) == pytest.approx((-0.16, 0.12), abs=0.005)
     before = np.array([error(row, network=False) for row in TODAY])
-    assert (before.min(), before.max(), before.mean()) == pytest.approx((-0.83, -0.30, -0.65), abs=0.006)
+    assert (before.min(), before.max(), before.mean()) == pytest.approx(
+        (-0.83, -0.30, -0.65), abs=0.006
+    )
 
 
 def test_efa_takes_as_much_longer_as_the_warning_says() -> None:
@@ -91,12 +97,18 @@ def test_the_first_form_is_the_law_and_inside_one_node_none_adds_anything() -> N
 
 
 CHUNKS = [
-    row for row in beyond(FOUND) if row.is_normal and row.accelerator == "h200-sxm" and 1024 <= row.tokens <= 8192
+    row
+    for row in beyond(FOUND)
+    if row.is_normal and row.accelerator == "h200-sxm" and 1024 <= row.tokens <= 8192
 ]
 
 
-@pytest.mark.parametrize(("ranks", "once", "each"), [(16, -0.10, 1.50), (32, -0.05, 1.09), (64, -0.14, 0.30)])
-def test_chunks_of_prompts_on_h200_are_met_as_the_pages_say(ranks: int, once: float, each: float) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "once", "each"), [(16, -0.10, 1.50), (32, -0.05, 1.09), (64, -0.14, 0.30)]
+)
+def test_chunks_of_prompts_on_h200_are_met_as_the_pages_say(
+    ranks: int, once: float, each: float
+) -> None:
     found = [(prompt_forms_s(row), row.time_s) for row in CHUNKS if row.ranks == ranks]
     assert len(found) == 4
     for form, error_of_all in (("once to each node", once), ("a message for each expert", each)):

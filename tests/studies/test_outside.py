@@ -1,4 +1,5 @@
-"""Directions that published work reports, on the model as shipped (printed in docs/validation.md)."""
+"""Directions that published work reports, on the model as shipped (printed in
+docs/validation.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from studies.validation.outside import WIDE_BATCHES, by_active, cohere, plateau
 
 
-def test_verifying_four_tokens_at_batch_one_costs_a_quarter_more_on_the_moe_and_nothing_on_the_dense_model() -> None:
+def test_verifying_four_tokens_at_batch_one_costs_a_quarter_more_on_the_moe() -> None:
     """Measured R = 1.25 (Cohere blog, 2026-04-21); nothing was fitted on it."""
     moe, dense = cohere()
     assert float(moe.verify_ratio[0, 0]) == pytest.approx(1.25, abs=0.1)

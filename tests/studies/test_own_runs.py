@@ -1,6 +1,8 @@
-"""What own runs do: rows of a configuration refitted and judged, and the figures behind the line of `advise`.
+"""What own runs do: rows of a configuration refitted and judged, and the figures behind the line of
+`advise`.
 
-The section on best K: clean grids, rivals that never change K, and what is set aside by a physical rule.
+The section on best K: clean grids, rivals that never change K, and what is set aside by a physical
+rule.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs
 from advisor.measured.points import published_rows
 from advisor.measured.refit_result import best_k_regret, k_grids, k_regret
 from advisor.prediction import AdvisorError
-from studies.validation.outside import bundle_errors, external_points, external_round_costs, impossible_models
+from studies.validation.outside import (
+    bundle_errors,
+    external_points,
+    external_round_costs,
+    impossible_models,
+)
 from studies.validation.own_runs import (
     OURS,
     beaten_by,
@@ -36,7 +43,10 @@ def test_the_figures_that_ship_are_those_of_the_judged_rows() -> None:
     again = {one.kind: one for one in own_runs(own_run_rows(fitted()))}
     assert kinds.keys() == again.keys()
     for kind, shipped in kinds.items():
-        assert (shipped.n_rows, shipped.n_laboratories) == (again[kind].n_rows, again[kind].n_laboratories)
+        assert (shipped.n_rows, shipped.n_laboratories) == (
+            again[kind].n_rows,
+            again[kind].n_laboratories,
+        )
         for name in ("error_after", "coverage_after", "width_before", "width_after"):
             assert getattr(shipped, name) == pytest.approx(getattr(again[kind], name), abs=0.01), (
                 "run `make validation`"
@@ -53,9 +63,23 @@ def test_four_rows_of_each_configuration_are_refitted_and_none_of_them_judged() 
 
 
 def frame(after: float) -> pd.DataFrame:
-    base = {"laboratory": "a", "configuration": "c", "engine_class": "vllm", "hardware_id": "h200-sxm", "measured": 2.0}
-    ends = {"predicted_before": 2.2, "low_before": 1.5, "high_before": 2.9, "low_after": 2.0 - after}
-    rows = [base | ends | {"batch_size": b, "predicted_after": 2.0, "high_after": 2.0 + after} for b in (1, 4, 16)]
+    base = {
+        "laboratory": "a",
+        "configuration": "c",
+        "engine_class": "vllm",
+        "hardware_id": "h200-sxm",
+        "measured": 2.0,
+    }
+    ends = {
+        "predicted_before": 2.2,
+        "low_before": 1.5,
+        "high_before": 2.9,
+        "low_after": 2.0 - after,
+    }
+    rows = [
+        base | ends | {"batch_size": b, "predicted_after": 2.0, "high_after": 2.0 + after}
+        for b in (1, 4, 16)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -66,7 +90,9 @@ def test_widths_errors_and_slopes_are_those_of_the_rows_and_bars_are_met_or_miss
     assert centre.width_after == pytest.approx(0.2)
     assert centre.slope_after == pytest.approx(0.0, abs=1e-12)
     assert "| median width, data centre | 20.0 % | <= 24 % | met |" in own_runs_section(frame(0.2))
-    assert "| median width, data centre | 40.0 % | <= 24 % | missed |" in own_runs_section(frame(0.4))
+    assert "| median width, data centre | 40.0 % | <= 24 % | missed |" in own_runs_section(
+        frame(0.4)
+    )
 
 
 def test_what_is_written_is_read_and_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -123,7 +149,10 @@ def test_a_constant_that_does_as_well_is_named_and_a_worse_one_is_not() -> None:
     assert beaten_by(regrets(0.01, 0.05)) == []
     assert "met" in best_k_section(regrets(0.01, 0.05))
     text = best_k_section(regrets(0.03, 0.02))
-    assert "A simpler rule wins: always K = 3 is better in the mean of grids (2.0 % against 3.0 %)" in text
+    assert (
+        "A simpler rule wins: always K = 3 is better in the mean of grids (2.0 % against 3.0 %)"
+        in text
+    )
     assert "always K = 5" not in " ".join(beaten_by(regrets(0.03, 0.02)))
 
 
@@ -146,6 +175,11 @@ def test_the_rule_on_reading_weights_finds_scout_in_specbundle_and_nothing_else(
 
 
 def test_where_a_simpler_model_errs_less_the_document_says_so() -> None:
-    figures = pd.DataFrame({"speedup": {"ours": 0.2, "simple": 0.1}, "shape": {"ours": 0.1, "simple": 0.2}})
-    assert simpler_wins(figures) == "- speedup: a simpler model errs less: simple (10.0 % against 20.0 %)."
+    figures = pd.DataFrame(
+        {"speedup": {"ours": 0.2, "simple": 0.1}, "shape": {"ours": 0.1, "simple": 0.2}}
+    )
+    assert (
+        simpler_wins(figures)
+        == "- speedup: a simpler model errs less: simple (10.0 % against 20.0 %)."
+    )
     assert "No simpler model" in simpler_wins(figures[["shape"]])

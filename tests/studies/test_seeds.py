@@ -1,4 +1,5 @@
-"""The claims of the sources: what holds, the state of each, and that none leaves it without a note that says why."""
+"""The claims of the sources: what holds, the state of each, and that none leaves it without a note
+that says why."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from advisor.measured.seeds import COLUMNS, Claim, Figure, JudgedClaim, Ours, read_claims, read_findings, seeds_table
+from advisor.measured.seeds import (
+    COLUMNS,
+    Claim,
+    Figure,
+    JudgedClaim,
+    Ours,
+    read_claims,
+    read_findings,
+    seeds_table,
+)
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import citations
 from studies import seeds
@@ -31,7 +41,9 @@ def now() -> dict[str, JudgedClaim]:
     return found_now()
 
 
-def test_no_claim_left_its_state_without_a_decision_note_that_says_why(now: dict[str, JudgedClaim]) -> None:
+def test_no_claim_left_its_state_without_a_decision_note_that_says_why(
+    now: dict[str, JudgedClaim],
+) -> None:
     stored = read_findings()
     assert list(stored) == [claim.id for claim in read_claims()], "run `make seeds WRITE=1`"
     assert unexplained(read_claims(), stored, now, decision_notes()) == []
@@ -40,7 +52,10 @@ def test_no_claim_left_its_state_without_a_decision_note_that_says_why(now: dict
 def test_a_claim_that_leaves_its_state_is_named_until_a_note_says_so() -> None:
     stored = read_findings()
     moved = stored["cohere-dense"].model_copy(
-        update={"state": "disagrees", "figures": {"largest ratio of neighbouring batches": Ours(value=1.2)}}
+        update={
+            "state": "disagrees",
+            "figures": {"largest ratio of neighbouring batches": Ours(value=1.2)},
+        }
     )
     left = unexplained(read_claims(), stored, {**stored, "cohere-dense": moved}, "")
     assert left == [
@@ -51,15 +66,23 @@ def test_a_claim_that_leaves_its_state_is_named_until_a_note_says_so() -> None:
     assert unexplained(read_claims(), stored, {**stored, "cohere-dense": moved}, note) == []
 
 
-def test_every_quantity_answers_a_claim_and_the_sources_own_settings_are_asked(now: dict[str, JudgedClaim]) -> None:
+def test_every_quantity_answers_a_claim_and_the_sources_own_settings_are_asked(
+    now: dict[str, JudgedClaim],
+) -> None:
     asked = {figure.ours for claim in read_claims() for figure in claim.all_figures()}
     unused = {name for name in quantities() if name not in asked}
-    assert not {name for name in unused if not name.endswith(" eagle")}, "compute nothing that no claim asks for"
-    assert now["cohere-four-tokens"].figures["distinct experts of four tokens"].value == pytest.approx(20.11, abs=0.01)
+    assert not {name for name in unused if not name.endswith(" eagle")}, (
+        "compute nothing that no claim asks for"
+    )
+    assert now["cohere-four-tokens"].figures[
+        "distinct experts of four tokens"
+    ].value == pytest.approx(20.11, abs=0.01)
 
 
 def test_the_page_is_the_one_of_what_was_found() -> None:
-    assert DOCUMENT.read_text(encoding="utf-8") == page(read_claims(), read_findings()), "run `make documents`"
+    assert DOCUMENT.read_text(encoding="utf-8") == page(read_claims(), read_findings()), (
+        "run `make documents`"
+    )
 
 
 def test_an_unexplained_change_is_printed_and_not_kept(
@@ -99,7 +122,9 @@ def test_a_claim_is_reproduced_in_part_or_disagrees_by_how_many_figures_hold() -
         "in part",
         "disagrees",
     ]
-    untested = Claim(id="two", source="moesd2025", claim="x", where="Serve", not_testable="no figure")
+    untested = Claim(
+        id="two", source="moesd2025", claim="x", where="Serve", not_testable="no figure"
+    )
     assert judge(untested, {}).state == "not testable"
 
 
@@ -129,7 +154,9 @@ def test_every_claim_cites_a_listed_work_and_all_sixty_cells_of_the_tables_stand
     assert len(cells) == len(set(cells)) == 60
 
 
-def test_what_was_found_is_read_as_it_was_written_and_a_damaged_file_names_the_remedy(tmp_path: Path) -> None:
+def test_what_was_found_is_read_as_it_was_written_and_a_damaged_file_names_the_remedy(
+    tmp_path: Path,
+) -> None:
     path, found = tmp_path / "seeds.json", {"one": of(2.0, 1.1)}
     write_findings(found, path)
     assert read_findings(path) == found
@@ -139,13 +166,26 @@ def test_what_was_found_is_read_as_it_was_written_and_a_damaged_file_names_the_r
 
 
 def test_the_table_has_a_row_a_claim_and_marks_what_does_not_hold() -> None:
-    table = seeds_table([CLAIM], {"one": judge(CLAIM, {"a": Ours(value=2.1, low=1.5, high=3.0), "b": Ours(value=1.1)})})
+    table = seeds_table(
+        [CLAIM],
+        {"one": judge(CLAIM, {"a": Ours(value=2.1, low=1.5, high=3.0), "b": Ours(value=1.1)})},
+    )
     assert list(table.columns) == list(COLUMNS)
     row = table.iloc[0]
     assert row["published"] == "speedup: 2; rise: at most 1"
-    assert (row["ours"], row["band"], row["state"]) == ("2.1; 1.1 (differs)", "1.5 to 3; -", "in part")
-    assert described(CLAIM, of(2.0, 1.1)).splitlines()[2].endswith("published at most 1, ours 1.1  <- does not hold")
-    with pytest.raises(AdvisorError, match=r"seeds\.json lacks one as it is now; run `make seeds WRITE=1`"):
+    assert (row["ours"], row["band"], row["state"]) == (
+        "2.1; 1.1 (differs)",
+        "1.5 to 3; -",
+        "in part",
+    )
+    assert (
+        described(CLAIM, of(2.0, 1.1))
+        .splitlines()[2]
+        .endswith("published at most 1, ours 1.1  <- does not hold")
+    )
+    with pytest.raises(
+        AdvisorError, match=r"seeds\.json lacks one as it is now; run `make seeds WRITE=1`"
+    ):
         seeds_table([CLAIM], {})
     stored = seeds_table(read_claims(), read_findings())
     assert len(stored) == len(read_claims())

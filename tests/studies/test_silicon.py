@@ -1,4 +1,5 @@
-"""The quarantine of silicon points: each rule on made-up points, and the shipped list against the store's rows.
+"""The quarantine of silicon points: each rule on made-up points, and the shipped list against the
+store's rows.
 
 What a step pays whatever it computes stays below every measured step of its engine and accelerator.
 """
@@ -35,9 +36,26 @@ from studies.validation.silicon import (
     with_physics,
 )
 
-LLAMA = {"version": "1", "model_id": "llama-3.1-8b", "engine": "vllm", "hardware_id": "h200-sxm", "weight_dtype": "fp8"}
-LLAMA |= {"tensor_parallel": 1, "expert_parallel": 1, "attention_groups": 1, "batch_size": 8, "input_tokens": 1000}
-LLAMA |= {"output_tokens": 1000, "scenario_weights": "fp8", "scenario_experts": "", "scenario_cache": ""}
+LLAMA = {
+    "version": "1",
+    "model_id": "llama-3.1-8b",
+    "engine": "vllm",
+    "hardware_id": "h200-sxm",
+    "weight_dtype": "fp8",
+}
+LLAMA |= {
+    "tensor_parallel": 1,
+    "expert_parallel": 1,
+    "attention_groups": 1,
+    "batch_size": 8,
+    "input_tokens": 1000,
+}
+LLAMA |= {
+    "output_tokens": 1000,
+    "scenario_weights": "fp8",
+    "scenario_experts": "",
+    "scenario_cache": "",
+}
 LLAMA |= {"measured_s": 0.006, "ttft_s": 0.1}
 
 
@@ -65,7 +83,8 @@ def test_the_list_leaves_at_least_ninety_five_per_cent_of_the_points_to_be_judge
 
 
 def test_no_rule_sees_a_prediction() -> None:
-    """The module behind the list knows no step, curve or fit: of the cost model only where a model lies."""
+    """The module behind the list knows no step, curve or fit: of the cost model only where a model
+    lies."""
     taken = {
         (node.module, alias.name)
         for node in ast.walk(ast.parse(inspect.getsource(silicon)))
@@ -83,7 +102,9 @@ def test_the_floor_is_the_bytes_and_the_arithmetic_at_the_best_rates_ever_measur
     weights = 6.98e9  # eight-bit blocks
     cache = 32 * 2 * 8 * 128 * 1500 * 100
     arithmetic = 2 * 6.98e9 * 100 * 1000 / 1000
-    assert row["floor_s"] == pytest.approx((weights + cache) / (0.9 * 4.8e12) + arithmetic / (0.9 * 1979e12), rel=0.01)
+    assert row["floor_s"] == pytest.approx(
+        (weights + cache) / (0.9 * 4.8e12) + arithmetic / (0.9 * 1979e12), rel=0.01
+    )
     assert row["end_to_end_s"] == pytest.approx((0.1 + 999 * 0.006) / 1000)
 
 
@@ -93,7 +114,9 @@ def test_a_time_below_the_floor_is_found_and_one_above_it_is_not() -> None:
     assert set(below_floor(found)) == {"a"}
 
 
-def test_a_first_token_later_than_all_others_together_is_a_queue_unless_memory_explains_it() -> None:
+def test_a_first_token_later_than_all_others_together_is_a_queue_unless_memory_explains_it() -> (
+    None
+):
     late = {"ttft_s": 6.1}
     assert set(queued(points(late, {"ttft_s": 5.9}, late | {"batch_size": 4000}))) == {"a"}
 
@@ -103,19 +126,27 @@ def test_the_same_time_at_any_batch_is_found_only_far_above_what_physics_explain
     slow = [each | {"measured_s": 0.04 + 0.0001 * i} for i, each in enumerate(batches)]
     assert set(flat(points(*slow))) == {"a", "b", "c", "d"}
     assert not flat(points(*slow[:3]))  # three may be chance
-    assert not flat(points(*(each | {"measured_s": 0.006} for each in batches)))  # nothing to explain
-    assert not flat(points(*(each | {"measured_s": 0.03 * 1.1**i} for i, each in enumerate(batches))))
+    assert not flat(
+        points(*(each | {"measured_s": 0.006} for each in batches))
+    )  # nothing to explain
+    assert not flat(
+        points(*(each | {"measured_s": 0.03 * 1.1**i} for i, each in enumerate(batches)))
+    )
 
 
 def test_the_slower_of_two_batches_is_found_where_the_larger_batch_is_quicker() -> None:
     assert set(falls(points({"measured_s": 0.02}, {"batch_size": 32, "measured_s": 0.01}))) == {"a"}
     assert not falls(points({"measured_s": 0.012}, {"batch_size": 32, "measured_s": 0.01}))
-    assert not falls(points({"measured_s": 0.02}, {"batch_size": 32, "measured_s": 0.01, "version": "2"}))
+    assert not falls(
+        points({"measured_s": 0.02}, {"batch_size": 32, "measured_s": 0.01, "version": "2"})
+    )
 
 
 def test_of_two_repeats_that_disagree_neither_is_believed_and_of_three_the_odd_one() -> None:
     assert set(not_repeated(points({"measured_s": 0.01}, {"measured_s": 0.02}))) == {"a", "b"}
-    assert set(not_repeated(points({"measured_s": 0.01}, {"measured_s": 0.0101}, {"measured_s": 0.02}))) == {"c"}
+    assert set(
+        not_repeated(points({"measured_s": 0.01}, {"measured_s": 0.0101}, {"measured_s": 0.02}))
+    ) == {"c"}
     assert not not_repeated(points({"measured_s": 0.01}, {"measured_s": 0.014}))
 
 
@@ -133,14 +164,26 @@ def test_a_run_of_which_half_is_found_goes_as_a_whole() -> None:
     found = quarantined(points({"ttft_s": 6.1}, {"batch_size": 16})[list(POINTS)])
     assert found["rule"].tolist() == ["queued", "the run it stands in"]
     assert "1 of the 2 points" in found["reason"].iloc[1]
-    assert len(quarantined(points({"ttft_s": 6.1}, {"batch_size": 16}, {"batch_size": 32})[list(POINTS)])) == 1
+    assert (
+        len(
+            quarantined(
+                points({"ttft_s": 6.1}, {"batch_size": 16}, {"batch_size": 32})[list(POINTS)]
+            )
+        )
+        == 1
+    )
 
 
 def fixed_s(setup: Setup) -> float:
-    """Fixed costs of all launches of a plain step, its host's share left out: kernels' t0, messages' t0, c_l. [s]"""
+    """Fixed costs of all launches of a plain step, its host's share left out: kernels' t0,
+    messages' t0, c_l. [s]"""
     architecture, costs, placement = setup.architecture, setup.costs, setup.placement
     products = matrix_products(architecture, costs, placement, MoeShape.of(architecture))
-    total = sum(float(item.layers) * item.launches * item.cost.t0_s for group in products.values() for item in group)
+    total = sum(
+        float(item.layers) * item.launches * item.cost.t0_s
+        for group in products.values()
+        for item in group
+    )
     if architecture.moe is not None:
         total += architecture.moe.count * costs.routed.t0_s
     for mixer in architecture.mixers:

@@ -1,4 +1,5 @@
-"""Published step times and decode rates: what is judged, in which shares, and which rows are no steady state.
+"""Published step times and decode rates: what is judged, in which shares, and which rows are no
+steady state.
 
 The bars of step times, and AIConfigurator's answers beside ours.
 """
@@ -45,7 +46,9 @@ def costs() -> pd.DataFrame:
     return verify_costs(read_numbers(CURVES))
 
 
-def test_steps_are_judged_inside_captured_graphs_for_each_sharing_of_their_tokens(costs: pd.DataFrame) -> None:
+def test_steps_are_judged_inside_captured_graphs_for_each_sharing_of_their_tokens(
+    costs: pd.DataFrame,
+) -> None:
     assert costs["tokens"].max() == 1024
     for queries, rows in costs.groupby("queries"):
         assert queries in QUERIES
@@ -55,13 +58,22 @@ def test_steps_are_judged_inside_captured_graphs_for_each_sharing_of_their_token
     assert (alone["measured"], alone["predicted"]) == (1.0, 1.0)
 
 
-def test_tokens_of_fewer_sequences_cost_no_more_since_they_share_experts_and_cache(costs: pd.DataFrame) -> None:
+def test_tokens_of_fewer_sequences_cost_no_more_since_they_share_experts_and_cache(
+    costs: pd.DataFrame,
+) -> None:
     steps = costs.pivot(index="tokens", columns="queries", values="predicted_s").dropna()
     assert (steps[8] <= steps[1] * 1.001).all()
 
 
 def test_the_error_of_a_ratio_leaves_out_the_step_it_is_taken_against() -> None:
-    made = pd.DataFrame({"tokens": [1, 2, 4], "queries": 1, "measured": [1.0, 1.0, 2.0], "predicted": [1.0, 1.1, 2.6]})
+    made = pd.DataFrame(
+        {
+            "tokens": [1, 2, 4],
+            "queries": 1,
+            "measured": [1.0, 1.0, 2.0],
+            "predicted": [1.0, 1.1, 2.6],
+        }
+    )
     assert ratio_error(made, 1) == pytest.approx(0.2)
 
 
@@ -80,7 +92,10 @@ STEADY = {
         ({}, ""),
         ({"output_tokens": 128.0}, "under 256"),
         ({"output_tokens": np.nan}, "lengths"),
-        ({"output_tokens": 128.0, "concurrency": 1, "output_tok_per_s": 55.0}, ""),  # nobody else's prompt to wait for
+        (
+            {"output_tokens": 128.0, "concurrency": 1, "output_tok_per_s": 55.0},
+            "",
+        ),  # nobody else's prompt to wait for
         ({"mean_tpot_ms": 15.0}, "waits"),  # 20 ms a token end to end
         ({"mean_tpot_ms": np.nan, "output_tok_per_s": np.nan}, "no time"),
     ],
@@ -94,7 +109,11 @@ def test_published_rates_are_judged_with_the_cookbook_apart() -> None:
     frame = read_numbers(RATES)
     some = frame[frame["row_id"].isin(["dec-001", "dec-170", "dec-171"])]
     rows = decode_rates(some)
-    assert rows.set_index("row_id")["cookbook"].to_dict() == {"dec-001": False, "dec-170": True, "dec-171": True}
+    assert rows.set_index("row_id")["cookbook"].to_dict() == {
+        "dec-001": False,
+        "dec-170": True,
+        "dec-171": True,
+    }
     assert rows["not_steady"].tolist() == ["answers under 256 tokens", "", ""]
     assert (rows["predicted_s"] > 0).all()
     text = decode_rates_section(rows)
@@ -129,7 +148,9 @@ POINT = {
 
 
 def points(*changes: dict[str, object]) -> pd.DataFrame:
-    return pd.DataFrame([POINT | {"point_id": chr(97 + i)} | each for i, each in enumerate(changes)])
+    return pd.DataFrame(
+        [POINT | {"point_id": chr(97 + i)} | each for i, each in enumerate(changes)]
+    )
 
 
 def test_a_bar_is_met_on_its_limit_and_missed_beyond() -> None:
@@ -153,13 +174,16 @@ def test_a_fall_is_measured_against_the_dearest_step_with_fewer_tokens() -> None
 
 
 def test_verification_with_latent_attention_at_long_context_follows_the_measured_rate() -> None:
-    """By hand, for a layer of a rank with 8 of the 64 sequences at 32,768 tokens, all 128 heads: the cache is read in
-    0.07 ms, whoever asks; one query computes for 0.13 ms at the 0.58 of peak that latent tables show, four for 0.51.
+    """By hand, for a layer of a rank with 8 of the 64 sequences at 32,768 tokens, all 128 heads:
+    the cache is read in 0.07 ms, whoever asks; one query computes for 0.13 ms at the 0.58 of peak
+    that latent tables show, four for 0.51.
     """
     read_s = 8 * 32768 * 576 * 2 / 4.1e12
     query_s = 8 * 32768 * 128 * 2 * (576 + 512) / (0.58 * 989e12)
     assert (read_s, query_s) == pytest.approx((0.074e-3, 0.127e-3), rel=0.01)
-    assert 4 * query_s > 4 * read_s  # so verification pays for arithmetic, where reading alone would be nearly free
+    assert (
+        4 * query_s > 4 * read_s
+    )  # so verification pays for arithmetic, where reading alone would be nearly free
     (bar,) = latent_attention_bar()
     assert bar.met, bar.figure
 
@@ -168,7 +192,14 @@ def answered(*lines: tuple[str, float, float]) -> pd.DataFrame:
     """Answers by checkpoint; by format the tool is a tenth slower."""
     return pd.DataFrame(
         [
-            {"point_id": point, "first": way, "tpot_s": tpot * slower, "ttft_s": ttft, "asked": "x", "seconds": 0.02}
+            {
+                "point_id": point,
+                "first": way,
+                "tpot_s": tpot * slower,
+                "ttft_s": ttft,
+                "asked": "x",
+                "seconds": 0.02,
+            }
             for point, tpot, ttft in lines
             for way, slower in (("checkpoint", 1.0), ("format", 1.1))
         ]

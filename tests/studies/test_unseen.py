@@ -34,7 +34,9 @@ def points() -> list[Point]:
 
 
 def test_the_document_rests_on_the_data_and_fits_that_are_here() -> None:
-    assert f"Data and fits {data_hash()}" in REPORT.read_text(encoding="utf-8"), "stale; run `make validation`"
+    assert f"Data and fits {data_hash()}" in REPORT.read_text(encoding="utf-8"), (
+        "stale; run `make validation`"
+    )
 
 
 def test_the_judged_rows_that_reports_read_rest_on_the_data_and_fits_that_are_here() -> None:
@@ -50,7 +52,11 @@ def test_judged_rows_are_what_the_code_predicts_today_and_those_of_the_document(
     inside = rows["measured"].between(rows["predicted_low"], rows["predicted_high"])
     width = (rows["predicted_high"] - rows["predicted_low"]) / rows["predicted_speedup"]
     errors = (rows["predicted_speedup"] / rows["measured"] - 1).abs()
-    line = next(line for line in REPORT.read_text(encoding="utf-8").splitlines() if line.startswith("All rows: "))
+    line = next(
+        line
+        for line in REPORT.read_text(encoding="utf-8").splitlines()
+        if line.startswith("All rows: ")
+    )
     laboratory = rows["source_title"].map(laboratory_of)
 
     def mean(values: pd.Series) -> float:
@@ -67,11 +73,14 @@ def test_judged_rows_are_what_the_code_predicts_today_and_those_of_the_document(
 
 
 def test_a_row_has_one_tier_on_the_page_and_in_the_document() -> None:
-    """That of the prediction that judges it, however the row was read: constants decide which components count."""
+    """That of the prediction that judges it, however the row was read: constants decide which
+    components count."""
     title = "rtx6kpro wiki: GLM-5.2 v14 full sweep decode"
     own = [replace(point, tier="measured") for point in judged() if point.source == title][::8]
     frame = judged_rows()
-    page = judge(frame[frame["point_id"].isin([point.row["point_id"] for point in own])])["predicted_tier"].tolist()
+    page = judge(frame[frame["point_id"].isin([point.row["point_id"] for point in own])])[
+        "predicted_tier"
+    ].tolist()
     assert held_out(own)["tier"].tolist() == page
     assert "measured" not in page
 
@@ -108,14 +117,19 @@ def test_the_shape_error_ignores_one_scale_per_source() -> None:
 
 def test_signs_and_coverage_are_counted_on_their_rows() -> None:
     lines = {line.what: line for line in speedup_gates(rows())}
-    assert lines["sign, all rows"].figure == pytest.approx(4 / 6)  # 1.0 is not above 1, 0.5 is below
+    assert lines["sign, all rows"].figure == pytest.approx(
+        4 / 6
+    )  # 1.0 is not above 1, 0.5 is below
     assert lines["80 % band, all rows"].figure == pytest.approx(4 / 6)
     assert lines["sign, rows below 1"].figure == 0.0
 
 
 def test_uniform_experts_touch_more_at_small_batch(points: list[Point]) -> None:
-    """Correlation lowers the count of distinct experts, so the uniform rival pays more to verify."""
-    small = next(p for p in points if p.setup.architecture.moe and p.question.scenario.batch_size == 1)
+    """Correlation lowers the count of distinct experts, so the uniform rival pays more to
+    verify."""
+    small = next(
+        p for p in points if p.setup.architecture.moe and p.question.scenario.batch_size == 1
+    )
 
     def round_in_plain_steps(point: Point) -> float:
         return float(point.observations.lower.sum() / point.observations.upper.sum())
@@ -124,12 +138,18 @@ def test_uniform_experts_touch_more_at_small_batch(points: list[Point]) -> None:
 
 
 def test_charging_every_token_as_a_sequence_costs_at_least_as_much(points: list[Point]) -> None:
-    # What verified tokens take beyond the kernels is no part of that step. Where the cache is read again, the share
-    # stands on top of what measured layers already show of it; heads that read it each are dearer than sequences.
+    # What verified tokens take beyond the kernels is no part of that step. Where the cache is read
+    # again, the share stands on top of what measured layers already show of it; heads that read it
+    # each are dearer than sequences.
     of_kernels = [name != "verified" for name in (*NAMES, "fixed")]
-    again = {id(one) for one in points if one.setup.costs.reread_share or one.setup.costs.heads_apart}
+    again = {
+        id(one) for one in points if one.setup.costs.reread_share or one.setup.costs.heads_apart
+    }
     for point in (one for one in points[::7] if id(one) not in again):
-        own, wide = (one.observations.lower[:, of_kernels].sum() for one in (point, with_batch_times_tokens(point)))
+        own, wide = (
+            one.observations.lower[:, of_kernels].sum()
+            for one in (point, with_batch_times_tokens(point))
+        )
         assert wide >= own * 0.999
 
 
@@ -153,14 +173,17 @@ def test_every_moesd_cell_is_predicted_and_table_alone_decides_the_measured_valu
 
 def test_external_rows_take_the_gpus_whose_plain_step_is_nearest_to_the_published_one() -> None:
     frame = published_rows()
-    bundle = frame[frame["source_title"].str.contains("SpecBundle") & (frame["model_id"] == "llama-3.1-70b")].head(1)
+    bundle = frame[
+        frame["source_title"].str.contains("SpecBundle") & (frame["model_id"] == "llama-3.1-70b")
+    ].head(1)
     assert float(bundle["baseline_value"].iloc[0]) == pytest.approx(453.22)
 
     def gpus_at(throughput: float) -> int:
         (point,) = external_points(bundle.assign(baseline_value=str(throughput)))
         return point.question.scenario.n_gpus
 
-    # 70 billion 16-bit weights: at least 29 ms a step on one H200, and far more than fits its memory.
+    # 70 billion 16-bit weights: at least 29 ms a step on one H200, and far more than fits its
+    # memory.
     assert gpus_at(8 / 0.025) == 2
     assert gpus_at(8 / 0.0127) == 4
     assert gpus_at(8 / 0.006) == 8
@@ -181,5 +204,7 @@ def test_bands_are_told_by_class_with_what_its_laboratories_leave() -> None:
         }
     )
     text = bands_section(rows)
-    assert "| data centre | same_run | 3 | 2 | 75.0 % | 25.0 % | 40.0 % |" in text  # one lab half inside, one whole
+    assert (
+        "| data centre | same_run | 3 | 2 | 75.0 % | 25.0 % | 40.0 % |" in text
+    )  # one lab half inside, one whole
     assert "| workstation | same_run | 1 | 1 | 100.0 % |  | 40.0 % |" in text

@@ -1,4 +1,5 @@
-"""Each benchmark runs to its end on a small size: one that nobody runs for a month no longer fits what it measures."""
+"""Each benchmark runs to its end on a small size: one that nobody runs for a month no longer fits
+what it measures."""
 
 from __future__ import annotations
 
@@ -34,14 +35,17 @@ SMALL: dict[str, dict[str, Any]] = {
     "refit": {"RUNS": 1},
     "simulator": {"REQUESTS": 50, "ITERATIONS": 20},
     "sweep": {
-        "PLAN": "cases: [{model_id: qwen3-30b-a3b, acceptance: 2.4@3}]\nmax_tpot_ms: [20, 100]\nbatch_size: [1, 16]\n"
+        "PLAN": (
+            "cases: [{model_id: qwen3-30b-a3b, acceptance: 2.4@3}]\nmax_tpot_ms: [20, "
+            "100]\nbatch_size: [1, 16]\n"
+        )
     },
     "trace": {"SEQUENCES": 8, "LAYERS": 2},
     "upload": {"n_rows": 400, "MAX_GIB": inf},
 }
-"""Sizes of those that need no browser (tests/e2e/test_fast_checks.py runs the others): in capitals what stands in the
-module, small what `main` is given. Memory has no limit here: the peak is that of the
-process that ran other tests before."""
+"""Sizes of those that need no browser (tests/e2e/test_fast_checks.py runs the others): in capitals
+what stands in the module, small what `main` is given. Memory has no limit here: the peak is that of
+the process that ran other tests before."""
 IN_A_BROWSER = {"app", "users"}
 
 
@@ -59,7 +63,10 @@ class Here(contextlib.AbstractContextManager["Here"]):
 
 
 def test_every_benchmark_has_a_small_size() -> None:
-    names = {path.stem.removeprefix("bench_") for path in Path(tools.benchmarks.__file__).parent.glob("bench_*.py")}
+    names = {
+        path.stem.removeprefix("bench_")
+        for path in Path(tools.benchmarks.__file__).parent.glob("bench_*.py")
+    }
     assert names == {*SMALL, *IN_A_BROWSER}
 
 
@@ -74,5 +81,7 @@ def test_a_benchmark_prints_its_table(
         monkeypatch.setattr(module, size, SMALL[name][size])
     if hasattr(module, "ProcessPoolExecutor"):
         monkeypatch.setattr(module, "ProcessPoolExecutor", Here)
-    module.main(**arguments)  # what it returns says whether limits of time held: `make bench` judges that
+    module.main(
+        **arguments
+    )  # what it returns says whether limits of time held: `make bench` judges that
     assert len(capsys.readouterr().out.splitlines()) > 1

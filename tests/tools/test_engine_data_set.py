@@ -1,4 +1,5 @@
-"""The data set of an engine's steps, on a package that speaks vLLM's interface and sleeps: made-up times."""
+"""The data set of an engine's steps, on a package that speaks vLLM's interface and sleeps: made-up
+times."""
 
 from __future__ import annotations
 
@@ -14,16 +15,30 @@ from tests.studies.test_engine_designs import HOST
 from tools.engine_data_set import DESIGNS, design, main, plan_of
 
 
-def test_a_run_leaves_a_data_set_that_the_store_takes_and_goes_on(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_run_leaves_a_data_set_that_the_store_takes_and_goes_on(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
     monkeypatch.setattr(runner, "GRACE_S", 1.0)
     work, out = tmp_path / "work", tmp_path / "measurements"
     work.mkdir()
     (work / "hardware.json").write_text(json.dumps(HOST))
-    asked = ["--engine-python", sys.executable, "--work", str(work), "--output", str(out), "--designs", "k2"]
+    asked = [
+        "--engine-python",
+        sys.executable,
+        "--work",
+        str(work),
+        "--output",
+        str(out),
+        "--designs",
+        "k2",
+    ]
     asked += ["--batches", "1,2", "--k", "0,1", "--sitting", "3"]
     assert main([*asked, "--budget-s", "0.001"]) == 3
-    assert main([*asked, "--budget-s", "120"]) in (0, 3)  # 3: a busy machine's noisy cells are left to measure again
+    assert main([*asked, "--budget-s", "120"]) in (
+        0,
+        3,
+    )  # 3: a busy machine's noisy cells are left to measure again
     meta, frame = read_dataset(out / "engine_cpu_3_k2")
     assert (meta.status, meta.row_count) == ("measured", 4)
     assert set(frame["status"]) <= {"ok", "noisy"}
@@ -32,7 +47,12 @@ def test_a_run_leaves_a_data_set_that_the_store_takes_and_goes_on(tmp_path: Path
 
 
 def test_a_missing_engine_is_one_sentence(tmp_path: Path, capsys) -> None:
-    assert main(["--engine-python", str(tmp_path / "none"), "--work", str(tmp_path), "--budget-s", "9"]) == 2
+    assert (
+        main(
+            ["--engine-python", str(tmp_path / "none"), "--work", str(tmp_path), "--budget-s", "9"]
+        )
+        == 2
+    )
     assert capsys.readouterr().err.startswith("error: ")
 
 
@@ -42,5 +62,7 @@ def test_the_designs_are_what_their_names_say() -> None:
         assert (moe.n_active, moe.expert_width, moe.shared_width, moe.n_experts) == shape
         assert moe.count == 8
     parts = {name: design.width * design.n_active for name, design in DESIGNS.items()}
-    assert parts["coarse"] == parts["fine"] == parts["k4"], "the same bytes, in experts of other sizes"
+    assert parts["coarse"] == parts["fine"] == parts["k4"], (
+        "the same bytes, in experts of other sizes"
+    )
     assert len(plan_of("k2").cells) == 30

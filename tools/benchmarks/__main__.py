@@ -1,4 +1,5 @@
-"""`make bench`: every benchmark of this folder, one printed table each. Wall times are printed, never asserted."""
+"""`make bench`: every benchmark of this folder, one printed table each. Wall times are printed,
+never asserted."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run all benchmarks, or those whose names are given (`python -m tools.benchmarks model app`)."""
+    """Run all benchmarks, or those whose names are given
+    (`python -m tools.benchmarks model app`)."""
     wanted = sys.argv[1:]
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         name = path.stem.removeprefix("bench_")

@@ -1,7 +1,8 @@
-"""The app in a real Chromium, each step beside its goal: opening it, dragging, changing, designing, dropping a file.
+"""The app in a real Chromium, each step beside its goal: opening it, dragging, changing, designing,
+dropping a file.
 
-`python -m tools.benchmarks app` prints wall seconds, whose goals are for two idle cores, processor time of server
-and browser, which hardly depend on other load, and the layout shifts.
+`python -m tools.benchmarks app` prints wall seconds, whose goals are for two idle cores, processor
+time of server and browser, which hardly depend on other load, and the layout shifts.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ STARTS, CHANGES, USERS, LIMIT_S = 3, 16, 10, 30.0
 SCREEN = {"width": 1440, "height": 900}
 TEN = "hardware_id=b200-sxm&n_gpus=8&tensor_parallel=8&acceptance=2.4%403"
 """Scenario in which most models fit."""
-CHOICES = {"Model": ("Qwen3-30B-A3B", "gpt-oss-120b", "OLMoE"), "Accelerator": ("H200 SXM", "H100 SXM", "B200 SXM")}
+CHOICES = {
+    "Model": ("Qwen3-30B-A3B", "gpt-oss-120b", "OLMoE"),
+    "Accelerator": ("H200 SXM", "H100 SXM", "B200 SXM"),
+}
 
-# Resolves with the milliseconds from now until the screen is drawn for another batch, and until the script has ended
-# with the library's own answer for it.
+# Resolves with the milliseconds from now until the screen is drawn for another batch, and until the
+# script has ended with the library's own answer for it.
 _WATCH = """batch => new Promise(done => {
   const start = performance.now();
   let headline = 0;
@@ -50,15 +54,16 @@ _WATCH = """batch => new Promise(done => {
     else requestAnimationFrame(look);
   };
   look();
-})""".replace("LIMIT_MS", str(1e3 * LIMIT_S))
+})""".replace("LIMIT_MS", str(1e3 * LIMIT_S))  # noqa: E501
 _SHIFTS = """buffered => {
   window.shifted = 0;
   new PerformanceObserver(list => { for (const entry of list.getEntries()) window.shifted += entry.value; })
     .observe({type: 'layout-shift', buffered});
-}"""
+}"""  # noqa: E501
 _ANSWERED = """(() => { const look = () => window.moeLive && window.moeLive.taken !== null
-  ? requestAnimationFrame(() => { window.answered = performance.now(); }) : requestAnimationFrame(look); look(); })()"""
-"""From the start of the navigation until the answer is on screen, noted in every page that opens."""
+  ? requestAnimationFrame(() => { window.answered = performance.now(); }) : requestAnimationFrame(look); look(); })()"""  # noqa: E501
+"""From the start of the navigation until the answer is on screen, noted in every page that
+opens."""
 _CHANGED = """([node, css, whole]) => {
   const text = () => { const at = css ? node.querySelector(css) : node; return at?.value ?? at?.textContent; };
   const ended = () => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning';
@@ -71,8 +76,9 @@ _CHANGED = """([node, css, whole]) => {
       ? requestAnimationFrame(() => done(performance.now() - start)) : requestAnimationFrame(look);
     look();
   });
-}"""
-"""From the user's click, key or file until a text is another and, of a whole page, the script has ended."""
+}"""  # noqa: E501
+"""From the user's click, key or file until a text is another and, of a whole page, the script has
+ended."""
 _DRAGGED = """(slider, values) => values.map(value => {
   const start = performance.now();
   slider.value = value;
@@ -95,9 +101,11 @@ class Row:
 
     def __str__(self) -> str:
         unit, each = f" {self.unit:<1}", 1e3 / max(len(self.values), 1)
-        figures = f"{statistics.median(self.values):>8.3f}{unit}{max(self.values):>8.3f}{unit}{self.goal:>8.2f}{unit}"
+        figures = f"{statistics.median(self.values):>8.3f}{unit}{max(self.values):>8.3f}{unit}{self.goal:>8.2f}{unit}"  # noqa: E501
         spent = (
-            f"{self.server_s * each:>12.0f}{self.browser_s * each:>12.0f}" if self.server_s or self.browser_s else ""
+            f"{self.server_s * each:>12.0f}{self.browser_s * each:>12.0f}"
+            if self.server_s or self.browser_s
+            else ""
         )
         return f"{self.name:<40}{figures}{spent}"
 
@@ -138,7 +146,9 @@ class Bench:
                 context.add_init_script(_ANSWERED)
                 page = context.new_page()
                 for found in (answers, reloads.values):
-                    page.goto(self.url, wait_until="commit") if found is answers else page.reload(wait_until="commit")
+                    page.goto(self.url, wait_until="commit") if found is answers else page.reload(
+                        wait_until="commit"
+                    )
                     page.wait_for_function("window.answered", polling=100)
                     found.append(float(page.evaluate("window.answered")) / 1e3)
                     if found is answers:
@@ -187,13 +197,20 @@ class Bench:
         with self.row("design dial", 1.0) as found:
             for step in range(count):
                 key = "ArrowRight" if step % 4 > 1 else "ArrowLeft"
-                self.changed(page, found, lambda key=key: dial.press(key), 'input[aria-label="Try a design"]')
+                self.changed(
+                    page, found, lambda key=key: dial.press(key), 'input[aria-label="Try a design"]'
+                )
 
     def dropped(self, page: Any, count: int) -> None:
         """A CSV of six rows to its verdict, in a session of its own each."""
         self.rows.append(Row("CSV of six rows to its verdict", 1.5))
         for _ in range(count):
-            open_page(page, self.url, "measure", "model_id=gpt-oss-20b&hardware_id=b200-sxm&acceptance=2.4%403")
+            open_page(
+                page,
+                self.url,
+                "measure",
+                "model_id=gpt-oss-20b&hardware_id=b200-sxm&acceptance=2.4%403",
+            )
             with self.metered() as found:
                 self.changed(page, found.values, lambda: upload(page, DROP, "wide.csv", WIDE), "h1")
 
@@ -201,7 +218,10 @@ class Bench:
         """Commit another batch size `count` times, each new to the app's caches."""
         box = page.get_by_label("Batch, exact value")
         page.evaluate(_SHIFTS, False)
-        settled, shift = Row("batch typed to settled page", 0.8), Row("layout shift of a change", 0.01, "")
+        settled, shift = (
+            Row("batch typed to settled page", 0.8),
+            Row("layout shift of a change", 0.01, ""),
+        )
         with self.row("batch typed to headline", 0.1) as headlines:
             for step in range(count):
                 batch = 17 + 2 * step
@@ -211,7 +231,9 @@ class Bench:
                 box.press("Enter")
                 answer = page.evaluate("window.redrawn")
                 if isinstance(answer, str):
-                    raise TimeoutError(f"batch {batch} is not on the page after {LIMIT_S:.0f} s: {answer}")
+                    raise TimeoutError(
+                        f"batch {batch} is not on the page after {LIMIT_S:.0f} s: {answer}"
+                    )
                 page.wait_for_timeout(400)
                 for values, value in zip((headlines, settled.values), answer, strict=True):
                     values.append(value / 1e3)
@@ -220,7 +242,8 @@ class Bench:
 
 
 def first_answer_s(browser_page: Any, port: int) -> float:
-    """From starting the app's process to the first answer on screen; the browser is open, its cache filled. [s]"""
+    """From starting the app's process to the first answer on screen; the browser is open, its cache
+    filled. [s]"""
     url = f"http://127.0.0.1:{port}"
     start = time.perf_counter()
     process = start_app(port)

@@ -1,7 +1,8 @@
 """Processor time and memory of `advise` and `curve` as whole processes, beside version 0.2's.
 
-Both are run in turn, and the ratio is the median of the pairs. `BEFORE=/path/to/checkout make bench` takes that
-checkout in place of version 0.2, which is read from the history; without a history there is no ratio.
+Both are run in turn, and the ratio is the median of the pairs.
+`BEFORE=/path/to/checkout make bench` takes that checkout in place of version 0.2, which is read
+from the history; without a history there is no ratio.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ VERSION_0_2 = "ad01ff99~1"
 """Its last commit: the next one moves every file."""
 RUNS = 5
 LIMIT_S = 120.0
-SCENARIO = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+SCENARIO = (
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "qwen3-30b-a3b",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+)
 # The child's own children: what the command took, without this process.
 _CHILD = """
 import resource, subprocess, sys
@@ -31,10 +41,16 @@ print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def cost(command: str, folder: Path) -> tuple[float, float]:
-    """Processor time [s] and largest memory [MiB] of one run in a checkout. Raises RuntimeError where it fails."""
+    """Processor time [s] and largest memory [MiB] of one run in a checkout. Raises RuntimeError
+    where it fails."""
     words = [sys.executable, "-m", "advisor", command, *SCENARIO]
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *words], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=True
+        [sys.executable, "-c", _CHILD, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
     )
     status, seconds, memory = map(float, done.stdout.split())
     if status:
@@ -43,7 +59,8 @@ def cost(command: str, folder: Path) -> tuple[float, float]:
 
 
 def earlier(folder: Path) -> Path | None:
-    """Another checkout to compare with: BEFORE, else version 0.2 written into `folder`. None without a history."""
+    """Another checkout to compare with: BEFORE, else version 0.2 written into `folder`. None
+    without a history."""
     if named := os.environ.get("BEFORE"):
         return Path(named)
     asked = ["git", "archive", VERSION_0_2, "advisor", "profiles", "measurements"]
@@ -64,7 +81,10 @@ def main() -> None:
 def compare(before: Path | None) -> None:
     """Print the table, beside another checkout where there is one."""
     folders = [ROOT, *([before] if before else [])]
-    print(f"{'command':<12}{'CPU':>10}{'memory':>12}" + (f"{'before':>10}{'memory':>12}{'ratio':>8}" if before else ""))
+    print(
+        f"{'command':<12}{'CPU':>10}{'memory':>12}"
+        + (f"{'before':>10}{'memory':>12}{'ratio':>8}" if before else "")
+    )
     for command in ("advise", "curve"):
         for folder in folders:
             cost(command, folder)  # compiles what was not compiled

@@ -1,4 +1,5 @@
-"""Time of a map over batch and context, and of money and energy at one point. Goal: the default map in 0.5 s.
+"""Time of a map over batch and context, and of money and energy at one point. Goal: the default map
+in 0.5 s.
 
 
 python -m tools.benchmarks context

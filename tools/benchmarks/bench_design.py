@@ -1,5 +1,5 @@
-"""Time and memory of a million-design search: at least 1e6 designs x 8 K. Goal: 3 s and 2 GiB on two cores. Then the
-map of regions, 6 accelerators x 9 batches; goal: 3 s of one core.
+"""Time and memory of a million-design search: at least 1e6 designs x 8 K. Goal: 3 s and 2 GiB on
+two cores. Then the map of regions, 6 accelerators x 9 batches; goal: 3 s of one core.
 
 python -m tools.benchmarks design
 """
@@ -36,10 +36,18 @@ GRID = DesignGrid(
 
 def main() -> None:
     """Print one row per set of batches."""
-    scenario = Scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", acceptance="2.4@3", batch_size=64)
-    design_space(scenario, grid=DesignGrid(n_experts=(64,), n_active=(4,), n_shared=(0,)))  # profiles read, code loaded
+    scenario = Scenario(
+        model_id="qwen3-30b-a3b", hardware_id="h200-sxm", acceptance="2.4@3", batch_size=64
+    )
+    design_space(
+        scenario, grid=DesignGrid(n_experts=(64,), n_active=(4,), n_shared=(0,))
+    )  # profiles read, code loaded
     names = ("batches", "designs", "K", "feasible", "seconds", "designs/s", "peak GiB")
-    print(" ".join(name.rjust(width) for name, width in zip(names, (18, 10, 3, 9, 8, 12, 9), strict=True)))
+    print(
+        " ".join(
+            name.rjust(width) for name, width in zip(names, (18, 10, 3, 9, 8, 12, 9), strict=True)
+        )
+    )
     for batches in BATCHES:
         start = time.perf_counter()
         space = design_space(scenario, objective="tpot", batches=batches, grid=GRID)
@@ -47,21 +55,29 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         verdict = "ok" if seconds <= GOAL_S and peak <= GOAL_BYTES else "MISSED"
         print(
-            f"{','.join(map(str, batches)):>18s} {len(space):>10,} {len(space.drafts):>3d} {len(space.candidates):>9,} "
+            f"{','.join(map(str, batches)):>18s} {len(space):>10,} {len(space.drafts):>3d} "
+            f"{len(space.candidates):>9,} "
             f"{seconds:8.2f} {len(space) / seconds:>12,.0f} {peak / 1024**3:9.2f}  {verdict}"
         )
     start = time.perf_counter()
     design_answer(space)
-    print(f"whole answer (bands, sweeps, sensitivity) on the last: {time.perf_counter() - start:.2f} s\n")
+    print(
+        "whole answer (bands, sweeps, sensitivity) on the last: "
+        f"{time.perf_counter() - start:.2f} s\n"
+    )
     map_times()
 
 
 def map_times() -> None:
     """Print one row for each map and for one design of two targets: processor time."""
     names = ("map of", "cells", "regions", "cpu s", "wall s", "2 targets, cpu s")
-    print(" ".join(name.rjust(width) for name, width in zip(names, (15, 6, 8, 7, 7, 17), strict=True)))
+    print(
+        " ".join(name.rjust(width) for name, width in zip(names, (15, 6, 8, 7, 7, 17), strict=True))
+    )
     for model_id, placed in MAPPED.items():
-        scenario = Scenario(model_id=model_id, hardware_id="h200-sxm", acceptance="2.4@3", batch_size=16, **placed)
+        scenario = Scenario(
+            model_id=model_id, hardware_id="h200-sxm", acceptance="2.4@3", batch_size=16, **placed
+        )
         region_map(scenario, batches=(16,))  # profiles read, code loaded
         cpu, wall = time.process_time(), time.perf_counter()
         found = region_map(scenario, batches=WHOLE_MAP)
@@ -71,7 +87,8 @@ def map_times() -> None:
         targets = time.process_time() - start
         verdict = "ok" if cpu <= GOAL_MAP_CPU_S else "MISSED"
         print(
-            f"{model_id:>15s} {len(found.cells):6d} {len(found.regions):8d} {cpu:7.2f} {wall:7.2f} {targets:17.2f}  "
+            f"{model_id:>15s} {len(found.cells):6d} {len(found.regions):8d} {cpu:7.2f} "
+            f"{wall:7.2f} {targets:17.2f}  "
             f"{verdict}"
         )
 

@@ -1,6 +1,8 @@
-"""Time and peak memory of reading large uploads. Run by `make bench`; prints a table and fails above the limits.
+"""Time and peak memory of reading large uploads. Run by `make bench`; prints a table and fails
+above the limits.
 
-Each case is read in its own process, so that its peak memory is its own. The files are generated (not measured) data.
+Each case is read in its own process, so that its peak memory is its own. The files are generated
+(not measured) data.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 N_ROWS = 1_000_000
 MAX_SECONDS = 10.0
-"""Held against processor seconds: reading runs on one thread, so that is what an idle machine takes."""
+"""Held against processor seconds: reading runs on one thread, so that is what an idle machine
+takes."""
 MAX_GIB = 1.5
 
 
 def points_csv(n_rows: int, dirty: bool) -> bytes:
-    """Canonical points with a baseline for every drafting row; `dirty` spoils one row in a hundred."""
+    """Canonical points with a baseline for every drafting row; `dirty` spoils one row in a
+    hundred."""
     rng = np.random.default_rng(7)
     k = rng.integers(0, 8, n_rows)
     accepted = 1 + rng.random(n_rows) * k
@@ -123,7 +127,10 @@ def main(n_rows: int = N_ROWS) -> int:
     }
     context = multiprocessing.get_context("spawn")
     failed = False
-    print(f"{'case':24s} {'MiB':>6s} {'seconds':>8s} {'cpu s':>8s} {'peak GiB':>9s} {'kept':>9s} {'refused':>8s}")
+    print(
+        f"{'case':24s} {'MiB':>6s} {'seconds':>8s} {'cpu s':>8s} {'peak GiB':>9s} {'kept':>9s} "
+        f"{'refused':>8s}"
+    )
     for name, make in cases.items():
         with tempfile.NamedTemporaryFile(suffix=".csv") as file:
             data = make()
@@ -135,7 +142,10 @@ def main(n_rows: int = N_ROWS) -> int:
         slow = cpu > MAX_SECONDS or peak > MAX_GIB
         failed |= slow
         mark = "  ABOVE THE LIMIT" if slow else ""
-        print(f"{name:24s} {size:6.0f} {seconds:8.2f} {cpu:8.2f} {peak:9.2f} {kept:9,d} {refused:8,d}{mark}")
+        print(
+            f"{name:24s} {size:6.0f} {seconds:8.2f} {cpu:8.2f} {peak:9.2f} {kept:9,d} "
+            f"{refused:8,d}{mark}"
+        )
     print(f"limits: {MAX_SECONDS:g} s and {MAX_GIB:g} GiB for {N_ROWS:,} rows")
     return int(failed)
 

@@ -17,7 +17,9 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 
-SCENARIO = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
+SCENARIO = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3"
+)
 
 
 def median_s(call: Callable[[], object], repeats: int = 5) -> float:
@@ -86,7 +88,10 @@ def main() -> None:
     print(f"{f'{points:,} designs in one call':44s} {seconds:18.2f} s    {'1 s':>12s}")
     print(f"{'designs per second':44s} {points / seconds:20,.0f}")
     print(f"{'peak memory of that call':44s} {peak / 2**30:18.2f} GiB  {'1 GiB':>12s}")
-    print(f"{f'curve, {batches.size} batches x K 0-8 with band':44s} {curve_s * 1e3:18.1f} ms   {'200 ms':>12s}")
+    print(
+        f"{f'curve, {batches.size} batches x K 0-8 with band':44s} {curve_s * 1e3:18.1f} ms   "
+        f"{'200 ms':>12s}"
+    )
     print(f"{'curve, 9 batches x K 0-8 with band':44s} {nine_s * 1e3:18.2f} ms   {'3 ms':>12s}")
 
 

@@ -1,7 +1,9 @@
-"""Live run of the profiler on this machine's CPU, fitted and judged on held-out k, printed as a table.
+"""Live run of the profiler on this machine's CPU, fitted and judged on held-out k, printed as a
+table.
 
-`python -m tools.benchmarks.bench_profiling [SWEEP]` uses a shipped or earlier sweep; without an argument, and in
-`make bench`, it measures the bandwidth and MoE blocks of the quick preset first (about 50 s; a busy machine spoils it).
+`python -m tools.benchmarks.bench_profiling [SWEEP]` uses a shipped or earlier sweep; without an
+argument, and in `make bench`, it measures the bandwidth and MoE blocks of the quick preset first
+(about 50 s; a busy machine spoils it).
 """
 
 from __future__ import annotations
@@ -29,10 +31,19 @@ def print_fit(fit: SweepFit) -> None:
         )
     mean = fit.mean_ratio_error
     if mean is not None:
-        goal = f"  (goal {GOAL:.0%}: {'met' if mean <= GOAL else 'NOT met'})" if record.dtype == "bf16" else ""
-        print(f"{record.dtype:<6} {record.kernel_source:<14} {'all':>10} {len(fit.ratios):>4} {mean:>17.1%}{goal}")
+        goal = (
+            f"  (goal {GOAL:.0%}: {'met' if mean <= GOAL else 'NOT met'})"
+            if record.dtype == "bf16"
+            else ""
+        )
+        print(
+            f"{record.dtype:<6} {record.kernel_source:<14} {'all':>10} {len(fit.ratios):>4} "
+            f"{mean:>17.1%}{goal}"
+        )
         latency = (
-            "" if record.loso_median is None else f"; latency of held-out k, median error {record.loso_median:.1%}"
+            ""
+            if record.loso_median is None
+            else f"; latency of held-out k, median error {record.loso_median:.1%}"
         )
         print(f"       {record.n_rows} rows, {record.n_shapes} shapes{latency}; {record.message}")
 
@@ -48,7 +59,16 @@ def main(arguments: list[str] | None = None) -> int:
                 return 1
             from advisor.profiling.command import main as profile
 
-            options = ["--preset", "quick", "--device", "cpu", "--only", "bandwidth", "--only", "moe_layer"]
+            options = [
+                "--preset",
+                "quick",
+                "--device",
+                "cpu",
+                "--only",
+                "bandwidth",
+                "--only",
+                "moe_layer",
+            ]
             if profile([*options, "--output", str(folder)]) != 0:
                 return 1
         try:
@@ -60,7 +80,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{sweep.meta.device.name}, {sweep.meta.status}")
         for finding in sweep.meta.findings:
             print(f"  {finding}")
-        print(f"{'format':<6} {'kernel':<14} {'held-out k':>10} {'n':>4} {'mean ratio error':>17} {'worst':>7}")
+        print(
+            f"{'format':<6} {'kernel':<14} {'held-out k':>10} {'n':>4} {'mean ratio error':>17} "
+            f"{'worst':>7}"
+        )
         for fit in fits:
             print_fit(fit)
     return 0

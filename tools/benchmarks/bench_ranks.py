@@ -1,4 +1,5 @@
-"""Time of placing experts on ranks: answers of three layouts, two temperatures each, the layouts, a report's section.
+"""Time of placing experts on ranks: answers of three layouts, two temperatures each, the layouts, a
+report's section.
 
 Goal: an answer in 5 s at batch 64, K up to 3. `python -m tools.benchmarks ranks`.
 """
@@ -27,7 +28,8 @@ FORMATS: tuple[Format, ...] = ("md", "html", "pdf", "json")
 
 
 def main() -> None:
-    """Print one row for each scenario, the time to place the experts of 58 layers, and what a report's section adds."""
+    """Print one row for each scenario, the time to place the experts of 58 layers, and what a
+    report's section adds."""
     print(f"{'scenario':36s} {'steps drawn':>11s} {'cpu s':>7s}")
     for ranks, batch, k_max in SIZES:
         setup = load_setup(
@@ -48,16 +50,25 @@ def main() -> None:
         cpu = time.process_time() - cpu
         verdict = ("ok" if cpu <= GOAL_S else "MISSED") if (ranks, batch) == (8, 64) else ""
         drawn = found.n_draws if found is not None else 0
-        print(f"{f'{ranks} ranks, batch {batch}, K to {k_max}':36s} {drawn:11d} {cpu:7.2f}  {verdict}".rstrip())
+        print(
+            (
+                f"{f'{ranks} ranks, batch {batch}, K to {k_max}':36s} {drawn:11d} {cpu:7.2f}  "
+                f"{verdict}"
+            ).rstrip()
+        )
     loads = skewed_loads(256, 8, 0.9, LAYERS, np.random.default_rng(0))
     cpu = time.process_time()
     balanced(loads, 32, 32, nodes=4, groups=8)
-    print(f"{LAYERS} layers of 256 experts and 32 copies on 32 ranks: {(time.process_time() - cpu) * 1e3:.0f} ms")
+    print(
+        f"{LAYERS} layers of 256 experts and 32 copies on 32 ranks: "
+        f"{(time.process_time() - cpu) * 1e3:.0f} ms"
+    )
     report_section()
 
 
 def report_section() -> None:
-    """Print what `report --ranks` adds: counting from the preset, then writing each format with and without it."""
+    """Print what `report --ranks` adds: counting from the preset, then writing each format with and
+    without it."""
     scenario = build_scenario(
         hardware_id="h200-sxm",
         model_id="deepseek-v3",
@@ -70,8 +81,13 @@ def report_section() -> None:
     )
     advice, day = advise(scenario), dt.date(2026, 11, 22)
     cpu = time.process_time()
-    answer = ranks_answer(advice.setup, traffic_of_preset(advice.setup.router, np.random.default_rng(0)))
-    print(f"section of a report, 8 ranks, batch {SECTION_BATCH}, K to 3: counting {time.process_time() - cpu:.2f} s")
+    answer = ranks_answer(
+        advice.setup, traffic_of_preset(advice.setup.router, np.random.default_rng(0))
+    )
+    print(
+        f"section of a report, 8 ranks, batch {SECTION_BATCH}, K to 3: counting "
+        f"{time.process_time() - cpu:.2f} s"
+    )
     without, with_it = build_report(advice, day), build_report(advice, day, ranks=answer)
     for form in FORMATS:
         before, after = least_time(without, form), least_time(with_it, form)

@@ -1,4 +1,5 @@
-"""Time of one user's fits, 21 to 228 SYNTHETIC points: the refit of the shipped constants, and MoESD's small model."""
+"""Time of one user's fits, 21 to 228 SYNTHETIC points: the refit of the shipped constants, and
+MoESD's small model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Time of the serving-loop simulator: 10,000 requests x 1,000 iterations, one core. Goal: at most 10 s per policy.
+"""Time of the serving-loop simulator: 10,000 requests x 1,000 iterations, one core. Goal: at most
+10 s per policy.
 
 python tools/benchmarks/bench_simulator.py
 """
@@ -19,7 +20,11 @@ REQUESTS, ITERATIONS, K_MAX, GOAL_S = 10_000, 1_000, 7, 10.0
 def main() -> None:
     """Print one row per load and policy."""
     batches = [1, 4, 16, 64, 256]
-    costs = round_costs(batches, np.outer([1, 1.3, 2, 3, 6], np.linspace(1, 3, K_MAX + 1)) * 0.01, np.ones(K_MAX + 1))
+    costs = round_costs(
+        batches,
+        np.outer([1, 1.3, 2, 3, 6], np.linspace(1, 3, K_MAX + 1)) * 0.01,
+        np.ones(K_MAX + 1),
+    )
     start = time.perf_counter()
     process = Switching((0.9,) * K_MAX, (0.1,) * K_MAX, 40, 60)
     trace = draw_trace(process, REQUESTS, 2048, K_MAX, np.random.default_rng(1))
@@ -36,7 +41,10 @@ def main() -> None:
             run = simulate(costs, policy, trace, load, ITERATIONS)
             seconds = time.perf_counter() - start
             verdict = "ok" if seconds <= GOAL_S else "TOO SLOW"
-            print(f"{load_name:36s} {policy.name:24s} {seconds:6.2f} s  {run.tokens.sum():>12,} tokens  {verdict}")
+            print(
+                f"{load_name:36s} {policy.name:24s} {seconds:6.2f} s  {run.tokens.sum():>12,} "
+                f"tokens  {verdict}"
+            )
 
 
 if __name__ == "__main__":

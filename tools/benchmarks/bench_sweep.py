@@ -1,7 +1,8 @@
-"""Time of a sweep of 102,400 scenarios (921,600 rows) by one and two processes: goal, two are 1.6 times as fast.
+"""Time of a sweep of 102,400 scenarios (921,600 rows) by one and two processes: goal, two are 1.6
+times as fast.
 
-Processor time of a scenario first: goal 0.6 ms. Combinations that differ in context or limit share a curve; any other
-is a curve of its own, some hundreds of calls of numpy whatever the batch.
+Processor time of a scenario first: goal 0.6 ms. Combinations that differ in context or limit share
+a curve; any other is a curve of its own, some hundreds of calls of numpy whatever the batch.
 
 python -m tools.benchmarks.bench_sweep
 """
@@ -33,7 +34,7 @@ kv_dtype: [bf16, fp8]
 routing: [auto, uniform]
 max_tpot_ms: [20, 50, 100, 1000]
 batch_size: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-"""
+"""  # noqa: E501
 
 
 _EVERY = 5
@@ -44,7 +45,9 @@ def cpu_ms(plan: SweepPlan) -> float:
     """Processor time of a scenario, every batch of every combination counted. [ms]"""
     parts = range(0, plan.n_parts, _EVERY)
     start = time.process_time()
-    done = sum(len(plan.part(index)) for index in parts if len(sweep_rows(plan.part(index), plan.batches)))
+    done = sum(
+        len(plan.part(index)) for index in parts if len(sweep_rows(plan.part(index), plan.batches))
+    )
     return (time.process_time() - start) / (done * len(plan.batches)) * 1e3
 
 
@@ -52,7 +55,10 @@ def main() -> None:
     """Print processor time a scenario, then one row per number of processes."""
     whole = read_plan(PLAN)
     one = replace(whole, batches=(16,))
-    unlike = replace(one, axes={name: values[:1] if name in _SHARED else values for name, values in one.axes.items()})
+    unlike = replace(
+        one,
+        axes={name: values[:1] if name in _SHARED else values for name, values in one.axes.items()},
+    )
     for what, plan in (
         ("ten batches a combination", whole),
         ("one batch a combination", one),
@@ -67,7 +73,8 @@ def main() -> None:
         faster = f"  {before / done.elapsed_s:.2f} times as fast as one" if before else ""
         before = before or done.elapsed_s
         print(
-            f"{plan.n_scenarios:,} scenarios, {workers} processes: {done.elapsed_s:6.1f} s  {size / 1e6:.0f} MB{faster}"
+            f"{plan.n_scenarios:,} scenarios, {workers} processes: {done.elapsed_s:6.1f} s  "
+            f"{size / 1e6:.0f} MB{faster}"
         )
 
 

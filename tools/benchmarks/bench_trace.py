@@ -1,4 +1,5 @@
-"""Time of fitting a large SYNTHETIC routing trace: SEQUENCES x 512 tokens x LAYERS x top-8 of 128."""
+"""Time of fitting a large SYNTHETIC routing trace: SEQUENCES x 512 tokens x LAYERS x top-8 of
+128."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ def main() -> None:
     found = fit_sequences(list(ids), 128)
     fit = found.fit
     print(f"{ids.size / 1e6:.0f} M ids: {time.perf_counter() - start:.1f} s (asked: 20 s)")
-    print(f"load_cv {fit.load_cv:.3f} (0.5), affinity {fit.affinity:.3f} (0.2), stickiness {fit.stickiness:.3f} (0.15)")
+    print(
+        f"load_cv {fit.load_cv:.3f} (0.5), affinity {fit.affinity:.3f} (0.2), stickiness "
+        f"{fit.stickiness:.3f} (0.15)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""One user's largest upload in the process that others use: seconds to read and to refit, peak memory, others' wait.
+"""One user's largest upload in the process that others use: seconds to read and to refit, peak
+memory, others' wait.
 
-A generated (not measured) file of 62 MB is read and refitted as the Measurements page does it, while a second thread
-asks for advice over and over, as another user's session would. Its own process, so that the peak is its own.
+A generated (not measured) file of 62 MB is read and refitted as the Measurements page does it,
+while a second thread asks for advice over and over, as another user's session would. Its own
+process, so that the peak is its own.
 """
 
 from __future__ import annotations
@@ -100,11 +102,13 @@ def _measure(data_path: str, busy: bool) -> dict[str, float]:
 
 
 def main(n_rows: int = N_ROWS) -> int:
-    """Print the table; 1 when memory is above its limit, or processor seconds are (only meaningful at full size)."""
+    """Print the table; 1 when memory is above its limit, or processor seconds are (only meaningful
+    at full size)."""
     data = sweep_csv(n_rows)
     failed = False
     print(
-        f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} {'refit s':>8s} "
+        f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} "
+        f"{'refit s':>8s} "
         f"{'(cpu)':>6s} {'GiB read':>9s} {'GiB peak':>9s} {'others p95 s':>13s}"
     )
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
@@ -114,15 +118,22 @@ def main(n_rows: int = N_ROWS) -> int:
             with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
                 got = pool.submit(_measure, file.name, busy).result()
             print(
-                f"{case:16s} {len(data) / 1e6:5.0f} {got['rows']:9,.0f} {got['points']:7,.0f} {got['read']:7.2f} "
-                f"{got['read_cpu']:6.2f} {got['refit']:8.2f} {got['refit_cpu']:6.2f} {got['read_peak']:9.2f} "
+                f"{case:16s} {len(data) / 1e6:5.0f} {got['rows']:9,.0f} {got['points']:7,.0f} "
+                f"{got['read']:7.2f} "
+                f"{got['read_cpu']:6.2f} {got['refit']:8.2f} {got['refit_cpu']:6.2f} "
+                f"{got['read_peak']:9.2f} "
                 f"{got['peak']:9.2f} {got['p95'] if busy else 0.0:13.2f}",
                 flush=True,
             )
-            if not busy:  # processor seconds of one user, which an idle machine takes as wall seconds
+            if (
+                not busy
+            ):  # processor seconds of one user, which an idle machine takes as wall seconds
                 failed |= got["read_cpu"] > MAX_READ_S or got["refit_cpu"] > MAX_REFIT_S
             failed |= got["peak"] > MAX_GIB or (n_rows >= N_ROWS and got["p95"] > MAX_P95_S)
-    print(f"limits: {MAX_READ_S:g} s, {MAX_REFIT_S:g} s, {MAX_GIB:g} GiB, {MAX_P95_S:g} s for {N_ROWS:,} rows")
+    print(
+        f"limits: {MAX_READ_S:g} s, {MAX_REFIT_S:g} s, {MAX_GIB:g} GiB, {MAX_P95_S:g} s for "
+        f"{N_ROWS:,} rows"
+    )
     return int(failed)
 
 

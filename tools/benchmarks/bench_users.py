@@ -1,6 +1,8 @@
-"""Users of one server who change the batch at once: as sessions without a browser, then ten in Chromium.
+"""Users of one server who change the batch at once: as sessions without a browser, then ten in
+Chromium.
 
-The first tells what the server takes. In the second ten browsers share its cores, which real users bring themselves.
+The first tells what the server takes. In the second ten browsers share its cores, which real users
+bring themselves.
 """
 
 from __future__ import annotations
@@ -26,13 +28,23 @@ def main() -> None:
     load = ten_users()
     print(f"{USERS} browsers on the server's cores: one user's answer on screen after", end=" ")
     print(
-        f"{statistics.median(load.user_s):.1f} s (median of users and rounds), the last of all {USERS} after", end=" "
+        (
+            f"{statistics.median(load.user_s):.1f} s (median of users and rounds), the last of all "
+            f"{USERS} after"
+        ),
+        end=" ",
     )
-    print(f"{statistics.median(load.round_s):.1f} s (median of {len(load.round_s)} rounds), {max(load.round_s):.1f} s")
+    print(
+        f"{statistics.median(load.round_s):.1f} s (median of {len(load.round_s)} rounds), "
+        f"{max(load.round_s):.1f} s"
+    )
     print(f"processor time a change: server {load.server_cpu_s * 1e3:.0f} ms,", end=" ")
     print(f"one browser {load.browser_cpu_s * 1e3:.0f} ms")
     print("goal: 3.0 s for the median user, on two idle cores")
-    print(f"server's peak memory {load.peak_rss_bytes / 2**20:,.0f} MiB, limit {LIMIT_BYTES / 2**20:,.0f} MiB")
+    print(
+        f"server's peak memory {load.peak_rss_bytes / 2**20:,.0f} MiB, limit "
+        f"{LIMIT_BYTES / 2**20:,.0f} MiB"
+    )
     print(f"errors on screen: {len(load.faults)}")
 
 

@@ -1,7 +1,8 @@
-"""`make bench-peer`: AIConfigurator and the advisor on the same points of plain decode, errors and speeds.
+"""`make bench-peer`: AIConfigurator and the advisor on the same points of plain decode, errors and
+speeds.
 
-The tool runs in an environment of its own, .peer-venv; its answers are kept, with version and date, for
-docs/validation.md.
+The tool runs in an environment of its own, .peer-venv; its answers are kept, with version and date,
+for docs/validation.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from studies.validation.plain import PEER, PeerRun, believed, peer_section, plai
 INTERPRETER = data_root() / ".peer-venv" / "bin" / "python"
 PREDICT = Path(__file__).parent / "peer_predict.py"
 HOW = (
-    "aggregated serving, its newest tables, the batch of the point; first by its configuration of the checkpoint, or "
-    "first by the formats that the points name, with the cache in fp8 for quantised releases on TensorRT-LLM, and the "
+    "aggregated serving, its newest tables, the batch of the point; first by its configuration of "
+    "the checkpoint, or "
+    "first by the formats that the points name, with the cache in fp8 for quantised releases on "
+    "TensorRT-LLM, and the "
     "other way where it has no answer"
 )
 
@@ -52,12 +55,18 @@ def main() -> None:
     )
     write_peer(answers, run)
     refused = answers[answers["tpot_s"].isna()]["asked"].str.split(":").str[0].value_counts()
-    sys.stdout.write(f"{peer_section(believed(rows))}\n\nNot answered:\n{refused.to_string()}\n\n{PEER} written\n")
+    sys.stdout.write(
+        f"{peer_section(believed(rows))}\n\nNot answered:\n{refused.to_string()}\n\n{PEER} "
+        "written\n"
+    )
 
 
 def questions(frame: pd.DataFrame) -> pd.DataFrame:
-    """Points of the store as the tool's words have them: its name of the accelerator, gaps filled."""
-    systems = {name: load_hardware(name).kernel_table_device for name in frame["hardware_id"].unique()}
+    """Points of the store as the tool's words have them: its name of the accelerator, gaps
+    filled."""
+    systems = {
+        name: load_hardware(name).kernel_table_device for name in frame["hardware_id"].unique()
+    }
     return frame.assign(
         system=frame["hardware_id"].map(systems),
         attention_data_parallel=frame["attention_data_parallel"].fillna(1),

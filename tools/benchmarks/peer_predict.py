@@ -38,20 +38,23 @@ DIMENSIONS = {
     "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama/Meta-Llama-3.1-8B",
     "nvidia/Qwen3-32B-NVFP4": "Qwen/Qwen3-32B",
 }
-"""Models of the points under the name of a configuration with their dimensions, where no such checkpoint is known."""
+"""Models of the points under the name of a configuration with their dimensions, where no such
+checkpoint is known."""
 QUANTISED_CACHE = ("nvfp4", "fp8")
-"""Formats whose ModelOpt releases say that the cache is fp8 (the checkpoints of RELEASES say so themselves)."""
+"""Formats whose ModelOpt releases say that the cache is fp8 (the checkpoints of RELEASES say so
+themselves)."""
 
 
 ORDERS = ("checkpoint", "format")
-"""Which way of asking comes first: both are natural, and either is the better one for some points."""
+"""Which way of asking comes first: both are natural, and either is the better one for some
+points."""
 
 
 def ways(point: dict[str, Any], first: str) -> list[tuple[str, dict[str, str]]]:
     """(model, formats) to ask with, of which the first that the tool can answer counts.
 
-    By checkpoint: as the tool's configuration of the release says. By format: as the row says, in the package's own
-    words for what was measured.
+    By checkpoint: as the tool's configuration of the release says. By format: as the row says, in
+    the package's own words for what was measured.
     """
     release = RELEASES.get((point["model"], point["weight_dtype"]))
     model = DIMENSIONS.get(point["model"], point["model"])
@@ -64,7 +67,11 @@ def ways(point: dict[str, Any], first: str) -> list[tuple[str, dict[str, str]]]:
     if point["engine"] == "trtllm" and formats.get("gemm_quant_mode") in QUANTISED_CACHE:
         cached = {"kvcache_quant_mode": "fp8"}
     own_formats = point["weight_dtype"] in ("int4", "bf16") or "gpt-oss" in model or "-FP8" in model
-    in_blocks = model in ("MiniMaxAI/MiniMax-M2.5", "deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3")
+    in_blocks = model in (
+        "MiniMaxAI/MiniMax-M2.5",
+        "deepseek-ai/DeepSeek-R1",
+        "deepseek-ai/DeepSeek-V3",
+    )
     published = [(release, {})] if release else [(model, {})] if own_formats or in_blocks else []
     named = [(model, formats | cached), (model, formats)]
     return [*(published + named if first == "checkpoint" else named + published), (model, {})]
@@ -77,7 +84,8 @@ def version_of(system: str, engine: str) -> str:
 
 
 def predicted(point: dict[str, Any], first: str) -> dict[str, Any]:
-    """The tool's answer for one point: tpot_s, ttft_s, how it was asked, seconds taken; or why there is none."""
+    """The tool's answer for one point: tpot_s, ttft_s, how it was asked, seconds taken; or why
+    there is none."""
     why = ""
     for model, formats in ways(point, first):
         started = time.perf_counter()
@@ -102,20 +110,26 @@ def predicted(point: dict[str, Any], first: str) -> dict[str, Any]:
         return {
             "tpot_s": found.tpot / 1e3,
             "ttft_s": found.ttft / 1e3,
-            "asked": " ".join((model, *(f"{name.split('_')[0]}={text}" for name, text in formats.items()))),
+            "asked": " ".join(
+                (model, *(f"{name.split('_')[0]}={text}" for name, text in formats.items()))
+            ),
             "seconds": time.perf_counter() - started,
         }
     return {"asked": why.splitlines()[0][:80] if why else ""}
 
 
 def main() -> None:
-    """Predict every point of the first file in both ORDERS; write the second, with the tool's version in each row."""
+    """Predict every point of the first file in both ORDERS; write the second, with the tool's
+    version in each row."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     points = pd.read_csv(sys.argv[1]).to_dict("records")
     rows = []
     for done, point in enumerate(points, 1):
-        rows += [{"point_id": point["point_id"], "first": first, **predicted(point, first)} for first in ORDERS]
+        rows += [
+            {"point_id": point["point_id"], "first": first, **predicted(point, first)}
+            for first in ORDERS
+        ]
         if done % 200 == 0:
             print(f"{done} of {len(points)} points", flush=True)
     version = importlib.metadata.version("aiconfigurator")

@@ -1,7 +1,8 @@
-"""Users without a browser: sessions over the app's WebSocket, so that all that is measured is the server's.
+"""Users without a browser: sessions over the app's WebSocket, so that all that is measured is the
+server's.
 
-A browser takes several times the processor time of the server for one change of the page, and ten of them on the
-server's own cores hide what the server does.
+A browser takes several times the processor time of the server for one change of the page, and ten
+of them on the server's own cores hide what the server does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ LIMIT_S = 120.0
 
 @dataclass
 class Session:
-    """One user: what the server sent on the last run of the page, and the names of its widgets by label."""
+    """One user: what the server sent on the last run of the page, and the names of its widgets by
+    label."""
 
     socket: ClientConnection
     query: str
@@ -42,7 +44,12 @@ class Session:
         """Ask for the page and take it in."""
         self._run(BackMsg())
         kinds = [(one.number_input, one.selectbox) for one in self.elements]
-        self.widgets = {drawn.label: drawn.id for pair in kinds for drawn in pair if drawn.label in (BATCH, MODEL)}
+        self.widgets = {
+            drawn.label: drawn.id
+            for pair in kinds
+            for drawn in pair
+            if drawn.label in (BATCH, MODEL)
+        }
 
     def change(self, label: str, value: float | str) -> float:
         """Another batch size or model; how long the page took to be sent whole. [s]"""
@@ -59,7 +66,11 @@ class Session:
 
     def answers(self, batch: float) -> bool:
         """Whether the answer of the last run is the one for this batch."""
-        found = [json.loads(one.bidi_component.json) for one in self.elements if one.WhichOneof("type") == ANSWER]
+        found = [
+            json.loads(one.bidi_component.json)
+            for one in self.elements
+            if one.WhichOneof("type") == ANSWER
+        ]
         return any(one["batch"] == batch for one in found)
 
     def faults(self) -> list[str]:
@@ -83,7 +94,8 @@ class Session:
 
 @dataclass(frozen=True)
 class WireLoad:
-    """What the server took for users who change batch or model at once, each to one that nobody else asks for."""
+    """What the server took for users who change batch or model at once, each to one that nobody
+    else asks for."""
 
     users: int
     faults: tuple[str, ...]
@@ -94,29 +106,41 @@ class WireLoad:
     server_cpu_s: float
     """Processor time of the server for one change of one user, the mean over all. [s]"""
     first_cpu_s: float | None
-    """The same for opening the page in a process that has drawn it once; None for a single user. [s]"""
+    """The same for opening the page in a process that has drawn it once; None for a single user.
+    [s]"""
     peak_rss_bytes: int
 
     def __str__(self) -> str:
         whole, one = statistics.median(self.all_settled_s), statistics.median(self.settled_s)
         rounds, peak = len(self.all_settled_s), self.peak_rss_bytes / 2**20
-        first = "" if self.first_cpu_s is None else f", {self.first_cpu_s * 1e3:.0f} ms a first page"
+        first = (
+            "" if self.first_cpu_s is None else f", {self.first_cpu_s * 1e3:.0f} ms a first page"
+        )
         return (
-            f"{self.users:>3} users: all pages settled after {whole:.2f} s, one user's after {one:.2f} s (medians of "
-            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a change{first}; "
+            f"{self.users:>3} users: all pages settled after {whole:.2f} s, one user's after "
+            f"{one:.2f} s (medians of "
+            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a "
+            f"change{first}; "
             f"peak {peak:,.0f} MiB; errors: {len(self.faults)}"
         )
 
 
 def wire_users(users: int, rounds: int, query: str, models: Sequence[str] = ()) -> WireLoad:
-    """Open the page for `users` sessions, then change batch or model in all of them at once, `rounds` times.
+    """Open the page for `users` sessions, then change batch or model in all of them at once,
+    `rounds` times.
 
     models : ids to change to; none: the batch is changed.
     """
-    with started_app() as (url, pid), ThreadPoolExecutor(users) as pool, contextlib.ExitStack() as open_sockets:
+    with (
+        started_app() as (url, pid),
+        ThreadPoolExecutor(users) as pool,
+        contextlib.ExitStack() as open_sockets,
+    ):
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
         how = {"origin": url, "subprotocols": ["streamlit"], "max_size": None, "compression": None}
-        sessions = [Session(open_sockets.enter_context(connect(stream, **how)), query) for _ in range(users)]
+        sessions = [
+            Session(open_sockets.enter_context(connect(stream, **how)), query) for _ in range(users)
+        ]
         sessions[0].open()
         cpu = cpu_s(pid)
         list(pool.map(Session.open, sessions[1:]))
@@ -125,11 +149,17 @@ def wire_users(users: int, rounds: int, query: str, models: Sequence[str] = ()) 
         cpu = cpu_s(pid)
         for number in range(rounds):
             turns = [users * number + user for user in range(users)]
-            label, asked = (MODEL, models) if models else (BATCH, [17.0 + 2.0 * turn for turn in range(users * rounds)])
+            label, asked = (
+                (MODEL, models)
+                if models
+                else (BATCH, [17.0 + 2.0 * turn for turn in range(users * rounds)])
+            )
             gate = threading.Barrier(users)
             start = time.perf_counter()
             settled += pool.map(
-                lambda one, value, gate=gate, label=label: (gate.wait(), one.change(label, value))[1],
+                lambda one, value, gate=gate, label=label: (gate.wait(), one.change(label, value))[
+                    1
+                ],
                 sessions,
                 [asked[turn % len(asked)] for turn in turns],
             )

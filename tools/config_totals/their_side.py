@@ -1,8 +1,10 @@
-"""Parameters that transformers gives a model by its config, on the meta device; runs where transformers is installed.
+"""Parameters that transformers gives a model by its config, on the meta device; runs where
+transformers is installed.
 
     python their_side.py QUESTIONS ANSWERS
 
-QUESTIONS: JSON, configs by name. ANSWERS: JSON, by name the counts or why there are none. Nothing is downloaded.
+QUESTIONS: JSON, configs by name. ANSWERS: JSON, by name the counts or why there are none. Nothing
+is downloaded.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ MEDIA = re.compile(r"vision|visual|audio|multi_modal|mm_projector|vit_|embed_tok
 
 
 def counts(config: dict) -> dict:
-    """Parameters of one config's text model: all of them, of the routed experts, of the input embedding."""
+    """Parameters of one config's text model: all of them, of the routed experts, of the input
+    embedding."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     given = {key: value for key, value in config.items() if key != "quantization_config"}
@@ -47,12 +50,17 @@ def counts(config: dict) -> dict:
 
 
 def built(text: object, whole: object) -> object:
-    """The model of a text configuration on the meta device; the whole's where that has no class of its own."""
+    """The model of a text configuration on the meta device; the whole's where that has no class of
+    its own."""
     import torch
     from transformers import AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText
 
     error: Exception | None = None
-    for auto, config in ((AutoModelForCausalLM, text), (AutoModelForImageTextToText, whole), (AutoModel, text)):
+    for auto, config in (
+        (AutoModelForCausalLM, text),
+        (AutoModelForImageTextToText, whole),
+        (AutoModel, text),
+    ):
         try:
             with torch.device("meta"):
                 # Of known classes alone: never code of a repository.
@@ -65,7 +73,8 @@ def built(text: object, whole: object) -> object:
 
 
 def defaults() -> dict[str, dict]:
-    """The default config of each kind that has a causal language model, with its counts, or why there are none."""
+    """The default config of each kind that has a causal language model, with its counts, or why
+    there are none."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 

@@ -1,4 +1,5 @@
-"""`make test-engines`: exports of some scenarios, loaded by the engines' own code. Exit status 1 where one is refused.
+"""`make test-engines`: exports of some scenarios, loaded by the engines' own code. Exit status 1
+where one is refused.
 
 Where a wheel cannot be had, its engine is skipped with the reason.
 """
@@ -33,7 +34,8 @@ FOLDER = ROOT / ".data" / "engine_wheels"
 MINUTES = 20
 ENGINES = ("vllm", "sglang")
 HELPERS = {"sglang": (("msgspec", "0.22.0"),)}
-"""Packages that an engine's own classes are made with, and no stand-in can be: unpacked beside it."""
+"""Packages that an engine's own classes are made with, and no stand-in can be: unpacked beside
+it."""
 SIGNS = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
 """A schedule with a rise, a fall and a zero: computed ones seldom have all three."""
 
@@ -48,34 +50,110 @@ class Case:
 
 
 def _case(name: str, made_up: bool = False, **values: Any) -> Case:
-    return Case(name, Scenario(**{"acceptance": "2.4@3", "hardware_id": "h200-sxm", **values}), made_up)
+    return Case(
+        name, Scenario(**{"acceptance": "2.4@3", "hardware_id": "h200-sxm", **values}), made_up
+    )
 
 
 CASES = (
     _case("EAGLE-3, Qwen3-30B-A3B"),
     _case("EAGLE-3, made-up table", made_up=True),
-    _case("EAGLE, Mixtral", made_up=True, model_id="mixtral-8x7b", drafter_id="eagle", n_gpus=2, tensor_parallel=2),
-    _case("EAGLE-3, Command A+ on 4", model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4),
-    _case("MTP, DeepSeek-V3 on 8", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
-    _case("MTP, DeepSeek-V3, table", True, model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
-    _case("MTP, Qwen3-Next", True, model_id="qwen3-next-80b-a3b", drafter_id="mtp", n_gpus=4, tensor_parallel=4),
-    _case("MTP, MiMo-V2-Flash", True, model_id="mimo-v2-flash", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
-    _case("MTP, GLM-4.5", True, model_id="glm-4.5", drafter_id="mtp", n_gpus=8, tensor_parallel=8, kv_dtype="fp8"),
-    _case("MTP, MiniMax-M2", True, model_id="minimax-m2", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
+    _case(
+        "EAGLE, Mixtral",
+        made_up=True,
+        model_id="mixtral-8x7b",
+        drafter_id="eagle",
+        n_gpus=2,
+        tensor_parallel=2,
+    ),
+    _case(
+        "EAGLE-3, Command A+ on 4",
+        model_id="command-a-plus",
+        weight_dtype="fp8",
+        n_gpus=4,
+        tensor_parallel=4,
+    ),
+    _case(
+        "MTP, DeepSeek-V3 on 8",
+        model_id="deepseek-v3",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
+    ),
+    _case(
+        "MTP, DeepSeek-V3, table",
+        True,
+        model_id="deepseek-v3",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
+    ),
+    _case(
+        "MTP, Qwen3-Next",
+        True,
+        model_id="qwen3-next-80b-a3b",
+        drafter_id="mtp",
+        n_gpus=4,
+        tensor_parallel=4,
+    ),
+    _case(
+        "MTP, MiMo-V2-Flash",
+        True,
+        model_id="mimo-v2-flash",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
+    ),
+    _case(
+        "MTP, GLM-4.5",
+        True,
+        model_id="glm-4.5",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
+        kv_dtype="fp8",
+    ),
+    _case(
+        "MTP, MiniMax-M2",
+        True,
+        model_id="minimax-m2",
+        drafter_id="mtp",
+        n_gpus=8,
+        tensor_parallel=8,
+    ),
     _case("n-gram", True, drafter_id="ngram"),
     _case("suffix", True, drafter_id="suffix"),
     _case("draft model", True, drafter_id="draft_model"),
     _case("DFlash", True, drafter_id="dflash"),
     _case("DSpark, own checkpoint", True, drafter_id="dspark"),
     _case(
-        "DSpark, in DeepSeek-V4", True, model_id="deepseek-v4-flash", drafter_id="dspark", n_gpus=8, tensor_parallel=8
+        "DSpark, in DeepSeek-V4",
+        True,
+        model_id="deepseek-v4-flash",
+        drafter_id="dspark",
+        n_gpus=8,
+        tensor_parallel=8,
     ),
-    _case("DSpark, data-parallel attention", True, drafter_id="dspark", n_gpus=8, expert_parallel=8),
+    _case(
+        "DSpark, data-parallel attention", True, drafter_id="dspark", n_gpus=8, expert_parallel=8
+    ),
     _case("P-EAGLE", True, drafter_id="p-eagle"),
     _case("EAGLE-3, data-parallel attention", True, n_gpus=8, expert_parallel=8),
-    _case("MTP, data-parallel attention", True, model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, expert_parallel=8),
+    _case(
+        "MTP, data-parallel attention",
+        True,
+        model_id="deepseek-v3",
+        drafter_id="mtp",
+        n_gpus=8,
+        expert_parallel=8,
+    ),
 )
-MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "mtp_num_layers")
+MTP_KEYS = (
+    "num_nextn_predict_layers",
+    "mtp_num_hidden_layers",
+    "num_mtp_modules",
+    "mtp_num_layers",
+)
 ARCHITECTURES = {
     "bailing_moe_v2": "BailingMoeV2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
@@ -100,7 +178,8 @@ ARCHITECTURES = {
     "qwen4_exp": "Qwen4ExpForConditionalGeneration",
     "step3p7": "Step3p7ForConditionalGeneration",
 }
-"""What releases of a model_type call their architecture, by which SGLang goes, and vLLM for some."""
+"""What releases of a model_type call their architecture, by which SGLang goes, and vLLM for
+some."""
 RELEASED_AS = {"glm5_next_text": "glm5_next"}
 """What the whole of a release is called where a profile has its text tower alone."""
 
@@ -132,7 +211,8 @@ def main() -> int:
 
 
 def check_newest(engine: Engine) -> int:
-    """Prints how the tables stand to the newest release, where that is another; returns the rows that are wrong."""
+    """Prints how the tables stand to the newest release, where that is another; returns the rows
+    that are wrong."""
     assert engine.reviewed is not None
     newest = newest_release(engine.id)
     if newest in (None, engine.reviewed.version):
@@ -149,9 +229,19 @@ def check_newest(engine: Engine) -> int:
 
 def newest_release(package: str) -> str | None:
     """The newest release of a package in the index; None where it cannot be asked."""
-    command = [sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", package]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "index",
+        "versions",
+        "--disable-pip-version-check",
+        package,
+    ]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+        said = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.match(rf"{re.escape(package)} \(([0-9][0-9a-z.]*)\)", said)
@@ -159,10 +249,11 @@ def newest_release(package: str) -> str | None:
 
 
 def report_tables(engine: Engine, answer: dict[str, Any]) -> int:
-    """Prints how profiles/engines stands to the engine's own lists; returns the rows that are wrong.
+    """Prints how profiles/engines stands to the engine's own lists; returns the rows that are
+    wrong.
 
-    A method that the engine no longer has and a family that the table and the engine see differently are wrong; methods
-    of the engine that no export asks for are only named.
+    A method that the engine no longer has and a family that the table and the engine see
+    differently are wrong; methods of the engine that no export asks for are only named.
     """
     gone = sorted(set(engine.methods.values()) - set(answer["methods"]))
     others = sorted(set(answer["methods"]) - set(engine.methods.values()))
@@ -175,16 +266,23 @@ def report_tables(engine: Engine, answer: dict[str, Any]) -> int:
         if runs != (family in table)
     ]
     print(
-        f"  MTP: {len(answer['families'])} families of shipped models asked: {'; '.join(differ) or 'as in the table'}"
+        f"  MTP: {len(answer['families'])} families of shipped models asked: "
+        f"{'; '.join(differ) or 'as in the table'}"
     )
     return len(gone) + len(differ)
 
 
 def mtp_families() -> dict[str, dict[str, Any]]:
-    """A configuration of each family of shipped models that states MTP modules or is in a table, by its model_type."""
+    """A configuration of each family of shipped models that states MTP modules or is in a table, by
+    its model_type."""
     stated: dict[str, dict[str, Any]] = {}
     listed: dict[str, dict[str, Any]] = {}
-    tables = {family for engine in map(load_engine, ENGINES) if engine.mtp is not None for family in engine.mtp.models}
+    tables = {
+        family
+        for engine in map(load_engine, ENGINES)
+        if engine.mtp is not None
+        for family in engine.mtp.models
+    }
     for model_id in model_ids():
         config = dict(model_profile(model_id).config)
         inner = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
@@ -200,24 +298,38 @@ def mtp_families() -> dict[str, dict[str, Any]]:
 
 
 def report(answer: dict[str, Any], n_exports: int) -> int:
-    """Prints what the engine's code said; returns the exports it refused and the planted faults that it took."""
+    """Prints what the engine's code said; returns the exports it refused and the planted faults
+    that it took."""
     wrong = 0
     for place, item in enumerate(answer["results"]):
         plant = place >= n_exports
         wrong += item["ok"] == plant
-        word = ("TAKEN" if item["ok"] else "refuses") if plant else ("loads" if item["ok"] else "REFUSED")
+        word = (
+            ("TAKEN" if item["ok"] else "refuses")
+            if plant
+            else ("loads" if item["ok"] else "REFUSED")
+        )
         print(f"  {word:13} {item['name']}: {', '.join(item['found'])}")
     loaded = sum(item["ok"] for item in answer["results"][:n_exports])
     plants = len(answer["results"]) - n_exports
-    print(f"  {loaded} of {n_exports} exports load in the engine's own code; {plants} planted faults")
+    print(
+        f"  {loaded} of {n_exports} exports load in the engine's own code; {plants} planted faults"
+    )
     print(f"  stubs: {', '.join(answer['stubs'])}")
     return wrong
 
 
 def planted(engine: str, exports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Exports with a fault each, which the engine's code must refuse: else the others' loading means nothing."""
+    """Exports with a fault each, which the engine's code must refuse: else the others' loading
+    means nothing."""
     table = next(one for one in exports if one["name"] == "EAGLE-3, made-up table")
-    faults = [{**table, "name": "planted: unknown flag", "launch_line": table["launch_line"] + " --no-such-flag 1"}]
+    faults = [
+        {
+            **table,
+            "name": "planted: unknown flag",
+            "launch_line": table["launch_line"] + " --no-such-flag 1",
+        }
+    ]
     shifted = [*table["k_by_batch"][1:], 7]
     faults.append({**table, "name": "planted: another schedule", "k_by_batch": shifted})
     if engine == "vllm":
@@ -225,7 +337,10 @@ def planted(engine: str, exports: list[dict[str, Any]]) -> list[dict[str, Any]]:
         mtp = next(one for one in exports if one["name"] == "MTP, GLM-4.5")
         faults.append({**mtp, "name": "planted: MTP of MiniMax-M2", **family})
         text = json.dumps(table["config"]).replace("[17, 64, 5]", "[16, 64, 5]")
-        broken = {"config": json.loads(text), "launch_line": f"vllm serve m --speculative-config '{text}'"}
+        broken = {
+            "config": json.loads(text),
+            "launch_line": f"vllm serve m --speculative-config '{text}'",
+        }
         faults.append({**table, "name": "planted: ranges that overlap", **broken})
     else:
         text = table["config_json"].replace("3", "-1", 1)
@@ -234,18 +349,23 @@ def planted(engine: str, exports: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def exports_for(engine: str) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
-    """(name, reason) of the scenarios that the advisor itself does not export for the engine, and the others."""
+    """(name, reason) of the scenarios that the advisor itself does not export for the engine, and
+    the others."""
     refused, exports = [], []
     for case in CASES:
         found = schedule_for(case.scenario)
         ranges = SIGNS if case.made_up else found.ranges
         try:
             draft = "some/eagle3-head" if needs_draft_model(found.setup, engine) else None
-            made = export_scenario(found.setup, ranges, engine, draft_model=draft, served_model="some/model")
+            made = export_scenario(
+                found.setup, ranges, engine, draft_model=draft, served_model="some/model"
+            )
         except AdvisorError as error:
             refused.append((case.name, str(error)))
             continue
-        exports.append(_described(case, made, per_rank(ranges, found.setup.placement.attention_groups)))
+        exports.append(
+            _described(case, made, per_rank(ranges, found.setup.placement.attention_groups))
+        )
     return refused, exports
 
 
@@ -257,7 +377,9 @@ def _described(case: Case, made: EngineExport, ranges: tuple[KRange, ...]) -> di
         "launch_line": made.launch_line,
         "config": made.config,
         "config_json": made.config_json,
-        "k_by_batch": np.asarray(k_running_at(ranges, np.arange(1, ranges[-1].batch_end + 1))).tolist(),
+        "k_by_batch": np.asarray(
+            k_running_at(ranges, np.arange(1, ranges[-1].batch_end + 1))
+        ).tolist(),
         "model_type": family,
         "architecture": ARCHITECTURES.get(family, "SomeForCausalLM"),
     }
@@ -272,10 +394,20 @@ def unpacked(package: str, version: str, native: bool = False) -> Path | str:
     if (folder / package).is_dir():
         return folder
     FOLDER.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--quiet",
+    ]
     command += ["--disable-pip-version-check", "--dest", str(FOLDER), f"{package}=={version}"]
     try:
-        got = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
+        got = subprocess.run(
+            command, capture_output=True, text=True, timeout=60 * MINUTES, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the wheel cannot be downloaded ({error})"
     wheels = sorted(FOLDER.glob(f"{package}-{version}-*.whl"))
@@ -283,22 +415,32 @@ def unpacked(package: str, version: str, native: bool = False) -> Path | str:
         reason = (got.stderr.strip().splitlines() or ["no wheel for this machine"])[-1]
         return f"the wheel cannot be downloaded ({reason[:200]})"
     with zipfile.ZipFile(wheels[-1]) as archive:
-        archive.extractall(folder, [name for name in archive.namelist() if native or not name.endswith(".so")])
+        archive.extractall(
+            folder, [name for name in archive.namelist() if native or not name.endswith(".so")]
+        )
     wheels[-1].unlink()
     return folder
 
 
 def run_side(engine: str, wheel: Path, exports: list[dict[str, Any]]) -> dict[str, Any] | str:
-    """What the engine's code says of the exports, from a process of its own; a reason where that fails."""
+    """What the engine's code says of the exports, from a process of its own; a reason where that
+    fails."""
     helpers = [unpacked(name, version, native=True) for name, version in HELPERS.get(engine, ())]
     absent = [reason for reason in helpers if isinstance(reason, str)]
     if absent:
         return absent[0]
     path = os.pathsep.join(map(str, [wheel, *helpers, ROOT]))
     asked = json.dumps({"exports": exports, "families": mtp_families()})
-    environment = {**os.environ, "PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "PYTHONWARNINGS": "ignore",
+    }
     command = [sys.executable, "-m", f"tools.engine_code.{engine}_side"]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        command, input=asked, capture_output=True, text=True, env=environment, check=False
+    )
     try:
         answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"results"') :])
     except ValueError:

@@ -1,7 +1,8 @@
-"""Runs in a process of its own, with an engine's unpacked wheel first on the path: cases in as JSON, its sizes out.
+"""Runs in a process of its own, with an engine's unpacked wheel first on the path: cases in as
+JSON, its sizes out.
 
-A case is a server (admitted requests, K, largest size, list, accelerator); the answer are the sizes that the engine's
-own functions make of it.
+A case is a server (admitted requests, K, largest size, list, accelerator); the answer are the sizes
+that the engine's own functions make of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ GIB = 1024.0
 
 
 def _any_version(package: str) -> str:
-    """Version of an installed package; a far one of a stub, which old releases ask for when they are imported."""
+    """Version of an installed package; a far one of a stub, which old releases ask for when they
+    are imported."""
     try:
         return _VERSION(package)
     except importlib.metadata.PackageNotFoundError:
@@ -70,7 +72,9 @@ def vllm() -> Callable[[dict[str, Any]], list[int]]:
         server = SimpleNamespace(
             model_config=SimpleNamespace(enforce_eager=False),
             compilation_config=graphs,
-            scheduler_config=SimpleNamespace(max_num_seqs=case["admitted"], max_num_batched_tokens=TOKENS),
+            scheduler_config=SimpleNamespace(
+                max_num_seqs=case["admitted"], max_num_batched_tokens=TOKENS
+            ),
             parallel_config=SimpleNamespace(tensor_parallel_size=1),
             performance_mode="balanced",
             num_speculative_tokens=q - 1,
@@ -94,7 +98,9 @@ def vllm() -> Callable[[dict[str, Any]], list[int]]:
 
 
 def _drafts(q: int) -> SimpleNamespace:
-    return SimpleNamespace(num_speculative_tokens=q - 1, uses_dynamic_speculative_decoding=lambda: False)
+    return SimpleNamespace(
+        num_speculative_tokens=q - 1, uses_dynamic_speculative_decoding=lambda: False
+    )
 
 
 def sglang() -> Callable[[dict[str, Any]], list[int]]:

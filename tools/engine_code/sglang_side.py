@@ -1,4 +1,5 @@
-"""Runs in a process of its own, with SGLang's unpacked wheel first on the path: exports in as JSON, findings out."""
+"""Runs in a process of its own, with SGLang's unpacked wheel first on the path: exports in as JSON,
+findings out."""
 
 from __future__ import annotations
 
@@ -49,21 +50,34 @@ def main() -> None:
 
     methods = [*SpeculativeAlgorithm.__members__, "NEXTN"]
     families = _mtp_families(asked["families"])
-    json.dump({"results": done, "methods": methods, "families": families, "stubs": sorted(stubs.USED)}, sys.stdout)
+    json.dump(
+        {"results": done, "methods": methods, "families": families, "stubs": sorted(stubs.USED)},
+        sys.stdout,
+    )
 
 
 def _mtp_families(asked: dict[str, dict[str, Any]]) -> dict[str, bool]:
-    """Whether SGLang loads an MTP draft model of each configuration: one under another architecture's name."""
+    """Whether SGLang loads an MTP draft model of each configuration: one under another
+    architecture's name."""
     import sglang
 
     source = Path(sglang.__path__[0]) / "srt"
-    written = "\n".join(each.read_text(encoding="utf-8") for each in (source / "models").glob("*.py"))
+    written = "\n".join(
+        each.read_text(encoding="utf-8") for each in (source / "models").glob("*.py")
+    )
     known = set(re.findall(r"^class (\w+)\(", written, re.MULTILINE))
     rename = _renaming(source / "configs" / "model_config.py")
     found = {}
     for family, config in asked.items():
-        given = SimpleNamespace(**{**_UNSTATED, **config, "architectures": list(config["architectures"])})
-        whose = {"is_draft_model": True, "speculative_algorithm": "EAGLE", "hf_config": given, "hf_text_config": given}
+        given = SimpleNamespace(
+            **{**_UNSTATED, **config, "architectures": list(config["architectures"])}
+        )
+        whose = {
+            "is_draft_model": True,
+            "speculative_algorithm": "EAGLE",
+            "hf_config": given,
+            "hf_text_config": given,
+        }
         holder = SimpleNamespace(**whose, is_draft_quantization_explicit=False)
         rename(holder)
         named = holder.hf_config.architectures[0]
@@ -72,22 +86,40 @@ def _mtp_families(asked: dict[str, dict[str, Any]]) -> dict[str, bool]:
 
 
 def _renaming(file: Path) -> Any:
-    """ModelConfig._config_draft_model of SGLang alone, since its module imports most of transformers.
+    """ModelConfig._config_draft_model of SGLang alone, since its module imports most of
+    transformers.
 
     What it imports itself (classes of other models, DSpark) stands for nothing.
     """
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    (owner,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelConfig")
+    (owner,) = (
+        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelConfig"
+    )
     (method,) = (node for node in owner.body if getattr(node, "name", "") == "_config_draft_model")
-    namespace: dict[str, Any] = {"copy": copy, "logger": logging.getLogger(), "get_hf_text_config": lambda whole: whole}
+    namespace: dict[str, Any] = {
+        "copy": copy,
+        "logger": logging.getLogger(),
+        "get_hf_text_config": lambda whole: whole,
+    }
     for node in ast.walk(method):
         for name, body in ast.iter_fields(node):
             if isinstance(body, list) and any(isinstance(item, ast.ImportFrom) for item in body):
                 kept = [item for item in body if not isinstance(item, ast.ImportFrom)]
                 setattr(node, name, kept or [ast.Pass()])
-                imported = [each.name for item in body if isinstance(item, ast.ImportFrom) for each in item.names]
-                namespace |= {each: type(each, (), {}) if each[0].isupper() else _false for each in imported}
-    constants = [node for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.value, _LITERALS)]
+                imported = [
+                    each.name
+                    for item in body
+                    if isinstance(item, ast.ImportFrom)
+                    for each in item.names
+                ]
+                namespace |= {
+                    each: type(each, (), {}) if each[0].isupper() else _false for each in imported
+                }
+    constants = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, _LITERALS)
+    ]
     module = ast.Module([*constants, method], [])
     exec(compile(ast.fix_missing_locations(module), str(file), "exec"), namespace)
     return namespace["_config_draft_model"]
@@ -102,7 +134,9 @@ _UNSTATED = {"num_nextn_predict_layers": 1, "num_hidden_layers": 1, "mtp_local_l
 """What a profile may leave out and the renaming reads."""
 
 
-def _check(adaptive: Any, given: SimpleNamespace | argparse.Namespace, export: dict[str, Any]) -> list[str]:
+def _check(
+    adaptive: Any, given: SimpleNamespace | argparse.Namespace, export: dict[str, Any]
+) -> list[str]:
     """The adaptive file's K at each batch of the schedule, and the limit of requests."""
     found = []
     if given.speculative_algorithm is not None:

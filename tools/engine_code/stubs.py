@@ -1,7 +1,8 @@
-"""Stand-ins for packages that an engine imports and this environment lacks, so that its parsers run on a bare machine.
+"""Stand-ins for packages that an engine imports and this environment lacks, so that its parsers run
+on a bare machine.
 
-torch is always replaced: its real one would register the engine's operators. A stand-in takes any attribute, call or
-base class and means nothing; every name it was asked for is listed in `USED`.
+torch is always replaced: its real one would register the engine's operators. A stand-in takes any
+attribute, call or base class and means nothing; every name it was asked for is listed in `USED`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,24 @@ from typing import Any, Protocol
 
 USED: set[str] = set()
 FORCED = frozenset({"torch", "triton"})
-ABSENT = frozenset({"torch_npu", "torch_musa", "torch_xla", "habana_frameworks", "intel_extension_for_pytorch", "mlx"})
+ABSENT = frozenset(
+    {
+        "torch_npu",
+        "torch_musa",
+        "torch_xla",
+        "habana_frameworks",
+        "intel_extension_for_pytorch",
+        "mlx",
+    }
+)
 """Packages by whose presence an engine tells the device; they stay away."""
 _NOT_THE_DEVICE = frozenset({"npu", "musa", "xpu", "hpu", "mps"})
 _VERSION = "99.0.0"
 
 
 class _Meta(type(Protocol)):  # type: ignore[misc]
-    """A stand-in class: every attribute of it is one too. It is of protocols' type, to stand beside them as a base."""
+    """A stand-in class: every attribute of it is one too. It is of protocols' type, to stand beside
+    them as a base."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -48,7 +59,9 @@ class _Meta(type(Protocol)):  # type: ignore[misc]
     def __truediv__(cls, other: object) -> Any:
         return cls
 
-    __rtruediv__ = __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __floordiv__ = __truediv__
+    __rtruediv__ = __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __floordiv__ = (
+        __truediv__
+    )
 
 
 def _attribute(_: object, name: str) -> Any:
@@ -146,15 +159,20 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         top = fullname.split(".")[0]
         if top == self.engine or top in sys.stdlib_module_names or top in ABSENT:
             return None
-        if top not in FORCED and (not self._asked_by_engine(top) or importlib.machinery.PathFinder.find_spec(top)):
+        if top not in FORCED and (
+            not self._asked_by_engine(top) or importlib.machinery.PathFinder.find_spec(top)
+        ):
             return None
         USED.add(top)
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _asked_by_engine(self, top: str) -> bool:
-        """Whether the import stands in the engine's code or within a stub; installed packages try many of their own."""
+        """Whether the import stands in the engine's code or within a stub; installed packages try
+        many of their own."""
         frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(("importlib", "_frozen")):
+        while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(
+            ("importlib", "_frozen")
+        ):
             frame = frame.f_back
         by = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
         return by.split(".")[0] == self.engine or top in USED
@@ -170,7 +188,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(engine: str, own: Sequence[str] = ()) -> None:
-    """Stub what `engine` (a package) imports and is not installed, and modules of its own that need a device."""
+    """Stub what `engine` (a package) imports and is not installed, and modules of its own that need
+    a device."""
     import re
 
     sys.modules["regex"] = re  # the same functions under another name

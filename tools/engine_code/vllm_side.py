@@ -1,4 +1,5 @@
-"""Runs in a process of its own, with vLLM's unpacked wheel first on the path: exports in as JSON, findings out."""
+"""Runs in a process of its own, with vLLM's unpacked wheel first on the path: exports in as JSON,
+findings out."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def main() -> None:
             table = (config or {}).get("num_speculative_tokens_per_batch_size")
             if table:
                 last = table[-1][1]
-                dense = build_dynamic_sd_schedule_lookup(table, last, config["num_speculative_tokens"])
+                dense = build_dynamic_sd_schedule_lookup(
+                    table, last, config["num_speculative_tokens"]
+                )
                 if dense[1:] != export["k_by_batch"][:last]:
                     raise ValueError("the expanded table is not the schedule")
                 found.append(f"table of {last} batches equals the schedule")
@@ -75,8 +78,13 @@ def main() -> None:
             if os.environ.get("SHOW_TRACEBACK"):
                 traceback.print_exc()
     methods = [name for name in _names(speculative.SpeculativeMethod) if isinstance(name, str)]
-    families = {family: _runs_mtp(speculative, config) for family, config in asked["families"].items()}
-    json.dump({"results": done, "methods": methods, "families": families, "stubs": sorted(stubs.USED)}, sys.stdout)
+    families = {
+        family: _runs_mtp(speculative, config) for family, config in asked["families"].items()
+    }
+    json.dump(
+        {"results": done, "methods": methods, "families": families, "stubs": sorted(stubs.USED)},
+        sys.stdout,
+    )
 
 
 def _names(literal: Any) -> list[Any]:
@@ -91,41 +99,70 @@ def _runs_mtp(speculative: Any, config: dict[str, Any]) -> bool:
         made = speculative.SpeculativeConfig.hf_config_override(_described(config))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return False
-    return made.model_type in get_args(speculative.MTPModelTypes) and made.model_type != config.get("model_type")
+    return made.model_type in get_args(speculative.MTPModelTypes) and made.model_type != config.get(
+        "model_type"
+    )
 
 
 def _described(config: dict[str, Any]) -> _Config:
     """A configuration and what is nested in it."""
-    values = {name: _described(value) if name == "text_config" else value for name, value in config.items()}
-    unstated = {"architectures": ["SomeForCausalLM"], "hc_count": 1}  # of what a profile leaves out, what is read
+    values = {
+        name: _described(value) if name == "text_config" else value
+        for name, value in config.items()
+    }
+    unstated = {
+        "architectures": ["SomeForCausalLM"],
+        "hc_count": 1,
+    }  # of what a profile leaves out, what is read
     return _Config(**{**unstated, **values})
 
 
 def _check_config(speculative: Any, config: dict[str, Any], export: dict[str, Any]) -> list[str]:
-    """SpeculativeConfig with the checks of its construction; draft model and target are described, not loaded."""
-    hf = _Config(model_type=export["model_type"], architectures=[export["architecture"]], num_nextn_predict_layers=1)
+    """SpeculativeConfig with the checks of its construction; draft model and target are described,
+    not loaded."""
+    hf = _Config(
+        model_type=export["model_type"],
+        architectures=[export["architecture"]],
+        num_nextn_predict_layers=1,
+    )
     speculative.ModelConfig = _Model
     target = _Model(model=export["model"], hf_config=hf)
     made = speculative.SpeculativeConfig(
         **config, target_model_config=target, target_parallel_config=speculative.ParallelConfig()
     )
-    if made.method != config["method"] or made.num_speculative_tokens != config["num_speculative_tokens"]:
+    if (
+        made.method != config["method"]
+        or made.num_speculative_tokens != config["num_speculative_tokens"]
+    ):
         raise ValueError(f"it became {made.method} with {made.num_speculative_tokens} tokens")
     return ["SpeculativeConfig constructed"]
 
 
 class _Model(SimpleNamespace):
-    """A model's configuration in place of vLLM's own, which would download it: the one stub of its classes."""
+    """A model's configuration in place of vLLM's own, which would download it: the one stub of its
+    classes."""
 
     def __init__(self, hf_overrides: Any = None, hf_config: Any = None, **given: Any) -> None:
-        known = {"model": "", "tokenizer": "", "max_model_len": 8192, "enforce_eager": False, "is_moe": True}
-        super().__init__(**{**known, **{name: value for name, value in given.items() if value is not None}})
+        known = {
+            "model": "",
+            "tokenizer": "",
+            "max_model_len": 8192,
+            "enforce_eager": False,
+            "is_moe": True,
+        }
+        super().__init__(
+            **{**known, **{name: value for name, value in given.items() if value is not None}}
+        )
         config = hf_config or _LAST[-1]
         _LAST.append(config)
         copied = _Config(**config.__dict__)
-        self.hf_config = self.hf_text_config = hf_overrides(copied) if callable(hf_overrides) else copied
+        self.hf_config = self.hf_text_config = (
+            hf_overrides(copied) if callable(hf_overrides) else copied
+        )
         self.architectures = list(self.hf_config.architectures)
-        self.registry = SimpleNamespace(inspect_model_cls=lambda *_: (SimpleNamespace(), self.architectures[0]))
+        self.registry = SimpleNamespace(
+            inspect_model_cls=lambda *_: (SimpleNamespace(), self.architectures[0])
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,5 @@
-"""`python -m tools.mutation`: mutates the modules of `plan.TARGETS`, runs their tests, prints and keeps the score."""
+"""`python -m tools.mutation`: mutates the modules of `plan.TARGETS`, runs their tests, prints and
+keeps the score."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ class Pass:
         own = [item for item in items if belongs(item, target.tests)]
         also = [item for item in items if belongs(item, ALSO)]
         made = chosen(mutants(target.module, Path(file).read_text(encoding="utf-8")), self.options)
-        before = {one.name: one for one in kept().get(target.module, [])} if self.options.again else {}
+        before = (
+            {one.name: one for one in kept().get(target.module, [])} if self.options.again else {}
+        )
         outcomes = []
         for number, (mutant, of) in enumerate(made):
             if before and (mutant.name not in before or is_settled(before[mutant.name], mutant)):
@@ -56,14 +59,27 @@ class Pass:
             if killer == UNIMPORTABLE:
                 continue
             equivalent = killer is None and is_equivalent(mutant)
-            apart = None if killer or equivalent or self.options.quick else self.first(mutant, also, file)
+            apart = (
+                None
+                if killer or equivalent or self.options.quick
+                else self.first(mutant, also, file)
+            )
             outcomes.append(Outcome(mutant.name, mutant.kind, of, killer, apart, equivalent))
             if not number % 50:
-                print(f"{target.module}: {number} of {len(made)}, {time.perf_counter() - start:.0f} s", flush=True)
+                print(
+                    (
+                        f"{target.module}: {number} of {len(made)}, "
+                        f"{time.perf_counter() - start:.0f} "
+                        "s"
+                    ),
+                    flush=True,
+                )
             if killer and is_equivalent(mutant):
                 print(f"  noticed, though the table calls it equivalent: {mutant.name}", flush=True)
             if killer is None and not equivalent:
-                print(f"  survives{f', seen by {apart}' if apart else ''}: {mutant.name}", flush=True)
+                print(
+                    f"  survives{f', seen by {apart}' if apart else ''}: {mutant.name}", flush=True
+                )
         return without_unimportable(outcomes, made)
 
     def first(self, mutant: Mutant, items: Sequence[pytest.Item], file: str) -> str | None:
@@ -78,7 +94,9 @@ class Pass:
     def unchanged(self, item: pytest.Item) -> Baseline:
         """What a test does to the unchanged source, which it has to pass."""
         if item not in self.known:
-            self.known[item] = baseline(item, [str(ROOT / one.path) for one in TARGETS], self.failures)
+            self.known[item] = baseline(
+                item, [str(ROOT / one.path) for one in TARGETS], self.failures
+            )
             if not self.known[item].passed:
                 raise SystemExit(f"{item.nodeid} fails on the unchanged source")
         return self.known[item]
@@ -101,7 +119,8 @@ def chosen_targets(only: Sequence[str]) -> list[Target]:
 
 
 def chosen(made: Sequence[Mutant], options: argparse.Namespace) -> list[tuple[Mutant, int]]:
-    """The mutants to run, each with how many of its kind there are; a seeded sample of a kind with more than asked."""
+    """The mutants to run, each with how many of its kind there are; a seeded sample of a kind with
+    more than asked."""
     rng = random.Random(options.seed)
     found = []
     for kind, most in (("value", options.values), ("plumbing", options.plumbing)):
@@ -116,11 +135,20 @@ def is_settled(outcome: Outcome, mutant: Mutant) -> bool:
     return outcome.killer is not None or (outcome.equivalent and is_equivalent(mutant))
 
 
-def without_unimportable(outcomes: Sequence[Outcome], made: Sequence[tuple[Mutant, int]]) -> list[Outcome]:
-    """The outcomes, of as many mutants as there are without those that no module could be imported with."""
-    run, of = collections.Counter(mutant.kind for mutant, _ in made), {mutant.kind: of for mutant, of in made}
+def without_unimportable(
+    outcomes: Sequence[Outcome], made: Sequence[tuple[Mutant, int]]
+) -> list[Outcome]:
+    """The outcomes, of as many mutants as there are without those that no module could be imported
+    with."""
+    run, of = (
+        collections.Counter(mutant.kind for mutant, _ in made),
+        {mutant.kind: of for mutant, of in made},
+    )
     left = collections.Counter(one.kind for one in outcomes)
-    return [dataclasses.replace(one, of=round(of[one.kind] * left[one.kind] / run[one.kind])) for one in outcomes]
+    return [
+        dataclasses.replace(one, of=round(of[one.kind] * left[one.kind] / run[one.kind]))
+        for one in outcomes
+    ]
 
 
 def keep(target: Target, outcomes: Sequence[Outcome]) -> None:
@@ -143,16 +171,32 @@ def kept() -> dict[str, list[Outcome]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of module names; default: all of plan.py")
-    parser.add_argument("--values", type=int, default=400, help="most mutants of values in a module")
     parser.add_argument(
-        "--plumbing", type=int, default=60, help="most mutants of arguments and assignments in a module"
+        "--values", type=int, default=400, help="most mutants of values in a module"
     )
-    parser.add_argument("--seed", type=int, default=3, help="of the samples; those of 1 and 2 were used to write tests")
-    parser.add_argument("--quick", action="store_true", help="survivors are not tried on goldens and explain")
     parser.add_argument(
-        "--report", action="store_true", help="write the last outcomes into docs/testing.md, run nothing"
+        "--plumbing",
+        type=int,
+        default=60,
+        help="most mutants of arguments and assignments in a module",
     )
-    parser.add_argument("--again", action="store_true", help="only what survived last time, after tests were added")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=3,
+        help="of the samples; those of 1 and 2 were used to write tests",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="survivors are not tried on goldens and explain"
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="write the last outcomes into docs/testing.md, run nothing",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="only what survived last time, after tests were added"
+    )
     options = parser.parse_args()
     if gone := missing():
         raise SystemExit("tools/mutation/plan.py names what is not there:\n" + "\n".join(gone))
@@ -162,13 +206,29 @@ def main() -> int:
         write_scores(ROOT / "docs" / "testing.md", kept())
         return 0
     settings.register_profile(
-        "mutation", derandomize=True, database=None, deadline=None, phases=(Phase.explicit, Phase.generate)
+        "mutation",
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.explicit, Phase.generate),
     )
     settings.load_profile("mutation")
-    files = {place.partition("::")[0] for one in chosen_targets(options.only) for place in (*one.tests, *ALSO)}
+    files = {
+        place.partition("::")[0]
+        for one in chosen_targets(options.only)
+        for place in (*one.tests, *ALSO)
+    }
     with tempfile.TemporaryDirectory() as folder:
         one_pass = Pass(options)
-        quiet = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={folder}/pytest"]
+        quiet = [
+            "-q",
+            "-s",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            f"--basetemp={folder}/pytest",
+        ]
         there = sorted(str(ROOT / place) for place in files)
         return int(pytest.main([*quiet, *there], plugins=[one_pass, one_pass.failures]))
 

@@ -7,8 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, WhitespaceInclusivePositionProvider
-from mutmut.node_mutation import mutation_operators, operator_arg_removal, operator_assignment, operator_string
+from libcst.metadata import (
+    CodeRange,
+    MetadataWrapper,
+    PositionProvider,
+    WhitespaceInclusivePositionProvider,
+)
+from mutmut.node_mutation import (
+    mutation_operators,
+    operator_arg_removal,
+    operator_assignment,
+    operator_string,
+)
 
 LEAST_HALVED = 1e-6
 """Smaller numbers guard against rounding; half of one guards as well."""
@@ -24,14 +34,16 @@ class Mutant:
     """Dotted name inside the module; empty for a constant of the module."""
     line: int
     kind: str
-    """`value`: an operator, a comparison, a number, a truth value. `plumbing`: an argument, an assignment, a text."""
+    """`value`: an operator, a comparison, a number, a truth value. `plumbing`: an argument, an
+    assignment, a text."""
     old: str
     """The first line that changes, stripped."""
     new: str
     lines: range
     """Where the changed node stands."""
     in_body: bool
-    """Whether it stands in the body of a function, so that only tests that run these lines can notice."""
+    """Whether it stands in the body of a function, so that only tests that run these lines can
+    notice."""
     source: str
     """The whole module with the change."""
 
@@ -42,7 +54,8 @@ class Mutant:
 
 
 def halved(node: cst.BaseNumber) -> Iterator[cst.BaseNumber]:
-    """Half of a number with a point: a step of one leaves 0.05 far behind, and half of a width slips through."""
+    """Half of a number with a point: a step of one leaves 0.05 far behind, and half of a width
+    slips through."""
     if isinstance(node, cst.Float) and node.evaluated_value >= LEAST_HALVED:
         yield node.with_changes(value=repr(node.evaluated_value / 2))
 
@@ -53,7 +66,10 @@ def text(node: cst.BaseString) -> Iterator[cst.BaseString]:
 
 
 OPERATORS = [
-    *((kind, text if operator is operator_string else operator) for kind, operator in mutation_operators),
+    *(
+        (kind, text if operator is operator_string else operator)
+        for kind, operator in mutation_operators
+    ),
     (cst.BaseNumber, halved),
 ]
 STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
@@ -97,16 +113,26 @@ class Finder(cst.CSTVisitor):
             for changed in operator(node) if isinstance(node, type_) else ():
                 where = self.get_metadata(WhitespaceInclusivePositionProvider, node)
                 kind = "plumbing" if operator in PLUMBING else "value"
-                in_body = bool(self.place) and isinstance(self.place[-1], cst.FunctionDef) and not self.in_parameters
+                in_body = (
+                    bool(self.place)
+                    and isinstance(self.place[-1], cst.FunctionDef)
+                    and not self.in_parameters
+                )
                 name = ".".join(one.name.value for one in self.place)
-                self.found.append(Found(node, changed, kind, name, where, self.statements[-1], in_body))
+                self.found.append(
+                    Found(node, changed, kind, name, where, self.statements[-1], in_body)
+                )
         return True
 
     def own_lines(self, node: cst.CSTNode) -> range:
         """Lines of a statement; of one that holds others its head."""
         where = self.get_metadata(PositionProvider, node)
         body = getattr(node, "body", None)
-        inner = self.get_metadata(PositionProvider, body, None) if isinstance(body, cst.BaseSuite) else None
+        inner = (
+            self.get_metadata(PositionProvider, body, None)
+            if isinstance(body, cst.BaseSuite)
+            else None
+        )
         return range(where.start.line, (inner.start.line if inner else where.end.line) + 1)
 
     def on_leave(self, node: cst.CSTNode) -> None:
@@ -120,8 +146,12 @@ class Finder(cst.CSTVisitor):
             self.in_parameters = False
 
     def skipped(self, node: cst.CSTNode) -> bool:
-        """Types, decorators, imports, documentation, the words of errors, and calls of UNTOUCHED_CALLS."""
-        if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom | cst.Raise | cst.Assert):
+        """Types, decorators, imports, documentation, the words of errors, and calls of
+        UNTOUCHED_CALLS."""
+        if isinstance(
+            node,
+            cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom | cst.Raise | cst.Assert,
+        ):
             return True
         if isinstance(node, cst.Call):
             return written(node.func) in UNTOUCHED_CALLS
@@ -141,7 +171,8 @@ def written(node: cst.CSTNode) -> str:
 def mutants(module: str, source: str) -> list[Mutant]:
     """All mutants of a module's source, in the order of the file, no two alike.
 
-    The text of the node is exchanged in the source, which costs a tenth of writing the whole tree anew.
+    The text of the node is exchanged in the source, which costs a tenth of writing the whole tree
+    anew.
     """
     wrapper = MetadataWrapper(cst.parse_module(source))
     finder = Finder()
@@ -152,10 +183,16 @@ def mutants(module: str, source: str) -> list[Mutant]:
     for one in finder.found:
         start = starts[one.where.start.line - 1] + one.where.start.column
         end = starts[one.where.end.line - 1] + one.where.end.column
-        assert source[start:end].split() == written(one.node).split(), "the place of a node is not that of its text"
+        assert source[start:end].split() == written(one.node).split(), (
+            "the place of a node is not that of its text"
+        )
         after = source[:start] + written(one.changed) + source[end:]
-        pairs = enumerate(zip(map(str.strip, lines), map(str.strip, after.splitlines()), strict=False), 1)
+        pairs = enumerate(
+            zip(map(str.strip, lines), map(str.strip, after.splitlines()), strict=False), 1
+        )
         line, old, new = next(((number, a, b) for number, (a, b) in pairs if a != b), (0, "", ""))
         if line and after not in made:
-            made[after] = Mutant(module, one.function, line, one.kind, old, new, one.lines, one.in_body, after)
+            made[after] = Mutant(
+                module, one.function, line, one.kind, old, new, one.lines, one.in_body, after
+            )
     return list(made.values())

@@ -1,4 +1,5 @@
-"""Which modules are mutated, and which tests are to notice: those of the behaviour, that mirror the module."""
+"""Which modules are mutated, and which tests are to notice: those of the behaviour, that mirror the
+module."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ ALSO = (
     "tests/predict/test_predictions_pinned.py::test_pinned_predictions_have_not_moved_unnoticed",
     "tests/show/test_explain_steps.py",
 )
-"""Tried on what survives: pinned predictions, and the derivation that `explain` shows. Counted apart from the score."""
+"""Tried on what survives: pinned predictions, and the derivation that `explain` shows. Counted
+apart from the score."""
 
 NOT_OF_THE_BEHAVIOUR = (
     "in_a_law_s_docstring",
@@ -23,7 +25,8 @@ NOT_OF_THE_BEHAVIOUR = (
     "a_planted_breach",
     "processes_give_what_one_gives",
 )
-"""Parts of the names of tests that may not kill: they read text or source, run the command line, or take seconds."""
+"""Parts of the names of tests that may not kill: they read text or source, run the command line, or
+take seconds."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,11 @@ TARGETS = (
     ),
     Target(
         "advisor.predict.curve",
-        ("tests/predict/test_curve.py", "tests/predict/test_tiers.py", "tests/answers/test_best_k.py"),
+        (
+            "tests/predict/test_curve.py",
+            "tests/predict/test_tiers.py",
+            "tests/answers/test_best_k.py",
+        ),
     ),
     Target("advisor.answers.best_k", ("tests/answers/test_best_k.py",)),
     Target(
@@ -81,11 +88,15 @@ TARGETS = (
     ),
     Target(
         "advisor.answers.advice",
-        ("tests/answers/test_advice.py", "tests/show/test_explain_steps.py::test_the_parts_of_a_band"),
+        (
+            "tests/answers/test_advice.py",
+            "tests/show/test_explain_steps.py::test_the_parts_of_a_band",
+        ),
     ),
     Target("advisor.answers.by_batch", ("tests/answers/test_by_batch.py",)),
     Target(
-        "advisor.physics.expert_ranks", ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py")
+        "advisor.physics.expert_ranks",
+        ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py"),
     ),
     Target(
         "advisor.physics.expert_loads",
@@ -138,12 +149,19 @@ TARGETS = (
             "tests/show/test_figures.py",
         ),
     ),
-    Target("advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_figures.py")),
+    Target(
+        "advisor.show.charts.maps", ("tests/show/test_charts_maps.py", "tests/show/test_figures.py")
+    ),
 )
 
 
 def missing(targets: tuple[Target, ...] = TARGETS) -> list[str]:
-    """What the plan names and the checkout does not have: a module that was merged away, a file of tests."""
+    """What the plan names and the checkout does not have: a module that was merged away, a file of
+    tests."""
     named = [(one.module, place) for one in targets for place in (one.path, *one.tests)]
     named += [("ALSO", place) for place in ALSO]
-    return [f"{name}: no {place}" for name, place in named if not (ROOT / place.partition("::")[0]).exists()]
+    return [
+        f"{name}: no {place}"
+        for name, place in named
+        if not (ROOT / place.partition("::")[0]).exists()
+    ]

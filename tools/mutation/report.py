@@ -16,7 +16,10 @@ import yaml
 from tools.mutation.generate import Mutant
 
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
-START, END = "<!-- mutation scores: python -m tools.mutation --report -->", "<!-- end of mutation scores -->"
+START, END = (
+    "<!-- mutation scores: python -m tools.mutation --report -->",
+    "<!-- end of mutation scores -->",
+)
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,13 @@ class Score:
     def made(cls, outcomes: Sequence[Outcome], kind: str) -> Score:
         """Counts of one module; a mutant that no test could tell counts neither way."""
         rows = [one for one in outcomes if one.kind == kind]
-        apart = sum(one.killer is None and not one.equivalent and one.apart is not None for one in rows)
-        equivalent, killed = sum(one.equivalent for one in rows), sum(one.killer is not None for one in rows)
+        apart = sum(
+            one.killer is None and not one.equivalent and one.apart is not None for one in rows
+        )
+        equivalent, killed = (
+            sum(one.equivalent for one in rows),
+            sum(one.killer is not None for one in rows),
+        )
         return cls(len(rows), rows[0].of if rows else 0, equivalent, killed, apart)
 
     @property
@@ -108,7 +116,8 @@ class Score:
 
 
 def shown(scores: Sequence[Score]) -> list[str]:
-    """Mutants run, equivalent, seen by goldens alone, surviving, and the score with its 95 % interval where sampled."""
+    """Mutants run, equivalent, seen by goldens alone, surviving, and the score with its 95 %
+    interval where sampled."""
     scores = [one for one in scores if one.n]
     if not scores:
         return ["0", "", "", "", ""]
@@ -125,7 +134,11 @@ def score_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:
     """The tables of scores, Markdown: one for each kind, the last row over all modules."""
     lines = []
     for kind in ("value", "plumbing"):
-        lines += ["", f"| {kind} | run | equivalent | goldens alone | survive | score |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"| {kind} | run | equivalent | goldens alone | survive | score |",
+            "|---|---|---|---|---|---|",
+        ]
         scores = {name: Score.made(outcomes, kind) for name, outcomes in found.items()}
         for name, score in scores.items():
             path = name.removeprefix("advisor.").replace(".", "/")
@@ -143,9 +156,15 @@ def survivor_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:
             if one.killer is None and not one.equivalent:
                 place, _, change = one.name.partition(": ")
                 old, _, new = change.partition("  =>  ")
-                why = next((row.why for row in equivalents() if row.covers(module, old, new)), "not explained")
+                why = next(
+                    (row.why for row in equivalents() if row.covers(module, old, new)),
+                    "not explained",
+                )
                 apart = f"; seen by {one.apart.rpartition('::')[2]}" if one.apart else ""
-                lines += [f"- {place.partition(':')[0]} `{old}` as `{new}`: {why.strip().rstrip('.')}{apart}."]
+                lines += [
+                    f"- {place.partition(':')[0]} `{old}` as `{new}`: "
+                    f"{why.strip().rstrip('.')}{apart}."
+                ]
     return ["Survivors:", "", *lines] if lines else ["No mutant survives."]
 
 

@@ -1,7 +1,8 @@
 """Runs tests against mutants: one process has imported everything, and forks for each mutant.
 
-In the fork, the code of the one changed function is exchanged in the live function, so that all who imported it run the
-mutant, and `explain`, which reads source files, sees no change: what is killed is killed by what is computed.
+In the fork, the code of the one changed function is exchanged in the live function, so that all who
+imported it run the mutant, and `explain`, which reads source files, sees no change: what is killed
+is killed by what is computed.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ import pytest
 from tools.mutation.generate import Mutant
 
 LEAST_LIMIT_S = 5.0
-"""CPU time that a mutant has at least, beside ten times what its tests take unchanged; then it is noticed. [s]"""
+"""CPU time that a mutant has at least, beside ten times what its tests take unchanged; then it is
+noticed. [s]"""
 MOST_WAIT = 10.0
-"""Clock over that CPU time after which it counts as waiting for ever: other work on the machine is no test. [1]"""
+"""Clock over that CPU time after which it counts as waiting for ever: other work on the machine is
+no test. [1]"""
 MOST_BYTES = 2**33
 """Address space of a mutant: some would fill the memory. [B]"""
 UNIMPORTABLE = "the module cannot be imported"
@@ -59,7 +62,8 @@ class Failures:
 
 
 def in_a_fork(work: Callable[[], Any], limit_s: float) -> Any:
-    """What `work` returns in a process of its own, as JSON; None where it took longer than that or died."""
+    """What `work` returns in a process of its own, as JSON; None where it took longer than that or
+    died."""
     end, start = os.pipe()
     child = os.fork()
     if not child:
@@ -111,17 +115,25 @@ def baseline(item: pytest.Item, files: Iterable[str], failures: Failures) -> Bas
         passed = run_one(item, None, failures)
         sys.settrace(None)
         seconds = time.process_time()  # a fork begins at 0
-        return {"passed": passed, "seconds": seconds, "lines": {name: sorted(found) for name, found in lines.items()}}
+        return {
+            "passed": passed,
+            "seconds": seconds,
+            "lines": {name: sorted(found) for name, found in lines.items()},
+        }
 
     found = in_a_fork(work, 300.0)
     if found is None:
         return Baseline(False, 300.0, {})
-    return Baseline(found["passed"], found["seconds"], {k: frozenset(v) for k, v in found["lines"].items()})
+    return Baseline(
+        found["passed"], found["seconds"], {k: frozenset(v) for k, v in found["lines"].items()}
+    )
 
 
-def failing(mutant: Mutant, items: list[pytest.Item], limit_s: float, failures: Failures) -> str | None:
-    """The first test that notices the mutant, TIME where none ends within `limit_s` of CPU time, UNIMPORTABLE, or None
-    where it survives."""
+def failing(
+    mutant: Mutant, items: list[pytest.Item], limit_s: float, failures: Failures
+) -> str | None:
+    """The first test that notices the mutant, TIME where none ends within `limit_s` of CPU time,
+    UNIMPORTABLE, or None where it survives."""
 
     def work() -> str:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
@@ -140,7 +152,8 @@ def failing(mutant: Mutant, items: list[pytest.Item], limit_s: float, failures: 
 
 
 def apply(mutant: Mutant) -> None:
-    """Puts a mutant into the live module: code and defaults of its function, or the values of the module's names."""
+    """Puts a mutant into the live module: code and defaults of its function, or the values of the
+    module's names."""
     module = importlib.import_module(mutant.module)
     file = str(module.__file__)
     changed: dict[str, Any] = {"__name__": mutant.module, "__file__": file}
@@ -151,7 +164,11 @@ def apply(mutant: Mutant) -> None:
     sys.modules[mutant.module] = before
     own, other = reached(module, mutant.function), reached(planted, mutant.function)
     if isinstance(own, types.FunctionType) and isinstance(other, types.FunctionType):
-        own.__code__, own.__defaults__, own.__kwdefaults__ = other.__code__, other.__defaults__, other.__kwdefaults__
+        own.__code__, own.__defaults__, own.__kwdefaults__ = (
+            other.__code__,
+            other.__defaults__,
+            other.__kwdefaults__,
+        )
     elif isinstance(own, type):
         exchange_class(own, other)
     else:
@@ -159,7 +176,8 @@ def apply(mutant: Mutant) -> None:
 
 
 def reached(module: types.ModuleType, dotted: str) -> Any:
-    """The outermost function that `dotted` lies in, or its class, without wrappers; None for the module itself."""
+    """The outermost function that `dotted` lies in, or its class, without wrappers; None for the
+    module itself."""
     found: Any = module
     for piece in dotted.split(".") if dotted else ():
         if not isinstance(found, types.ModuleType | type):
@@ -187,7 +205,8 @@ def unwrapped(found: Any) -> Any:
 
 
 def exchange_class(own: type, other: type) -> None:
-    """Values that stand in a class, and the defaults of its fields; a pydantic model has them compiled in."""
+    """Values that stand in a class, and the defaults of its fields; a pydantic model has them
+    compiled in."""
     if hasattr(own, "model_fields"):
         raise NotImplementedError("fields of pydantic models are not mutated")
     for name, value in vars(other).items():
@@ -197,7 +216,8 @@ def exchange_class(own: type, other: type) -> None:
 
 
 def exchange_values(module: types.ModuleType, planted: types.ModuleType) -> None:
-    """Constants of a module, wherever they were imported to, and defaults of its functions that were made of them."""
+    """Constants of a module, wherever they were imported to, and defaults of its functions that
+    were made of them."""
     for name, value in vars(planted).items():
         own = vars(module).get(name)
         if isinstance(own, types.FunctionType) and isinstance(value, types.FunctionType):
@@ -211,4 +231,6 @@ def exchange_values(module: types.ModuleType, planted: types.ModuleType) -> None
 
 def simple(value: Any) -> bool:
     """Whether a value is plain data."""
-    return not callable(value) and not isinstance(value, types.ModuleType | property | classmethod | staticmethod)
+    return not callable(value) and not isinstance(
+        value, types.ModuleType | property | classmethod | staticmethod
+    )

@@ -1,4 +1,5 @@
-"""The answer to a design question: the best design, the limits that bind, and the assumptions it depends on."""
+"""The answer to a design question: the best design, the limits that bind, and the assumptions it
+depends on."""
 
 from __future__ import annotations
 
@@ -10,9 +11,24 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.candidates import LAW_NAMES, ONE_LAW, Candidate, candidates, headline, is_clear, title
+from advisor.answers.design.candidates import (
+    LAW_NAMES,
+    ONE_LAW,
+    Candidate,
+    candidates,
+    headline,
+    is_clear,
+    title,
+)
 from advisor.answers.design.dials import BatchRule, Dial, batch_rule, dials
-from advisor.answers.design.grid import CONSTRAINT_TEXT, CONSTRAINTS, NOTE, DesignGrid, Mixes, Objective
+from advisor.answers.design.grid import (
+    CONSTRAINT_TEXT,
+    CONSTRAINTS,
+    NOTE,
+    DesignGrid,
+    Mixes,
+    Objective,
+)
 from advisor.answers.design.search import distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
 from advisor.physics.components import DEVICE_RECORDS, OVERHEADS
@@ -23,7 +39,8 @@ from advisor.prediction import Array
 from advisor.text import counted
 
 FLIP_REGRET = 0.01
-"""A recommendation counts as flipped when another design is better by more than this share of the objective."""
+"""A recommendation counts as flipped when another design is better by more than this share of the
+objective."""
 # Assumed: a quarter less, and as much more in proportion.
 _BANDWIDTH_FACTORS = (0.75, 1.33)
 _OVERHEAD_FACTORS = (1 / 3, 3.0)
@@ -41,9 +58,11 @@ class Sensitivity:
     """Recommended design under the change; None when nothing is feasible then."""
     best_text: str
     regret: float
-    """Share of the objective lost by keeping today's recommendation. NaN where it is no longer allowed."""
+    """Share of the objective lost by keeping today's recommendation. NaN where it is no longer
+    allowed."""
     gain: float
-    """Objective of today's recommendation over the baseline's, both under the change. NaN as above."""
+    """Objective of today's recommendation over the baseline's, both under the change. NaN as
+    above."""
     flips: bool
 
 
@@ -51,18 +70,23 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     """The recommendation under each changed assumption, or nothing when no design is feasible."""
     if space.best is None:
         return []
-    # A million designs are not costed again under each assumption: those that cannot win at any batch stay out.
+    # A million designs are not costed again under each assumption: those that cannot win at any
+    # batch stay out.
     found = np.union1d(space.width_ends(space.failed == 0), [space.best])
     results = []
     for what, change, setup, routing in _variations(space):
         scores, baseline = _scores(space, found, setup, routing)
         top, kept = int(scores.argmax()), float(scores[np.flatnonzero(found == space.best)[0]])
-        results.append(_held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline))
+        results.append(
+            _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
+        )
     # The first law alone: costs are those of the space, and what keeps all laws keeps one.
     if (top_alone := one_law_best(space)) is not None:
         what_law, scores = ("law", f"equal quality by {LAW_NAMES['leverage']} alone"), space.score
         kept = float(scores[space.best])
-        results.append(_held(space, what_law, top_alone, float(scores[top_alone]), kept, space.baseline.score))
+        results.append(
+            _held(space, what_law, top_alone, float(scores[top_alone]), kept, space.baseline.score)
+        )
     return results
 
 
@@ -81,20 +105,34 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
         lengths = getattr(acceptance, end)
 
         def accepted(setup: Setup, lengths: Array = lengths) -> Setup:
-            return replace(setup, acceptance=dataclasses.replace(setup.acceptance, accepted_length=lengths))
+            return replace(
+                setup, acceptance=dataclasses.replace(setup.acceptance, accepted_length=lengths)
+            )
 
         yield "acceptance", f"accepted length at the {end} end of its band", accepted, middle
     if space.setup.routing is not None:
         # Ends are named by the experts they touch: more correlation and more skew touch fewer.
-        yield "correlation", "affinity and stickiness at the high end of their band", same, ("value", "low")
-        yield "correlation", "affinity and stickiness at the low end of their band", same, ("value", "high")
+        yield (
+            "correlation",
+            "affinity and stickiness at the high end of their band",
+            same,
+            ("value", "low"),
+        )
+        yield (
+            "correlation",
+            "affinity and stickiness at the low end of their band",
+            same,
+            ("value", "high"),
+        )
         yield "skew", "expert load at the uneven end of its band", same, ("low", "value")
         yield "skew", "expert load at the even end of its band", same, ("high", "value")
     for factor in _BANDWIDTH_FACTORS:
 
         def streamed(setup: Setup, factor: float = factor) -> Setup:
             return replace(
-                setup, costs=with_bandwidth(setup.costs, factor), draft_costs=with_bandwidth(setup.draft_costs, factor)
+                setup,
+                costs=with_bandwidth(setup.costs, factor),
+                draft_costs=with_bandwidth(setup.draft_costs, factor),
             )
 
         yield "bandwidth", f"memory bandwidth x {factor:g}", streamed, middle
@@ -102,7 +140,10 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
 
         def launched(setup: Setup, factor: float = factor) -> Setup:
             names = [name for component in OVERHEADS for name in component.priced_by]
-            return replace(setup, costs=replace(setup.costs, **{n: getattr(setup.costs, n) * factor for n in names}))
+            return replace(
+                setup,
+                costs=replace(setup.costs, **{n: getattr(setup.costs, n) * factor for n in names}),
+            )
 
         yield "overheads", f"host and launch times x {factor:.2g}", launched, middle
 
@@ -116,12 +157,16 @@ def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
             continue
         update = {"bandwidth_bytes_per_s": cost.bandwidth_bytes_per_s * factor}
         if name == "routed":
-            update["activation_bandwidth_bytes_per_s"] = cost.activation_bandwidth_bytes_per_s * factor
+            update["activation_bandwidth_bytes_per_s"] = (
+                cost.activation_bandwidth_bytes_per_s * factor
+            )
         changed[name] = replace(cost, **update)
     return replace(costs, **changed)
 
 
-def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]) -> tuple[Array, float]:
+def _scores(
+    space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]
+) -> tuple[Array, float]:
     """Scores of the candidates [n] and of the baseline under an edited setup."""
     own, question = space.baseline, space.question
     skew, correlation = ends
@@ -129,21 +174,31 @@ def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tupl
     def score(number: int, mix: Mixes, width: Array) -> Array:
         body = space.bodies[number]
         edited = replace(body, setup=edit(body.setup))
-        result = serve(space, edited, mix, width, question.batches, skew=skew, correlation=correlation)
+        result = serve(
+            space, edited, mix, width, question.batches, skew=skew, correlation=correlation
+        )
         return question.score(space.setup.placement.gpus, result.speedup, result.tpot_s)
 
     scores = np.empty(len(found))
     for number in np.unique(space.body[found]):
         at = np.flatnonzero(space.body[found] == number)
-        scores[at] = score(number, space.mix(found[at]), space.expert_width[found[at]].astype(float))
+        scores[at] = score(
+            number, space.mix(found[at]), space.expert_width[found[at]].astype(float)
+        )
     mix = Mixes.of(*own.counts)
     return scores, float(score(0, mix, np.array([float(own.expert_width)]))[0])
 
 
 def _held(
-    space: DesignSpace, what: tuple[str, str], best: int, best_score: float, kept: float, baseline: float
+    space: DesignSpace,
+    what: tuple[str, str],
+    best: int,
+    best_score: float,
+    kept: float,
+    baseline: float,
 ) -> Sensitivity:
-    """Today's recommendation, whose score is now `kept` (NaN: it is not allowed any more), against the best."""
+    """Today's recommendation, whose score is now `kept` (NaN: it is not allowed any more), against
+    the best."""
     regret = 1.0 - kept / best_score
     flips = np.isnan(regret) or regret > FLIP_REGRET
     return Sensitivity(*what, best, space.describe(best), regret, kept / baseline, bool(flips))
@@ -160,7 +215,8 @@ NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs 
 
 @dataclass(frozen=True)
 class Binding:
-    """Price of one constraint: the best design that breaks it alone, against the recommended one."""
+    """Price of one constraint: the best design that breaks it alone, against the recommended
+    one."""
 
     constraint: str
     text: str
@@ -170,7 +226,8 @@ class Binding:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Reason that nothing is left, and the design that breaks fewest constraints, and those least."""
+    """Reason that nothing is left, and the design that breaks fewest constraints, and those
+    least."""
 
     message: str
     nearest: int
@@ -213,7 +270,11 @@ class DesignAnswer:
     def one_law(self) -> Candidate | None:
         """The best design by one law alone, or None where it is the recommended one."""
         found = one_law_best(self.space)
-        return None if found is None or found == self.space.best else candidates(self.space, [found])[0]
+        return (
+            None
+            if found is None or found == self.space.best
+            else candidates(self.space, [found])[0]
+        )
 
     @cached_property
     def infeasible(self) -> Infeasible | None:
@@ -237,7 +298,10 @@ class DesignAnswer:
             return ""
         if not self.binding:
             return NOTHING_BINDS
-        return f"{binding_start(self.space, self.binding[0])} would be {self.binding[0].gain - 1:.1%} better."
+        return (
+            f"{binding_start(self.space, self.binding[0])} would be "
+            f"{self.binding[0].gain - 1:.1%} better."
+        )
 
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
@@ -276,7 +340,8 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
 
 
 def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
-    """Constraints but equal quality that hold the objective back, by what relaxing each alone would gain."""
+    """Constraints but equal quality that hold the objective back, by what relaxing each alone would
+    gain."""
     if space.best is None:
         return ()
     found = []
@@ -296,7 +361,8 @@ def _broken(space: DesignSpace) -> NDArray[np.uint16]:
 
 
 def infeasible(space: DesignSpace) -> Infeasible:
-    """Find the constraint that rules out most, and the design that breaks fewest of them, by least."""
+    """Find the constraint that rules out most, and the design that breaks fewest of them, by
+    least."""
     broken = _broken(space)
     counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
     fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
@@ -305,7 +371,8 @@ def infeasible(space: DesignSpace) -> Infeasible:
     most = max(counts, key=lambda name: counts[name])
     beyond, reason = float(np.expm1(space.violation[nearest])), CONSTRAINT_TEXT[most]
     message = (
-        f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
+        f"No design keeps every limit. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} "
+        "of "
         f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
         f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
         f"{_remedy(space, nearest, counts['memory'])}"
@@ -320,7 +387,10 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
         least = f"a batch of at most {fits}" if fits else "a smaller batch"
         return f"Use more GPUs, a smaller weight format, a shorter context or {least}."
     if "tpot" in breaks:
-        return "Raise the limit on time per output token, lower the batch, or add tensor-parallel GPUs."
+        return (
+            "Raise the limit on time per output token, lower the batch, or add tensor-parallel "
+            "GPUs."
+        )
     for name in ("total_params", "training_cost"):
         if name in breaks:
             return f"Raise {CONSTRAINT_TEXT[name]}."
@@ -342,7 +412,9 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     best: dict[Objective, int] = {
         "sd_speedup": int(found[((weight * speedup * tpot).sum(0) / mean).argmax()]),
         "tpot": int(found[mean.argmin()]),
-        "tokens_per_s_per_gpu": int(found[(weight * tpot * gpus / space.question.batches[:, None]).sum(0).argmin()]),
+        "tokens_per_s_per_gpu": int(
+            found[(weight * tpot * gpus / space.question.batches[:, None]).sum(0).argmin()]
+        ),
     }
     described = candidates(space, list(best.values()))
     return dict(zip(best, described, strict=True))
@@ -350,16 +422,22 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
 
 def binding_start(space: DesignSpace, first: Binding) -> str:
     """Start of a sentence with the limit that costs most and the design it rules out."""
-    return f"Of the limits besides equal quality, {first.text} costs most: without it, {space.describe(first.index)}"
+    return (
+        f"Of the limits besides equal quality, {first.text} costs most: without it, "
+        f"{space.describe(first.index)}"
+    )
 
 
 def sensitivity_text(results: Sequence[Sensitivity]) -> str:
     """Sentence on how many changed assumptions would make another design the recommended one."""
     count, n = sum(item.flips for item in results), counted(len(results), "changed assumption")
     if not count:
-        return f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
+        return (
+            f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
+        )
     return (
-        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the best, or no longer allowed."
+        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the "
+        "best, or no longer allowed."
     )
 
 
@@ -367,7 +445,8 @@ _WISHES = {"n_experts": "experts", "n_active": "active experts", "n_shared": "sh
 
 
 def _unmet_wishes(space: DesignSpace) -> list[str]:
-    """A sentence for each value that the user wished to be tried and that no feasible design has, with the reason."""
+    """A sentence for each value that the user wished to be tried and that no feasible design has,
+    with the reason."""
     said = []
     for name, words in _WISHES.items():
         wished, values = getattr(space.grid, name), getattr(space, name)
@@ -376,39 +455,58 @@ def _unmet_wishes(space: DesignSpace) -> list[str]:
         for value in (one for one in wished if not np.any(values[space.candidates] == one)):
             has = values == value
             broken = _broken(space)[has].sum(axis=0)
-            reason = "no such design can be placed (k <= N, N divisible by the expert-parallel ranks)"
+            reason = (
+                "no such design can be placed (k <= N, N divisible by the expert-parallel ranks)"
+            )
             if has.any():
-                reason = f"{CONSTRAINT_TEXT[CONSTRAINTS[int(broken.argmax())]]} rules out most of {int(has.sum()):,}"
+                reason = (
+                    f"{CONSTRAINT_TEXT[CONSTRAINTS[int(broken.argmax())]]} rules out most of "
+                    f"{int(has.sum()):,}"
+                )
             said.append(f"No design with {value} {words} is feasible: {reason}.")
     return said
 
 
-def _warnings(space: DesignSpace, chosen: Candidate | None, one_law: Candidate | None) -> tuple[str, ...]:
+def _warnings(
+    space: DesignSpace, chosen: Candidate | None, one_law: Candidate | None
+) -> tuple[str, ...]:
     warnings = [*space.notes, *_unmet_wishes(space)]
     if chosen is None:
         return tuple(warnings)
     question = space.question
     if one_law is not None:
         warnings.append(
-            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain {one_law.objective_gain.value:.2f}x; "
-            f"its quality may be only {one_law.quality_range[0]:.0%}: train a small pair before you trust it."
+            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain "
+            f"{one_law.objective_gain.value:.2f}x; "
+            f"its quality may be only {one_law.quality_range[0]:.0%}: train a small pair before "
+            "you trust it."
         )
-    if chosen.tokens_per_parameter is not None and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING:
+    if (
+        chosen.tokens_per_parameter is not None
+        and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING
+    ):
         warnings.append(
-            f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "
+            f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, "
+            "reasoning is reported "
             "to suffer from sparsity (arXiv:2508.18672)."
         )
     if chosen.corners:
-        warnings.append(f"At a corner of the search: {'; '.join(chosen.corners)}. A better design may lie beyond it.")
+        warnings.append(
+            f"At a corner of the search: {'; '.join(chosen.corners)}. A better design may lie "
+            "beyond it."
+        )
     if space.baseline_problem:
         warnings.append(space.baseline_problem)
     elif chosen.objective_gain.low <= 1.0:
         warnings.append("The likely range of the gain includes 1: the baseline may be as good.")
     elif chosen.tpot_gain.value < 1.0:
-        warnings.append(f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline.")
+        warnings.append(
+            f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline."
+        )
     if question.objective == "cost_per_million_tokens":
         warnings.append(
-            f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU."
+            f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as "
+            "tokens/s per GPU."
         )
     if chosen.extrapolated:
         warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step.")

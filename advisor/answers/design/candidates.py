@@ -1,4 +1,5 @@
-"""Single designs out of a space: gain over the baseline with a band, training cost, quality by each law, words."""
+"""Single designs out of a space: gain over the baseline with a band, training cost, quality by each
+law, words."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ from advisor.prediction import Array, Tier, lowest
 from advisor.text import MERITS
 
 SHAPE_LOG_SD = 0.05
-"""Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out
-of the fit by 1.4-6 % in the median). All other errors are drawn once for both designs."""
+"""Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels
+miss a shape left out of the fit by 1.4-6 % in the median). All other errors are drawn once for both
+designs."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,18 @@ class Band:
     def of(cls, value: float, draws: Array) -> Band:
         """The band of `draws` around a central value, which it always holds."""
         low, high = (float(edge) for edge in band(draws))
-        return cls(float(value), min(low, float(value)), max(high, float(value)), float(np.mean(draws > 1.0)))
+        return cls(
+            float(value),
+            min(low, float(value)),
+            max(high, float(value)),
+            float(np.mean(draws > 1.0)),
+        )
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One design in full. Tuples run over the question's batches; times in seconds, sizes in parameters."""
+    """One design in full. Tuples run over the question's batches; times in seconds, sizes in
+    parameters."""
 
     index: int
     body: int
@@ -155,7 +163,8 @@ class DrawnDesigns:
 
 
 def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnDesigns:
-    """A design at batches [nB] and one K each. Draws are shared: what two have in common cancels in a comparison."""
+    """A design at batches [nB] and one K each. Draws are shared: what two have in common cancels in
+    a comparison."""
     columns = np.unique([0, *n_draft])
     curve = curve_for(setup, batches, columns)
     at = np.searchsorted(columns, n_draft)
@@ -170,13 +179,16 @@ def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnD
 
 
 def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
-    """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
+    """Full descriptions of a few designs, in the order given. Bands share their draws with the
+    baseline's."""
     base = _drawn_baseline(space)
     return [_candidate(space, index, base) for index in indices]
 
 
 def _drawn_baseline(space: DesignSpace) -> DrawnDesigns:
-    return drawn_at(space.bodies[0].setup, space.question.batches, space.baseline.served.n_draft[:, 0])
+    return drawn_at(
+        space.bodies[0].setup, space.question.batches, space.baseline.served.n_draft[:, 0]
+    )
 
 
 def tpot_gain(space: DesignSpace, design: Costed) -> Band:
@@ -221,7 +233,9 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
         tokens_per_s_per_gpu=tuple(
-            np.asarray(laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)).tolist()
+            np.asarray(
+                laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)
+            ).tolist()
         ),
         n_draft=tuple(int(x) for x in space.n_draft[:, index]),
         largest_batch=int(space.largest_batch[index]),
@@ -241,20 +255,25 @@ def _counts(space: DesignSpace, index: int) -> Counts:
 
 
 def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
-    """Factor on a design's gain for the kernels of its expert shape, [draws]. [-] 1 at the baseline's own."""
+    """Factor on a design's gain for the kernels of its expert shape, [draws]. [-] 1 at the
+    baseline's own."""
     return _shape_errors(space, int(space.body[index]), _counts(space, index), n_draws)
 
 
 def _shape_errors(space: DesignSpace, body: int, counts: Counts, n_draws: int) -> Array:
     n, k, s, width = counts
     same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
-    # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths, a whole number.
+    # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths,
+    # a whole number.
     noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])
     return np.asarray(np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(n_draws)))
 
 
-def _gains(space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesigns) -> tuple[Band, Band, Band]:
-    """Objective, speedup and time per output token over the baseline's, with bands from shared draws."""
+def _gains(
+    space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesigns
+) -> tuple[Band, Band, Band]:
+    """Objective, speedup and time per output token over the baseline's, with bands from shared
+    draws."""
     own, question = space.baseline, space.question
     wobble = shape_errors(space, index, len(base.speedup))
     weight = question.batch_weights
@@ -270,7 +289,10 @@ def _gains(space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesig
     base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
     return (
         Band.of(float(space.score[index]) / own.score, score / base_score * wobble),
-        Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        Band.of(
+            question.mean_speedup(speedup, tpot) / base_speedup,
+            plain / spec / (base_plain / base_spec) * wobble,
+        ),
         Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
     )
 
@@ -278,7 +300,8 @@ def _gains(space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesig
 _EDGE = 0.02
 """A value within this share of a bound lies at it. [-]"""
 _MOST_TOLD = 2.0
-"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on. [-]"""
+"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on.
+[-]"""
 LAW_NAMES = {
     "leverage": "efficiency leverage (arXiv:2507.17702)",
     "anchor": "N_act ~ A^0.30 (arXiv:2507.20534)",
@@ -291,7 +314,8 @@ ONE_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
 
 @dataclass(frozen=True)
 class LawQuality:
-    """Size of a design by one law: dense-equivalent, over the baseline's, with its known range. [-]"""
+    """Size of a design by one law: dense-equivalent, over the baseline's, with its known range.
+    [-]"""
 
     law: str
     """A key of LAW_NAMES."""
@@ -307,16 +331,22 @@ class LawQuality:
 
     @property
     def text(self) -> str:
-        """The ratio, range and law, as in `96% (84-110%) by efficiency leverage (arXiv:2507.17702)`."""
-        band = "no band published" if self.low is None or self.high is None else f"{self.low:.0%}-{self.high:.0%}"
+        """The ratio, range and law, as in `96% (84-110%)
+        by efficiency leverage (arXiv:2507.17702)`."""
+        band = (
+            "no band published"
+            if self.low is None or self.high is None
+            else f"{self.low:.0%}-{self.high:.0%}"
+        )
         return f"{self.short} ({band}) by {LAW_NAMES[self.law]}"
 
 
 def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     """Quality of one design by each law, in the order of LAW_NAMES.
 
-    leverage: known to what laws differ by per octave of activation ratio. anchor: between the exponents of its three
-    points. loss: the loss difference as active parameters, those needed for the design's loss over those it lacks.
+    leverage: known to what laws differ by per octave of activation ratio. anchor: between the
+    exponents of its three points. loss: the loss difference as active parameters, those needed for
+    the design's loss over those it lacks.
     """
     own = space.baseline
     mix = space.mix([index])
@@ -325,7 +355,8 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     ratio, middle, by_loss = (float(one) for one in space.quality[:, index])
     low, high = (float(end) for end in law_range(ratio, activation, own.activation))
     anchored = [
-        float(anchored_ratio(active, activation, own.active_params, own.activation, p)) for p in SPARSITY_EXPONENT_RANGE
+        float(anchored_ratio(active, activation, own.active_params, own.activation, p))
+        for p in SPARSITY_EXPONENT_RANGE
     ]
     return (
         LawQuality("leverage", ratio, low, high),
@@ -335,7 +366,8 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 
 
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
-    """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in words."""
+    """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in
+    words."""
     own, found = space.baseline, []
     n, k, s, _ = _counts(space, index)
     for name, value, own_value, tried in (
@@ -344,7 +376,11 @@ def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
         ("shared experts", s, own.n_shared, space.n_shared),
     ):
         least, most = float(tried.min()), float(tried.max())
-        if value == np.float32(own_value) or least == most or (value == 0.0 and name == "shared experts"):
+        if (
+            value == np.float32(own_value)
+            or least == most
+            or (value == 0.0 and name == "shared experts")
+        ):
             continue
         if value in (least, most):
             found.append(f"{value:g} {name}, the {'most' if value == most else 'fewest'} tried")
@@ -361,27 +397,38 @@ def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
     grain = 2.0 * body.hidden_size / float(space.expert_width[index])
     for bound, words in zip(rails.granularity, ("coarsest", "finest"), strict=True):
         if abs(grain / bound - 1.0) <= _EDGE and int(space.expert_width[index]) != own.expert_width:
-            found.append(f"width {int(space.expert_width[index])}, the {words} experts that the law knows")
+            found.append(
+                f"width {int(space.expert_width[index])}, the {words} experts that the law knows"
+            )
     return tuple(found)
 
 
 def is_clear(space: DesignSpace, item: Candidate) -> bool:
-    """Whether a design has the title: gain above 1 in the whole band, no slower, the baseline near its fit."""
+    """Whether a design has the title: gain above 1 in the whole band, no slower, the baseline near
+    its fit."""
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return False
     return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
 
 
 def keeps_baseline(space: DesignSpace, item: Candidate) -> bool:
-    """Whether the answer is to keep the baseline: it can serve, can be compared, and is not clearly beaten."""
-    return not (space.baseline_problem or abs(space.measured_gap) > MAX_MEASURED_GAP or is_clear(space, item))
+    """Whether the answer is to keep the baseline: it can serve, can be compared, and is not clearly
+    beaten."""
+    return not (
+        space.baseline_problem
+        or abs(space.measured_gap) > MAX_MEASURED_GAP
+        or is_clear(space, item)
+    )
 
 
 def own_design(space: DesignSpace, item: Candidate) -> bool:
     """Whether a design is the baseline itself."""
     own = space.baseline
     counts = (float(item.n_experts), float(item.n_active), float(item.n_shared))
-    return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (own.expert_width, 0)
+    return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (
+        own.expert_width,
+        0,
+    )
 
 
 def design_words(space: DesignSpace, item: Candidate, width: str = ", width {}") -> str:
@@ -392,7 +439,8 @@ def design_words(space: DesignSpace, item: Candidate, width: str = ", width {}")
 
 
 def headline(space: DesignSpace, chosen: Candidate | None) -> str:
-    """The answer in one line: build the design that is clearly better at equal quality, or keep today's."""
+    """The answer in one line: build the design that is clearly better at equal quality, or keep
+    today's."""
     if chosen is None:
         return "No design keeps every limit"
     own, gain, merit = space.baseline, chosen.objective_gain, MERITS[space.question.objective]
@@ -400,11 +448,20 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
     if space.baseline_problem:
         return f"Build {design_words(space, chosen, width='')}: today's design cannot serve this"
     if abs(gap := space.measured_gap) > MAX_MEASURED_GAP:
-        return f"Measure first: the cost model is off by {abs(gap):.0%} for {kept}, too much to compare designs"
-    better, than = ("faster", " than") if space.question.objective == "tpot" else (f"better by {merit.words}", ", not")
+        return (
+            f"Measure first: the cost model is off by {abs(gap):.0%} for {kept}, too much to "
+            "compare designs"
+        )
+    better, than = (
+        ("faster", " than")
+        if space.question.objective == "tpot"
+        else (f"better by {merit.words}", ", not")
+    )
     if not keeps_baseline(space, chosen):
         told = gain_words(space, chosen).replace("as fast", "faster")
-        return f"Build {design_words(space, chosen, width='')}: {told}{than} {kept}, at equal quality"
+        return (
+            f"Build {design_words(space, chosen, width='')}: {told}{than} {kept}, at equal quality"
+        )
     kept += k_words(space, own.served.n_draft[:, 0].tolist())
     if own_design(space, chosen):
         return f"Keep {kept}: no design of equal quality is {better}"
@@ -414,15 +471,23 @@ def headline(space: DesignSpace, chosen: Candidate | None) -> str:
 
 
 def gain_words(space: DesignSpace, item: Candidate) -> str:
-    """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or `no faster (...)`."""
+    """Gain over the baseline with its range: `1.05× as fast (likely 0.97–1.20×)`, or
+    `no faster (...)`."""
     gain, objective = item.objective_gain, space.question.objective
     told = f"{gain.value:.2f}× {'as fast' if objective == 'tpot' else MERITS[objective].gain_of}"
-    return f"{'no faster' if told == '1.00× as fast' else told} (likely {gain.low:.2f}–{gain.high:.2f}×)"
+    return (
+        f"{'no faster' if told == '1.00× as fast' else told} (likely "
+        f"{gain.low:.2f}–{gain.high:.2f}×)"
+    )
 
 
 def k_words(space: DesignSpace, drafts: Sequence[int]) -> str:
     """End of a design's words, `, K = 3` or `, K = 2/3` by batch. Empty without a drafter."""
-    return "" if space.setup.drafter.kind == "none" else f", K = {'/'.join(map(str, dict.fromkeys(drafts)))}"
+    return (
+        ""
+        if space.setup.drafter.kind == "none"
+        else f", K = {'/'.join(map(str, dict.fromkeys(drafts)))}"
+    )
 
 
 def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
@@ -430,7 +495,8 @@ def _experts_words(n_active: int, n_experts: int, n_shared: float) -> str:
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:
-    """The headline, then the design and what it gives, what it costs to train, and its quality by each law."""
+    """The headline, then the design and what it gives, what it costs to train, and its quality by
+    each law."""
     own = space.baseline
     batches = ", ".join(f"{batch:g}" for batch in space.question.batches)
     start = f"{headline(space, chosen)}. At batch {batches} on {space.setup.place}"
@@ -438,7 +504,11 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
     if own_design(space, chosen):
         return f"{start} it is {words}."
     problem = f" {space.baseline_problem}" if space.baseline_problem else ""
-    lead = "" if is_clear(space, chosen) or problem else f"the best alternative, {gain_words(space, chosen)}, is "
+    lead = (
+        ""
+        if is_clear(space, chosen) or problem
+        else f"the best alternative, {gain_words(space, chosen)}, is "
+    )
     return (
         f"{start}, {lead}{words} instead of top-{own.n_active} of {own.n_experts}: "
         f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
@@ -449,10 +519,16 @@ def _merits(space: DesignSpace, chosen: Candidate) -> str:
     """The objective against the baseline's; of a speedup, the speed per token in the same line."""
     question, merit, time = space.question, MERITS[space.question.objective], chosen.tpot_gain.value
     unit = "per output token" if question.objective == "tpot" else merit.words
-    told = f"{merit.text(chosen.objective)} {unit} against {merit.text(question.value(space.baseline.score))}"
+    told = (
+        f"{merit.text(chosen.objective)} {unit} against "
+        f"{merit.text(question.value(space.baseline.score))}"
+    )
     if question.objective != "sd_speedup":
         return told
-    beside = f"{max(time, 1.0 / time):.2f} times {'faster' if time >= 1.0 else 'slower'} than the baseline"
+    beside = (
+        f"{max(time, 1.0 / time):.2f} times {'faster' if time >= 1.0 else 'slower'} than the "
+        "baseline"
+    )
     return f"{told}; a ratio to its own plain decoding, not a speed: per token it is {beside}"
 
 
@@ -462,7 +538,10 @@ def price_words(space: DesignSpace, chosen: Candidate) -> str:
     flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"
     laws = ", ".join(item.text for item in chosen.quality)
     return (
-        f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} times the "
-        f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
-        f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
+        f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} "
+        "times the "
+        f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training "
+        "takes "
+        f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as "
+        f"dense-equivalent size: {laws}."
     )

@@ -1,4 +1,5 @@
-"""One question on several accelerators at several batches: the same designs in each cell, over draws they share."""
+"""One question on several accelerators at several batches: the same designs in each cell, over
+draws they share."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Place:
 def parse_place(text: str, own: str = "") -> Place:
     """Read a place such as `h100-sxm`, or `2xh100-sxm` for two that share each matrix.
 
-    A short name with spaces and capitals, `H100 SXM`, is its id. Raises AdvisorError for an unknown accelerator.
+    A short name with spaces and capitals, `H100 SXM`, is its id. Raises AdvisorError for an unknown
+    accelerator.
 
     own : the scenario's, which may be the user's own.
     """
@@ -57,7 +59,8 @@ def parse_place(text: str, own: str = "") -> Place:
         found = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
     if found is None or found["id"] not in known:
         raise AdvisorError(
-            f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. h100-sxm, or 2xh100-sxm for "
+            f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. "
+            "h100-sxm, or 2xh100-sxm for "
             "two that share each matrix"
         )
     return Place(found["id"], None if found["gpus"] is None else int(found["gpus"]))
@@ -66,8 +69,8 @@ def parse_place(text: str, own: str = "") -> Place:
 def scenario_at(scenario: Scenario, place: Place) -> Scenario:
     """The scenario moved to another accelerator. Raises AdvisorError where it cannot be.
 
-    A refit and a data sheet of the user's own belong to the scenario's accelerator and stay with it; loads of experts
-    belong to its own model and say nothing of other designs.
+    A refit and a data sheet of the user's own belong to the scenario's accelerator and stay with
+    it; loads of experts belong to its own model and say nothing of other designs.
     """
     scenario = scenario.on_assumed_ranks()
     moved: dict[str, Any] = {}
@@ -93,7 +96,8 @@ class DesignCells:
     found: NDArray[np.intp]
     """Indices into every space of the designs that can be the best of a cell, rising, [n]."""
     merit: Array
-    """Inverse time per token, or the speedup where that is the objective; 0 where a design keeps not every limit."""
+    """Inverse time per token, or the speedup where that is the objective; 0 where a design keeps
+    not every limit."""
 
     def __len__(self) -> int:
         return len(self.space_of)
@@ -101,7 +105,9 @@ class DesignCells:
     @cached_property
     def batches(self) -> Array:
         """Batch of each cell, [nC]."""
-        return np.array([self.space(cell).question.batches[self.row_of[cell]] for cell in range(len(self))])
+        return np.array(
+            [self.space(cell).question.batches[self.row_of[cell]] for cell in range(len(self))]
+        )
 
     @cached_property
     def served(self) -> NDArray[np.bool_]:
@@ -110,14 +116,16 @@ class DesignCells:
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best design of each cell as a column of `merit`, [nC], or -1 where none keeps every limit."""
+        """The best design of each cell as a column of `merit`, [nC], or -1 where none keeps every
+        limit."""
         if not self.merit.size:
             return np.full(len(self), -1, np.intp)
         return np.where(self.served, self.merit.argmax(axis=1), -1)
 
     @cached_property
     def loss(self) -> Array:
-        """Share of the objective that each design loses to the cell's best, [nC, n]. 1 where it is not allowed."""
+        """Share of the objective that each design loses to the cell's best, [nC, n]. 1 where it is
+        not allowed."""
         return loss(self.merit)
 
     def space(self, cell: int) -> DesignSpace:
@@ -135,10 +143,14 @@ class DesignCells:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes of all searches, each once."""
-        of_all = [note for space in self.spaces for note in space.notes if note != space.measured_note]
+        of_all = [
+            note for space in self.spaces for note in space.notes if note != space.measured_note
+        ]
         apart = [
-            f"{space.setup.place}: a plain step of the baseline by its own measured kernels differs by "
-            f"{space.measured_gap:+.0%} from the fit that costs all designs; gains over it are not told there."
+            f"{space.setup.place}: a plain step of the baseline by its own measured kernels "
+            "differs by "
+            f"{space.measured_gap:+.0%} from the fit that costs all designs; gains over it are "
+            "not told there."
             for space in self.spaces
             if abs(space.measured_gap) > MAX_MEASURED_GAP
         ]
@@ -147,10 +159,13 @@ class DesignCells:
     @property
     def sources(self) -> tuple[str, ...]:
         """Sources of the constants of every accelerator, each once."""
-        return tuple(dict.fromkeys(source for space in self.spaces for source in space.setup.sources))
+        return tuple(
+            dict.fromkeys(source for space in self.spaces for source in space.setup.sources)
+        )
 
     def why_not(self, cell: int) -> str:
-        """Reason that no design serves a cell: memory, the limit on time, or the others. Empty where one does."""
+        """Reason that no design serves a cell: memory, the limit on time, or the others. Empty
+        where one does."""
         if self.served[cell]:
             return ""
         space, row = self.space(cell), int(self.row_of[cell])
@@ -172,7 +187,8 @@ def ask_cells(
 ) -> DesignCells:
     """Cost the same designs at each place's batches.
 
-    scenario : baseline model, placement, drafter, acceptance; its accelerator is one place where it is asked for.
+    scenario : baseline model, placement, drafter, acceptance; its accelerator is one place where it
+        is asked for.
     asked : the batches of each place; cells come in this order, batches rising.
     question : as of `design_space`: objective, quality, limits.
     on_progress : gets the share of places done. [-]
@@ -189,8 +205,14 @@ def ask_cells(
     spaces = []
     for done, (setup, batches) in enumerate(zip(setups, asked.values(), strict=True)):
         on_progress(done / len(asked))
-        spaces.append(design_space(setup, batches=list(dict.fromkeys(batches)), grid=same, **question))
-    cells = [(space, row) for space, each in enumerate(spaces) for row in range(len(each.question.batches))]
+        spaces.append(
+            design_space(setup, batches=list(dict.fromkeys(batches)), grid=same, **question)
+        )
+    cells = [
+        (space, row)
+        for space, each in enumerate(spaces)
+        for row in range(len(each.question.batches))
+    ]
     space_of, row_of = (np.array(column, np.intp) for column in zip(*cells, strict=True))
     allowed = [spaces[space].allowed_at(row) for space, row in cells]
     found = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
@@ -198,19 +220,26 @@ def ask_cells(
         [
             np.where(keeps[found], merit_of(spaces[space], *figures), 0.0)
             for (space, row), keeps in zip(cells, allowed, strict=True)
-            for figures in [(each[row, found].astype(float) for each in (spaces[space].speedup, spaces[space].tpot_s))]
+            for figures in [
+                (
+                    each[row, found].astype(float)
+                    for each in (spaces[space].speedup, spaces[space].tpot_s)
+                )
+            ]
         ]
     )
     return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
-    """Number that a cell ranks designs by, higher is better. All absolute objectives rank alike at one batch."""
+    """Number that a cell ranks designs by, higher is better. All absolute objectives rank alike at
+    one batch."""
     return speedup if space.question.objective == "sd_speedup" else 1.0 / tpot_s
 
 
 def loaded_at(scenario: Scenario, place: Place) -> Setup:
-    """The scenario loaded on another accelerator. Raises AdvisorError, with its name, where that cannot be."""
+    """The scenario loaded on another accelerator. Raises AdvisorError, with its name, where that
+    cannot be."""
     try:
         return load_setup(scenario_at(scenario, place))
     except AdvisorError as error:
@@ -224,22 +253,29 @@ def _same_designs(grid: DesignGrid, setups: Sequence[Setup]) -> DesignGrid:
     if len(placements) == 1 or architecture.moe is None:
         return grid
     steps = [set(widths(grid, architecture, placement).tolist()) for placement in placements]
-    experts = [set(mixes(grid, architecture.moe, placement).n_experts.tolist()) for placement in placements]
+    experts = [
+        set(mixes(grid, architecture.moe, placement).n_experts.tolist()) for placement in placements
+    ]
     common, counts = set.intersection(*steps), set.intersection(*experts)
     return grid.model_copy(
-        update={"expert_width": tuple(map(int, sorted(common))), "n_experts": tuple(map(int, sorted(counts)))}
+        update={
+            "expert_width": tuple(map(int, sorted(common))),
+            "n_experts": tuple(map(int, sorted(counts))),
+        }
     )
 
 
 TIE = SHAPE_LOG_SD
 """A smaller loss counts as none: it is what the fit misses of one expert shape's kernels. [-]"""
 CORE_CHANCE = 0.8
-"""Chance of a tie with the best from which a design holds a cell robustly: the level of every band. [-]"""
+"""Chance of a tie with the best from which a design holds a cell robustly: the level of every band.
+[-]"""
 
 
 @dataclass(frozen=True)
 class CellStanding:
-    """One design in one cell. Losses are shares of the objective against the cell's own best design."""
+    """One design in one cell. Losses are shares of the objective against the cell's own best
+    design."""
 
     cell: int
     index: int
@@ -250,16 +286,18 @@ class CellStanding:
     loss: float
     """Central; 0 for the cell's own best. [-]"""
     low: float
-    """Low end of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [-]"""
+    """Low end of the 80 % band over all draws, errors of expert shapes included; below 0 it is the
+    better one. [-]"""
     high: float
     expected: float
-    """Mean over the draws that all designs share. Below 0 where those are lopsided: the cell's own best is so by the
-    central values. [-]"""
+    """Mean over the draws that all designs share. Below 0 where those are lopsided: the cell's own
+    best is so by the central values. [-]"""
     chance: float
-    """Share of those draws in which it loses less than TIE to the best of the designs compared. [-]"""
+    """Share of those draws in which it loses less than TIE to the best of the designs compared.
+    [-]"""
     gain: Band | None
-    """Over the baseline, by the objective; None where the baseline does not fit, or where its own measured rows lie
-    too far from the fit that costs all designs."""
+    """Over the baseline, by the objective; None where the baseline does not fit, or where its own
+    measured rows lie too far from the fit that costs all designs."""
     tier: Tier
     extrapolated: bool
 
@@ -282,7 +320,8 @@ class Standings:
     pool: NDArray[np.intp]
     """Columns of `cells.merit` that were drawn, rising, [nP]."""
     common: Array
-    """Merit under each draw of the errors that all designs share, [draws, nC, nP]; 0 where not allowed."""
+    """Merit under each draw of the errors that all designs share, [draws, nC, nP]; 0 where not
+    allowed."""
     errors: Array
     """Factor on a merit for the kernels of each design's own expert shape, [draws, nP]. [-]"""
     baseline: Array
@@ -304,31 +343,38 @@ class Standings:
 
     @cached_property
     def chance(self) -> Array:
-        """Chance of a tie with the best of the pool, [nC, nP], 0 where a design is not allowed. [-]"""
+        """Chance of a tie with the best of the pool, [nC, nP], 0 where a design is not allowed.
+        [-]"""
         return np.where(self.allowed, chance_of_tie(self.common, TIE), 0.0)
 
     @cached_property
     def expected(self) -> Array:
-        """Expected loss against the cell's own best, [nC, nP], 1 where a design is not allowed. [-]"""
+        """Expected loss against the cell's own best, [nC, nP], 1 where a design is not allowed.
+        [-]"""
         return np.where(self.allowed, 1.0 - drawn_ratio(self.common, self._own).mean(axis=0), 1.0)
 
     @cached_property
     def band(self) -> tuple[Array, Array]:
-        """Ends of the 80 % band of the loss, [nC, nP] each, errors of both expert shapes included. [-]"""
+        """Ends of the 80 % band of the loss, [nC, nP] each, errors of both expert shapes included.
+        [-]"""
         low, high = band(1.0 - drawn_ratio(self.common * self.errors[:, None, :], self._own))
         # Draws may be lopsided; a band that left its own centre out would read as a mistake.
         return np.minimum(low, self.loss), np.maximum(high, self.loss)
 
     @property
     def _own(self) -> NDArray[np.intp]:
-        """Column of the pool that is each cell's own best, [nC]; any column where no design serves it."""
+        """Column of the pool that is each cell's own best, [nC]; any column where no design serves
+        it."""
         return np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[:1].sum()))
 
     def of(self, column: int, cell: int) -> CellStanding:
         """One design of the pool in one cell where it is allowed."""
         space, row = self.cells.space(cell), int(self.cells.row_of[cell])
         index = int(self.cells.found[self.pool[column]])
-        merit, own = float(self.cells.merit[cell, self.pool[column]]), float(self.baseline_merit[cell])
+        merit, own = (
+            float(self.cells.merit[cell, self.pool[column]]),
+            float(self.baseline_merit[cell]),
+        )
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
         tier, beyond = self.tiers[cell][column]
         return CellStanding(
@@ -349,9 +395,12 @@ class Standings:
 
 
 def standings(
-    cells: DesignCells, pool: NDArray[np.intp], on_progress: Callable[[float], None] = lambda _share: None
+    cells: DesignCells,
+    pool: NDArray[np.intp],
+    on_progress: Callable[[float], None] = lambda _share: None,
 ) -> Standings:
-    """Draw some designs, columns of `cells.merit`, and the best of each cell. nP = 0 without any of either."""
+    """Draw some designs, columns of `cells.merit`, and the best of each cell. nP = 0 without any of
+    either."""
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
     common, baseline, baseline_merit, tiers = [], [], [], []
     for number, space in enumerate(cells.spaces):
@@ -366,17 +415,26 @@ def standings(
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
         central = merit_of(space, own.speedup[:, 0], own.tpot_s[:, 0])
         fits = question.batches <= space.setup.memory.largest_batch
-        baseline_merit.append(np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0))
-        merit = _columns([merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape)
+        baseline_merit.append(
+            np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0)
+        )
+        merit = _columns(
+            [merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape
+        )
         common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         tiers += [
             tuple(
-                (lowest([each.tiers[row], base.tiers[row]]), bool(each.beyond[row] or base.beyond[row]))
+                (
+                    lowest([each.tiers[row], base.tiers[row]]),
+                    bool(each.beyond[row] or base.beyond[row]),
+                )
                 for each in drawn
             )
             for row in range(len(at))
         ]
-    errors = [shape_errors(cells.spaces[0], int(index), len(baseline[0])) for index in cells.found[pool]]
+    errors = [
+        shape_errors(cells.spaces[0], int(index), len(baseline[0])) for index in cells.found[pool]
+    ]
     return Standings(
         cells,
         pool,
@@ -389,5 +447,6 @@ def standings(
 
 
 def _columns(parts: list[Array], shape: tuple[int, ...]) -> Array:
-    """Arrays of one shape side by side, [*shape, n]; n may be 0, where no design serves any cell."""
+    """Arrays of one shape side by side, [*shape, n]; n may be 0, where no design serves any
+    cell."""
     return np.stack(parts, axis=-1) if parts else np.zeros((*shape, 0))

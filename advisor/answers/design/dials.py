@@ -98,15 +98,16 @@ class Dial:
     position: Array
     """k/N, shared experts, or expert width. [-]"""
     loss: Array
-    """Share of the objective lost at equal quality with this dial held and the others solved again; NaN where nothing
-    keeps every limit. [-]"""
+    """Share of the objective lost at equal quality with this dial held and the others solved again;
+    NaN where nothing keeps every limit. [-]"""
     quality_low: Array
     """Size over the baseline's by the lowest law when this dial alone turns. [-]"""
     quality_high: Array
     own: int
     """Value of the design that the dial is turned on."""
     held: tuple[str, ...] = ()
-    """The design that loses no more at each value, as `Experts.text`; empty where nothing keeps every limit."""
+    """The design that loses no more at each value, as `Experts.text`; empty where nothing keeps
+    every limit."""
 
     @cached_property
     def best(self) -> int | None:
@@ -119,14 +120,16 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
 
     held : it may lie beside the grid; a value that the grid lacks has no loss.
 
-    k/N keeps the total size: k moves, and below its least N with the width. The width moves alone, or, where a total
-    size is asked for, with N and k.
+    k/N keeps the total size: k moves, and below its least N with the width. The width moves alone,
+    or, where a total size is asked for, with N and k.
     """
     own = held or baseline_experts(space)
     n, k, s, width = (np.unique(getattr(space, name)).tolist() for name in Experts._fields)
     ratio = _ratios(own, n, [b for b in k if space.rails.min_active <= b <= own.n_experts], width)
 
-    def made(name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]) -> Dial:
+    def made(
+        name: str, values: list[Experts], position: Array, lost: tuple[Array, list[str]]
+    ) -> Dial:
         loss, held = lost
         # Values past the first that keeps no limit say no more.
         left = np.flatnonzero(~np.isnan(loss))
@@ -134,12 +137,24 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
         low, high = max(min(low, values.index(own)), 0), max(high, values.index(own) + 1)
         shown = values[low:high]
         at, quality = shown.index(own), _quality(space, shown)
-        return Dial(name, tuple(shown), position[low:high], loss[low:high], *quality, at, tuple(held[low:high]))
+        return Dial(
+            name,
+            tuple(shown),
+            position[low:high],
+            loss[low:high],
+            *quality,
+            at,
+            tuple(held[low:high]),
+        )
 
     by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
     by_width = [own._replace(expert_width=int(x)) for x in sorted({*width, own.expert_width})]
     if space.question.target_total_params is not None:
-        by_width = [one for x in by_width for one in ([own] if x == own else _of_width(own, n, k, x.expert_width))]
+        by_width = [
+            one
+            for x in by_width
+            for one in ([own] if x == own else _of_width(own, n, k, x.expert_width))
+        ]
     shares = np.array([x.n_shared for x in by_shared])
     wide = np.array([float(x.expert_width) for x in by_width])
     octaves = np.log2(space.n_active / space.n_experts)
@@ -152,30 +167,46 @@ def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
 
 
 def _ratios(own: Experts, n: list[int], k: list[int], widths: list[int]) -> list[Experts]:
-    """A design at each k/N of its total size, rising: at its own N, and below that at more and narrower experts."""
+    """A design at each k/N of its total size, rising: at its own N, and below that at more and
+    narrower experts."""
     found = {own, *(own._replace(n_active=b) for b in k)}
     least, size = min(one.n_active for one in found), own.n_experts * own.expert_width
-    finer = {a: min(widths, key=lambda x: abs(x - size / a)) for a in n if own.n_experts < a <= size / widths[0]}
+    finer = {
+        a: min(widths, key=lambda x: abs(x - size / a))
+        for a in n
+        if own.n_experts < a <= size / widths[0]
+    }
     found |= {Experts(a, least, own.n_shared, width) for a, width in finer.items()}
     return sorted(found, key=lambda one: (one.n_active / one.n_experts, one))
 
 
 def _of_width(own: Experts, n: list[int], k: list[int], width: int) -> list[Experts]:
-    """The design with experts of another width, of its total size and about its k/N; nothing where no N gives that."""
+    """The design with experts of another width, of its total size and about its k/N; nothing where
+    no N gives that."""
     size = own.n_experts * own.expert_width
     a = min(n, key=lambda x: abs(x * width - size))
     b = min((x for x in k if x <= a), key=lambda x: abs(x / a - own.n_active / own.n_experts))
-    return [Experts(a, b, own.n_shared, width)] if abs(np.log(a * width / size)) <= np.log1p(TARGET_SHARE) else []
+    return (
+        [Experts(a, b, own.n_shared, width)]
+        if abs(np.log(a * width / size)) <= np.log1p(TARGET_SHARE)
+        else []
+    )
 
 
-def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> tuple[Array, list[str]]:
-    """Share of the objective that the best design with each wanted value lacks, and that design as text."""
+def _lost(
+    space: DesignSpace, values: NDArray, wanted: Array, within: float
+) -> tuple[Array, list[str]]:
+    """Share of the objective that the best design with each wanted value lacks, and that design as
+    text."""
     kept = np.flatnonzero(space.failed == 0)
     if not len(kept):
         return np.full(len(wanted), np.nan), [""] * len(wanted)
     scores = np.where(np.abs(values[kept] - wanted[:, None]) <= within, space.score[kept], 0.0)
     top, at = scores.max(axis=1), kept[scores.argmax(axis=1)]
-    held = [experts_of(space, int(i)).text if best > 0.0 else "" for i, best in zip(at, top, strict=True)]
+    held = [
+        experts_of(space, int(i)).text if best > 0.0 else ""
+        for i, best in zip(at, top, strict=True)
+    ]
     return np.asarray(space.score[kept].max() / np.where(top > 0.0, top, np.nan) - 1.0), held
 
 
@@ -183,7 +214,9 @@ def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
     """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
     n, k, s, width = (np.array(axis, float) for axis in zip(*designs, strict=True))
     mix, body = Mixes(n, k, s), space.bodies[0]
-    found = law_ratios(body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question)
+    found = law_ratios(
+        body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question
+    )
     return found.min(axis=0), found.max(axis=0)
 
 
@@ -206,15 +239,20 @@ class BatchRule:
 
 
 def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> BatchRule:
-    """The rule, at the batches that the placement can share and at which some design of equal quality fits."""
+    """The rule, at the batches that the placement can share and at which some design of equal
+    quality fits."""
     keeps = space.keeps_apart_from("memory", "tpot")
-    size = np.array([batch for batch in batches if batch >= space.setup.placement.attention_groups], float)
+    size = np.array(
+        [batch for batch in batches if batch >= space.setup.placement.attention_groups], float
+    )
     size = size[size <= space.largest_batch[keeps].max(initial=0.0)][:MAX_BATCHES]
     if not len(size):
         none = np.zeros((2, 0))
         return BatchRule(size, none.astype(np.intp), *(none,) * 6)
     # Where memory ends decides which is the widest of a mix, and by its ratio that may be the best.
-    ends_at = [space.width_ends(keeps & (space.largest_batch >= batch), widest=True) for batch in size]
+    ends_at = [
+        space.width_ends(keeps & (space.largest_batch >= batch), widest=True) for batch in size
+    ]
     found = np.unique(np.concatenate(ends_at))
     speedup, tpot_s = serve_many(space, found, size)
     fits = space.largest_batch[found] >= size[:, None]
@@ -247,4 +285,6 @@ def cloud(space: DesignSpace, count: int = 700) -> NDArray[np.intp]:
     quality = space.quality.min(axis=0)
     index = np.flatnonzero(space.keeps_apart_from("quality") & (quality >= low) & (quality <= high))
     order = index[np.argsort(space.score[index], kind="stable")]
-    return order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(count, len(order))).astype(int))]
+    return order[
+        np.unique(np.linspace(0, max(len(order) - 1, 0), min(count, len(order))).astype(int))
+    ]

@@ -80,8 +80,9 @@ class Question:
 
         Times are averaged over tokens.
 
-        sd_speedup: mean plain time per token over the mean speculative one. tpot: 1 / mean time per token.
-        tokens_per_s_per_gpu: 1 / mean GPU-seconds per token. cost: 1 / (USD per million tokens).
+        sd_speedup: mean plain time per token over the mean speculative one. tpot: 1 / mean time per
+        token. tokens_per_s_per_gpu: 1 / mean GPU-seconds per token. cost: 1 / (USD per million
+        tokens).
         """
         weight = self.batch_weights.reshape(-1, *(1,) * (tpot_s.ndim - 1))
         if self.objective == "sd_speedup":
@@ -96,7 +97,8 @@ class Question:
         return np.asarray(1.0 / laws.usd_per_million_tokens(price, 1.0 / gpu_seconds))
 
     def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
-        """Speedup of one design over the batches: mean plain time per token over mean speculative time. [-]"""
+        """Speedup of one design over the batches: mean plain time per token over mean speculative
+        time. [-]"""
         times = self.batch_weights * np.asarray(tpot_s, float)
         return float((times * np.asarray(speedup, float)).sum() / times.sum())
 
@@ -120,23 +122,36 @@ def make_question(
     max_tpot_ms: float | None = None,
     **limits: float | None,
 ) -> Question:
-    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price.
+    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost
+    without a price.
 
-    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
-        Default: the scenario's batch.
-    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
+    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated
+        at it}. Default: the scenario's batch.
+    objective : what to rank by. The speculative speedup favours slow designs, whose plain step
+        leaves the most to gain.
     quality_eps : share of dense-equivalent size a candidate may lose. [-]
-    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
-    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
-    max_tpot_ms : default the scenario's. limits : the other limits of `Question`, each None for none.
+    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range.
+        [tokens]
+    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective.
+        [USD/h]
+    max_tpot_ms : default the scenario's. limits : the other limits of `Question`, each None for
+        none.
     """
     if objective not in OBJECTIVES:
-        raise AdvisorError(f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}")
+        raise AdvisorError(
+            f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}"
+        )
     if objective == "sd_speedup" and setup.drafter.kind == "none":
-        raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
+        raise AdvisorError(
+            "without a drafter every design's speedup is 1; give a drafter, or the objective tpot"
+        )
     if not 0.0 <= quality_eps < 1.0:
         raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
-    given = {"training_tokens": training_tokens, "price_usd_per_hour": price_usd_per_hour, "max_tpot_ms": max_tpot_ms}
+    given = {
+        "training_tokens": training_tokens,
+        "price_usd_per_hour": price_usd_per_hour,
+        "max_tpot_ms": max_tpot_ms,
+    }
     for name, limit in (given | limits).items():
         if limit is not None and not (limit > 0 and np.isfinite(limit)):
             raise AdvisorError(f"{name}={limit} must be a positive number")
@@ -161,15 +176,22 @@ def _known_price(setup: Setup) -> float:
     known = setup.hardware.price_usd_per_hour
     if known is None:
         raise AdvisorError(
-            f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
+            f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the "
+            "objective "
             "tokens_per_s_per_gpu, which ranks designs alike"
         )
     return known.value
 
 
-def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | None) -> tuple[Array, Array]:
+def _batch_shares(
+    setup: Setup, batches: Sequence[int] | Mapping[int, float] | None
+) -> tuple[Array, Array]:
     """Batches, rising, and the share of the tokens that each gives."""
-    weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
+    weights = (
+        batches
+        if isinstance(batches, Mapping)
+        else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
+    )
     size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
     if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
         raise AdvisorError("batches must be whole numbers >= 1, e.g. 1,16,64")
@@ -177,16 +199,23 @@ def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | N
         raise AdvisorError("batch weights must be >= 0 with a positive sum, e.g. {1: 0.2, 64: 0.8}")
     groups = setup.placement.attention_groups
     if np.any(size < groups):
-        raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
+        raise AdvisorError(
+            f"batch {size.min():g} is below the {groups} attention groups of this placement; "
+            "raise it"
+        )
     order = np.argsort(size)
     return size[order], (share / share.sum())[order]
 
 
 NOTE = (
-    "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
-    "share and the number of experts (interpolated between classes that were measured alike), scaled to "
-    "the baseline's own preset. The further a design is from the baseline, the wider its band. Opened in Serve, a "
-    "design keeps that routing, and has its own measured kernels where there are any, not the fitted ones."
+    "Routing moves with the design: skew, affinity and stickiness follow the measured class "
+    "presets along the shared "
+    "share and the number of experts (interpolated between classes that were measured alike), "
+    "scaled to "
+    "the baseline's own preset. The further a design is from the baseline, the wider its band. "
+    "Opened in Serve, a "
+    "design keeps that routing, and has its own measured kernels where there are any, not the "
+    "fitted ones."
 )
 
 
@@ -197,13 +226,15 @@ RANK_WIDTH_MULTIPLE = 16
 
 
 class DesignGrid(Frozen):
-    """Values to combine. The baseline's own values are always added; impossible combinations are left out."""
+    """Values to combine. The baseline's own values are always added; impossible combinations are
+    left out."""
 
     n_experts: tuple[int, ...] = (8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
     n_active: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32)
     n_shared: tuple[int, ...] = (0, 1, 2, 3, 4)
     expert_width: tuple[int, ...] | None = None
-    """None: multiples of width_step over the granularities the law knows, widened to the baseline's."""
+    """None: multiples of width_step over the granularities the law knows, widened to the
+    baseline's."""
     width_step: int = Field(default=32, ge=1)
     depth_factors: tuple[float, ...] = (1.0,)
     """Multiples of the baseline's number of layers."""
@@ -256,9 +287,10 @@ def mixes(grid: DesignGrid, baseline: Moe, placement: Placement) -> Mixes:
 def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
     """Expert widths to try for one body, rising. [n] elements
 
-    Multiples of `width_step` between the largest and smallest granularity of the law, the latter widened to the
-    baseline's; each rank's share is a multiple of 16. The baseline's own width is always among them.
-    Raises AdvisorError where none of the given widths can be split over the ranks.
+    Multiples of `width_step` between the largest and smallest granularity of the law, the latter
+    widened to the baseline's; each rank's share is a multiple of 16. The baseline's own width is
+    always among them. Raises AdvisorError where none of the given widths can be split over the
+    ranks.
     """
     moe = body.routed
     if grid.expert_width is not None:
@@ -267,14 +299,17 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
         twice = 2.0 * body.hidden_size
         low = min(twice / GRANULARITY_RANGE[1], moe.expert_width)
         high = max(twice / GRANULARITY_RANGE[0], moe.expert_width)
-        steps = np.arange(max(np.ceil(low / grid.width_step), 1), np.floor(high / grid.width_step) + 1)
+        steps = np.arange(
+            max(np.ceil(low / grid.width_step), 1), np.floor(high / grid.width_step) + 1
+        )
         found = np.unique([*(steps * grid.width_step), float(moe.expert_width)])
     multiple = RANK_WIDTH_MULTIPLE * placement.expert_tensor_parallel
     # The baseline is served at its width as it is, so it competes at it whatever divides it.
     fits = (found % multiple == 0) | (found == moe.expert_width)
     if not fits.any():
         raise AdvisorError(
-            f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep divide"
+            f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep "
+            "divide"
         )
     return found[fits]
 
@@ -286,7 +321,9 @@ def bodies(grid: DesignGrid, baseline: Architecture) -> list[Architecture]:
     return [_body(baseline, depth, heads) for depth, heads in ordered]
 
 
-def design_architecture(body: Architecture, n_experts: int, n_active: int, n_shared: float, width: int) -> Architecture:
+def design_architecture(
+    body: Architecture, n_experts: int, n_active: int, n_shared: float, width: int
+) -> Architecture:
     """One design as an architecture: the body with its routed layers replaced."""
     moe = body.routed
     zero = round(moe.zero_experts * n_experts / moe.n_experts)
@@ -302,16 +339,21 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
         }
     )
     label = f"{n_experts} experts top-{n_active}, {n_shared:g} shared, width {width}"
-    return body.model_copy(update={"moe": shape, "id": f"{body.id}-design", "name": f"{body.name} with {label}"})
+    return body.model_copy(
+        update={"moe": shape, "id": f"{body.id}-design", "name": f"{body.name} with {label}"}
+    )
 
 
 def computing_share(architecture: Architecture) -> float:
-    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [-]"""
+    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs
+    keep. [-]"""
     moe = architecture.routed
     return effective_n_active(moe) / moe.n_active
 
 
-def moe_shape(body: Architecture, mix: Mixes, width: ArrayLike, count: int | None = None) -> MoeShape:
+def moe_shape(
+    body: Architecture, mix: Mixes, width: ArrayLike, count: int | None = None
+) -> MoeShape:
     """Routed layers of many designs at once, for the step-cost model."""
     moe = body.routed
     return MoeShape(
@@ -336,7 +378,8 @@ class Weights:
 
 
 def weights(body: Architecture, shape: MoeShape) -> Weights:
-    """Parameters as `architecture.parameter_counts` counts them, for arrays of routed layers. [parameters]"""
+    """Parameters as `architecture.parameter_counts` counts them, for arrays of routed layers.
+    [parameters]"""
     routed, active, shared, router = _moe_params(body, shape)
     fixed = parameter_counts(body.model_copy(update={"moe": None}))
     always = fixed.active_nonembedding + shared + router
@@ -348,7 +391,8 @@ def weights(body: Architecture, shape: MoeShape) -> Weights:
 
 
 def weight_bytes_each_gpu(body: Architecture, shape: MoeShape, placement: Placement) -> Array:
-    """Bytes on one GPU as `memory.weight_bytes_per_gpu` counts them, for arrays of routed layers. [B]"""
+    """Bytes on one GPU as `memory.weight_bytes_per_gpu` counts them, for arrays of routed layers.
+    [B]"""
     routed, _, shared, router = _moe_params(body, shape)
     formats = body.dtypes
     ranks = placement.expert_parallel * placement.expert_tensor_parallel
@@ -390,7 +434,9 @@ def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Arra
     values = np.unique([*map(float, given), float(own)])
     if not np.all(np.isfinite(values)) or values[0] < minimum:
         called = name.removeprefix("n_")
-        raise AdvisorError(f"{called}: expected whole numbers of at least {minimum}, got {values[0]:g}")
+        raise AdvisorError(
+            f"{called}: expected whole numbers of at least {minimum}, got {values[0]:g}"
+        )
     return values
 
 
@@ -400,7 +446,9 @@ def _body(baseline: Architecture, depth: float, heads: float) -> Architecture:
     moe = baseline.routed
     mixers = tuple(_resized(mixer, depth, heads) for mixer in baseline.mixers)
     moe = moe.model_copy(update={"count": _layers(moe.count, depth)})
-    dense = tuple(block.model_copy(update={"count": _layers(block.count, depth)}) for block in baseline.dense)
+    dense = tuple(
+        block.model_copy(update={"count": _layers(block.count, depth)}) for block in baseline.dense
+    )
     label = f"{baseline.name} at {depth:g}x depth, {heads:g}x heads"
     extra = round(baseline.extra_params * depth)
     return baseline.model_copy(
@@ -419,12 +467,20 @@ def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
     if heads != 1.0:
         shards = mixer.kv_shards * heads
         if mixer.kind not in ("full", "sliding"):
-            raise AdvisorError(f"head_factors apply to plain attention; this model's is {mixer.kind}: use (1.0,)")
+            raise AdvisorError(
+                f"head_factors apply to plain attention; this model's is {mixer.kind}: use (1.0,)"
+            )
         if shards < 1 or shards != int(shards):
             raise AdvisorError(
-                f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another"
+                f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose "
+                "another"
             )
-        for name in ("projection_params", "replicated_params", "kv_elements_per_token", "query_heads"):
+        for name in (
+            "projection_params",
+            "replicated_params",
+            "kv_elements_per_token",
+            "query_heads",
+        ):
             update[name] = round(getattr(mixer, name) * heads)
         update["kv_shards"] = int(shards)
     return mixer.model_copy(update=update)

@@ -1,9 +1,11 @@
-"""One design for many batches and accelerators: regions of a map, and the design of several targets.
+"""One design for many batches and accelerators: regions of a map, and the design of several
+targets.
 
-Noise gives almost every cell a winner of its own. The rule that merges them (docs/decisions/design-search.md): designs
-are chosen one after the other, each the one that holds most cells not held yet as a core, as long as that is two or
-more. A cell left over goes as an edge to the chosen design that ties there most likely, or to its own best where every
-chosen design loses beyond noise.
+Noise gives almost every cell a winner of its own. The rule that merges them
+(docs/decisions/design-search.md): designs are chosen one after the other, each the one that holds
+most cells not held yet as a core, as long as that is two or more. A cell left over goes as an edge
+to the chosen design that ties there most likely, or to its own best where every chosen design loses
+beyond noise.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ MAP_ACCELERATORS = ("a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200"
 _LEAST_CELLS = 2
 """Cells of its own for which a design joins although others serve them within noise. [-]"""
 _POOL_LOSSES = (TIE, TIE / 2)
-"""Central losses by which designs that serve many cells are looked for, before anything is drawn. [-]"""
+"""Central losses by which designs that serve many cells are looked for, before anything is drawn.
+[-]"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Region:
     core: tuple[int, ...]
     edge: tuple[int, ...]
     everywhere: tuple[CellStanding | None, ...]
-    """Standing of the design in every cell, its own or not; None where it does not keep every limit."""
+    """Standing of the design in every cell, its own or not; None where it does not keep every
+    limit."""
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -62,7 +66,8 @@ class Region:
 
     @property
     def worst_outside(self) -> CellStanding | None:
-        """Standing in the cell beyond its region where it is expected to lose most, or None without one."""
+        """Standing in the cell beyond its region where it is expected to lose most, or None without
+        one."""
         held = set(self.cells)
         outside = [each for each in self.everywhere if each is not None and each.cell not in held]
         return max(outside, key=lambda each: each.expected) if outside else None
@@ -136,7 +141,8 @@ def region_map(
                 core=tuple(map(int, held[core[held]])),
                 edge=tuple(map(int, held[~core[held]])),
                 everywhere=tuple(
-                    drawn.of(column, cell) if drawn.allowed[cell, column] else None for cell in range(len(cells))
+                    drawn.of(column, cell) if drawn.allowed[cell, column] else None
+                    for cell in range(len(cells))
                 ),
             )
         )
@@ -146,14 +152,16 @@ def region_map(
 def default_places(scenario: Scenario) -> tuple[Place, ...]:
     """The scenario's own accelerator among those of MAP_ACCELERATORS, in their order."""
     own = scenario.hardware_id
-    return tuple(map(Place, MAP_ACCELERATORS if own in MAP_ACCELERATORS else (own, *MAP_ACCELERATORS)))
+    return tuple(
+        map(Place, MAP_ACCELERATORS if own in MAP_ACCELERATORS else (own, *MAP_ACCELERATORS))
+    )
 
 
 def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.bool_]]:
     """Columns of the pool chosen, and which of them holds each cell, by the rule above.
 
-    The second is -1 where none does; the third says whether as the region's core. Chosen are sorted by the number of
-    cells they hold. [<= nP], [nC], [nC]
+    The second is -1 where none does; the third says whether as the region's core. Chosen are sorted
+    by the number of cells they hold. [<= nP], [nC], [nC]
     """
     served, cores = drawn.cells.served, drawn.chance >= CORE_CHANCE
     holder = np.full(len(served), -1, np.intp)
@@ -167,18 +175,32 @@ def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.boo
         left &= ~cores[:, column]
         chosen.append(column)
     for cell in np.flatnonzero(left):
-        near = [column for column in chosen if drawn.allowed[cell, column] and drawn.band[0][cell, column] <= 0.0]
+        near = [
+            column
+            for column in chosen
+            if drawn.allowed[cell, column] and drawn.band[0][cell, column] <= 0.0
+        ]
         own = int(np.searchsorted(drawn.pool, drawn.cells.best[cell]))
-        column = min(near, key=lambda one: (-drawn.chance[cell, one], drawn.expected[cell, one])) if near else own
+        column = (
+            min(near, key=lambda one: (-drawn.chance[cell, one], drawn.expected[cell, one]))
+            if near
+            else own
+        )
         if column not in chosen:
             chosen.append(column)
         holder[cell] = chosen.index(column)
-    is_core = np.array([held >= 0 and bool(cores[cell, chosen[held]]) for cell, held in enumerate(holder)])
+    is_core = np.array(
+        [held >= 0 and bool(cores[cell, chosen[held]]) for cell, held in enumerate(holder)]
+    )
     counts = np.bincount(holder[served], minlength=len(chosen))
     order = np.argsort(-counts, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return [chosen[i] for i in order], np.where(holder >= 0, rank[holder] if len(rank) else -1, -1), is_core
+    return (
+        [chosen[i] for i in order],
+        np.where(holder >= 0, rank[holder] if len(rank) else -1, -1),
+        is_core,
+    )
 
 
 def letter(number: int) -> str:
@@ -188,7 +210,8 @@ def letter(number: int) -> str:
 
 
 def _pool(cells: DesignCells) -> NDArray[np.intp]:
-    """Columns worth drawing: of each cell the best, and by central losses those that serve most cells in turn."""
+    """Columns worth drawing: of each cell the best, and by central losses those that serve most
+    cells in turn."""
     found = set(cells.best[cells.served].tolist())
     for most in _POOL_LOSSES:
         near, left = cells.loss <= most, cells.served.copy()
@@ -201,7 +224,8 @@ def _pool(cells: DesignCells) -> NDArray[np.intp]:
 
 _TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>[0-9]{1,6})")
 _POOL_EACH = 16
-"""Designs of least central loss that are drawn at least, by the mean and by the worst over the targets. [-]"""
+"""Designs of least central loss that are drawn at least, by the mean and by the worst over the
+targets. [-]"""
 
 
 @dataclass(frozen=True)
@@ -216,15 +240,19 @@ class Target:
 
 
 def parse_target(text: str, own: str = "") -> Target:
-    """Read a target such as `h100-sxm:8` or `2xb200-sxm:128`. Raises AdvisorError for anything else."""
+    """Read a target such as `h100-sxm:8` or `2xb200-sxm:128`. Raises AdvisorError for anything
+    else."""
     found = _TARGET.fullmatch(text.strip())
     if found is None or not 1 <= int(found["batch"]) <= MAX_BATCH:
-        raise AdvisorError(f"target {text[:80]!r} is no ACCELERATOR:BATCH, e.g. h100-sxm:8 or 2xb200-sxm:128")
+        raise AdvisorError(
+            f"target {text[:80]!r} is no ACCELERATOR:BATCH, e.g. h100-sxm:8 or 2xb200-sxm:128"
+        )
     return Target(parse_place(found["place"], own), int(found["batch"]))
 
 
 def parse_targets(texts: Sequence[str], own: str = "") -> tuple[Target, ...]:
-    """Different targets, in the order given. Raises AdvisorError for one that is none, or too many."""
+    """Different targets, in the order given. Raises AdvisorError for one that is none, or too
+    many."""
     found = tuple(dict.fromkeys(parse_target(text, own) for text in texts))
     if not 1 <= len(found) <= MAX_BATCHES:
         raise AdvisorError(f"{len(found)} targets: give 1 to {MAX_BATCHES}")
@@ -277,8 +305,13 @@ class OneDesign:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it beats the baseline throughout the band at every target where the two are compared."""
-        gains = [] if self.best is None else [each.gain for each in self.best.at if each.gain is not None]
+        """Whether it beats the baseline throughout the band at every target where the two are
+        compared."""
+        gains = (
+            []
+            if self.best is None
+            else [each.gain for each in self.best.at if each.gain is not None]
+        )
         return bool(gains) and all(gain.low > 1.0 for gain in gains)
 
 
@@ -300,24 +333,41 @@ def one_design(
     asked: dict[Place, list[int]] = {}
     for target in targets:
         asked.setdefault(target.place, []).append(target.batch)
-    cells = ask_cells(scenario, asked, grid=grid, on_progress=lambda share: on_progress(share / 2), **question)
-    cell_at = {(cells.places[cells.space_of[cell]], int(batch)): cell for cell, batch in enumerate(cells.batches)}
+    cells = ask_cells(
+        scenario, asked, grid=grid, on_progress=lambda share: on_progress(share / 2), **question
+    )
+    cell_at = {
+        (cells.places[cells.space_of[cell]], int(batch)): cell
+        for cell, batch in enumerate(cells.batches)
+    }
     cell_of = tuple(cell_at[target.place, target.batch] for target in targets)
     every = np.flatnonzero(np.all(cells.merit > 0.0, axis=0))
-    drawn = standings(cells, _one_design_pool(cells, every, count), lambda share: on_progress((1 + share) / 2))
+    drawn = standings(
+        cells, _one_design_pool(cells, every, count), lambda share: on_progress((1 + share) / 2)
+    )
     on_progress(1.0)
     columns = np.flatnonzero(np.isin(drawn.pool, every))
-    # Less than no loss against what is a target's best by the central values is noise: then these decide.
-    expected, central = np.maximum(drawn.expected[:, columns], 0.0), drawn.loss[:, columns].mean(axis=0)
+    # Less than no loss against what is a target's best by the central values is noise: then these
+    # decide.
+    expected, central = (
+        np.maximum(drawn.expected[:, columns], 0.0),
+        drawn.loss[:, columns].mean(axis=0),
+    )
     by_mean = columns[np.lexsort((central, expected.mean(axis=0)))]
     by_worst = columns[np.lexsort((central, expected.max(axis=0)))]
 
     def choice(column: int) -> TargetsChoice:
         index = int(cells.found[drawn.pool[column]])
-        return TargetsChoice(index, cells.spaces[0].describe(index), tuple(drawn.of(column, cell) for cell in cell_of))
+        return TargetsChoice(
+            index,
+            cells.spaces[0].describe(index),
+            tuple(drawn.of(column, cell) for cell in cell_of),
+        )
 
     own = cells.spaces[0].baseline_index()
-    itself = None if own is None else next(iter(columns[cells.found[drawn.pool[columns]] == own]), None)
+    itself = (
+        None if own is None else next(iter(columns[cells.found[drawn.pool[columns]] == own]), None)
+    )
     return OneDesign(
         cells=cells,
         scenario=scenario,
@@ -326,7 +376,9 @@ def one_design(
         choices=tuple(choice(int(column)) for column in by_mean[:count]),
         least_worst=choice(int(by_worst[0])) if len(by_worst) else None,
         own=tuple(
-            drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell) if cells.served[cell] else None
+            drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell)
+            if cells.served[cell]
+            else None
             for cell in cell_of
         ),
         baseline=None if itself is None else choice(int(itself)),
@@ -334,12 +386,16 @@ def one_design(
 
 
 def _one_design_pool(cells: DesignCells, every: NDArray[np.intp], count: int) -> NDArray[np.intp]:
-    """Columns to draw: of those that serve every target the ones of least central loss, and the baseline."""
+    """Columns to draw: of those that serve every target the ones of least central loss, and the
+    baseline."""
     if not len(every):
         return every
     loss = cells.loss[:, every]
     most = max(count, _POOL_EACH)
-    least = [np.argsort(measure, kind="stable")[:most] for measure in (loss.mean(axis=0), loss.max(axis=0))]
+    least = [
+        np.argsort(measure, kind="stable")[:most]
+        for measure in (loss.mean(axis=0), loss.max(axis=0))
+    ]
     own = cells.spaces[0].baseline_index()
     itself = [] if own is None else np.flatnonzero(cells.found[every] == own).tolist()
     return every[np.unique([*np.concatenate(least), *itself]).astype(np.intp)]

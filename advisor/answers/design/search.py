@@ -1,4 +1,5 @@
-"""Every design of a grid, costed, held to the baseline's quality and ranked; cuts through what is found."""
+"""Every design of a grid, costed, held to the baseline's quality and ranked; cuts through what is
+found."""
 
 from __future__ import annotations
 
@@ -50,8 +51,9 @@ from advisor.prediction import AdvisorError, Array
 _SLACK = 1e-6
 """The baseline keeps its own quality whatever the rounding of single precision. [-]"""
 _MAX_CELLS = 400_000_000
-"""Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
-1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [-]"""
+"""Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026
+(40 to 50 ns each, 1.7 to 3.1 million designs and batches at eight lengths), so that it ends within
+a minute beside another. [-]"""
 
 
 def design_space(
@@ -66,17 +68,21 @@ def design_space(
 
     scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
     grid : numbers of experts, widths, depths to combine.
-    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [-]
+    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end
+        the search. [-]
     batches, question : as of `make_question`.
     Raises AdvisorError for a dense baseline, a search too large, and as `make_question` does.
     """
     given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
-    # All designs are costed by the fit alone: measured rows, which few shapes have, would not compare with it. Nor do
-    # loads of the baseline's experts say anything of another number of experts.
+    # All designs are costed by the fit alone: measured rows, which few shapes have, would not
+    # compare with it. Nor do loads of the baseline's experts say anything of another number of
+    # experts.
     setup = by_form(without_own_loads(given))
     moe = setup.architecture.moe
     if moe is None:
-        raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
+        raise AdvisorError(
+            f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline"
+        )
     asked = make_question(setup, batches, **question)
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
@@ -87,19 +93,41 @@ def design_space(
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
     _check_size(len(mix) * sum(map(len, steps)), len(asked.batches), len(drafts))
     routing = shifted_routing(setup.routing, baseline.counts, *mix.counts)
-    search = _Search(asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts)
+    search = _Search(
+        asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts
+    )
     columns = _every_body(search, stacks, steps, on_progress)
     if asked.training_tokens is None:
-        notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
+        notes = (
+            *notes,
+            (
+                "Training tokens not given: the quality law is evaluated at its largest compute, "
+                "1e22 "
+                "FLOP."
+            ),
+        )
     gap, note = measured_gap(given, setup, asked, baseline.served)
     notes = (*notes, note) if note else notes
     return DesignSpace(
-        setup, asked, grid, stacks, baseline, rails, notes, drafts, **columns, measured_gap=gap, measured_note=note
+        setup,
+        asked,
+        grid,
+        stacks,
+        baseline,
+        rails,
+        notes,
+        drafts,
+        **columns,
+        measured_gap=gap,
+        measured_note=note,
     )
 
 
 def _every_body(
-    search: _Search, stacks: Sequence[Body], steps: Sequence[Array], on_progress: Callable[[float], None]
+    search: _Search,
+    stacks: Sequence[Body],
+    steps: Sequence[Array],
+    on_progress: Callable[[float], None],
 ) -> dict[str, Any]:
     """Columns of the designs of all bodies, one body after the other."""
     parts = []
@@ -113,8 +141,10 @@ def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
     """Raises AdvisorError for a search that would take too long."""
     if n_designs > MAX_DESIGNS or n_designs * n_batches * n_drafts > _MAX_CELLS:
         raise AdvisorError(
-            f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too many "
-            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin grid or batches"
+            f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too "
+            "many "
+            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin "
+            "grid or batches"
         )
 
 
@@ -136,14 +166,23 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
     size = sizes(body, column, width, question.max_memory_bytes)
     active, total = size.weights.active, size.weights.total
-    quality = law_ratios(body, search.baseline, column, width, size.weights, question).astype(np.float32)
+    quality = law_ratios(body, search.baseline, column, width, size.weights, question).astype(
+        np.float32
+    )
     broken, violation = _broken(search, body, column, width, size, quality.min(axis=0))
-    # Single precision halves the memory of millions of designs, and is finer than any error of the model.
+    # Single precision halves the memory of millions of designs, and is finer than any error of the
+    # model.
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
     n_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
-    for block, found in over_widths(body, mix, width, search.touched, question.batches, search.drafts):
-        speedup[:, block], tpot[:, block], n_draft[:, block] = found.speedup, found.tpot_s, found.n_draft
+    for block, found in over_widths(
+        body, mix, width, search.touched, question.batches, search.drafts
+    ):
+        speedup[:, block], tpot[:, block], n_draft[:, block] = (
+            found.speedup,
+            found.tpot_s,
+            found.n_draft,
+        )
         score[block] = question.score(gpus, found.speedup, found.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
@@ -171,7 +210,8 @@ def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str
 def _broken(
     search: _Search, body: Body, mix: Mixes, width: Array, size: Sizes, quality: Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
-    """Bits of the constraints each design breaks, and the sum of how far, `quality` by the lowest law. [n, nW] each."""
+    """Bits of the constraints each design breaks, and the sum of how far, `quality` by the lowest
+    law. [n, nW] each."""
     question = search.question
     shape = Shape(
         activation_ratio(*mix.counts),
@@ -185,7 +225,9 @@ def _broken(
     floor = (1.0 - question.quality_eps) * (1.0 - _SLACK)
     beyond["quality"] = np.log(np.maximum(floor / np.maximum(quality, 1e-6), 1.0))
     if question.max_total_params is not None:
-        beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
+        beyond["total_params"] = np.log(
+            np.maximum(size.weights.total / question.max_total_params, 1.0)
+        )
     if question.max_training_cost is not None:
         cost = size.weights.active / search.baseline.active_params
         beyond["training_cost"] = np.log(np.maximum(cost / question.max_training_cost, 1.0))
@@ -241,7 +283,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
 
 
 _DISTINCT = 0.5
-"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [-]"""
+"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer.
+[-]"""
 
 
 def serve(
@@ -254,7 +297,8 @@ def serve(
     skew: str = "value",
     correlation: str = "value",
 ) -> Served:
-    """Designs [n] at any batches. skew, correlation : ends of the routing band of load, of affinity and stickiness."""
+    """Designs [n] at any batches. skew, correlation : ends of the routing band of load, of affinity
+    and stickiness."""
     per_end = {
         end: shifted_routing(space.setup.routing, space.baseline.counts, *mix.counts, end)
         for end in {skew, correlation}
@@ -264,7 +308,9 @@ def serve(
     return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
 
 
-def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) -> tuple[Array, Array]:
+def serve_many(
+    space: DesignSpace, indices: NDArray[np.intp], batches: Array
+) -> tuple[Array, Array]:
     """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
     gain, tpot = (np.empty((len(batches), len(indices))) for _ in range(2))
     for body in np.unique(space.body[indices]):
@@ -288,12 +334,15 @@ def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
-    """Designs, at most `count`, that no other beats in both lowest law and objective, best quality first."""
+    """Designs, at most `count`, that no other beats in both lowest law and objective, best quality
+    first."""
     index = np.flatnonzero(space.keeps_apart_from("quality"))
     quality = space.quality[:, index].min(axis=0)
     order = index[np.lexsort((-space.score[index], -quality))]
     best = np.maximum.accumulate(space.score[order])
-    front = order[np.concatenate([[True], space.score[order][1:] > best[:-1]])] if len(order) else order
+    front = (
+        order[np.concatenate([[True], space.score[order][1:] > best[:-1]])] if len(order) else order
+    )
     if len(front) > count:
         front = front[np.unique(np.linspace(0, len(front) - 1, count).round().astype(int))]
     return front
@@ -306,7 +355,12 @@ def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
     for index in best_of_each_mix(space):
         mix = space.mix([int(index)])
         mark = np.array(
-            [np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0], 10.0 * space.body[index]]
+            [
+                np.log2(mix.n_experts[0]),
+                np.log2(mix.n_active[0]),
+                4.0 * mix.shared_share[0],
+                10.0 * space.body[index],
+            ]
         )
         if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
             chosen.append(int(index))

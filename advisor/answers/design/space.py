@@ -1,4 +1,5 @@
-"""Times of many designs at once by the step-cost model of a single scenario, and the space that a search found."""
+"""Times of many designs at once by the step-cost model of a single scenario, and the space that a
+search found."""
 
 from __future__ import annotations
 
@@ -46,14 +47,16 @@ from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import Array, Floats
 
 _LEAST_LACKING = 0.01
-"""The law of losses is read to a hundredfold size and no further: an exponential of it leaves no digits beyond. [-]"""
+"""The law of losses is read to a hundredfold size and no further: an exponential of it leaves no
+digits beyond. [-]"""
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """One attention stack and depth: a setup whose architecture gives everything but the routed layers."""
+    """One attention stack and depth: a setup whose architecture gives everything but the routed
+    layers."""
 
     setup: Setup
     drafter_bytes: float
@@ -70,7 +73,8 @@ class Body:
 def make_body(setup: Setup, architecture: Architecture) -> Body:
     """A design of given depth and heads in a setup, with the drafter's pass that belongs to it."""
     drafter = setup.drafter
-    # A draft model is a model of its own; a head or an MTP pass is cut after the model it drafts for.
+    # A draft model is a model of its own; a head or an MTP pass is cut after the model it drafts
+    # for.
     per_pass = (
         setup.draft_architecture
         if drafter.kind == "draft_model" or architecture is setup.architecture
@@ -91,7 +95,11 @@ def make_body(setup: Setup, architecture: Architecture) -> Body:
 def _own_layer_drafter(setup: Setup) -> Architecture | None:
     """The pass of an MTP drafter that runs one of the design's own routed layers, else None."""
     per_pass = setup.draft_architecture
-    return per_pass if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None else None
+    return (
+        per_pass
+        if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,13 @@ class Touched:
     steps: Array
     """Experts touched by one token per sequence, then by K + 1 at each K: [1 + nK, nB, n]."""
     chunk: Array | None
-    """Experts touched by a step with a chunk of a prompt, [nB, n]; None where no lengths are given."""
+    """Experts touched by a step with a chunk of a prompt, [nB, n]; None where no lengths are
+    given."""
 
 
-def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Touched:
+def touched_by(
+    setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]
+) -> Touched:
     """Experts that designs touch at each batch [nB] and K [nK]."""
     active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
 
@@ -125,19 +136,28 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
 
 @dataclass(frozen=True)
 class Arms:
-    """Plain decode step [nB, n], speculative round [nK, nB, n] and prefill of an output token [nB, n]. [s]"""
+    """Plain decode step [nB, n], speculative round [nK, nB, n] and prefill of an output token [nB,
+    n]. [s]"""
 
     plain_s: Array
     round_s: Array
     prefill_s: Array
     plain_wait_s: Array | None = None
-    """Launches of a step without a captured graph beyond its device's time, below 0 where that is longer; 0 with a
-    graph. Apart from the step, since only so both are affine in the width. As `plain_s`; None: not known. [s]"""
+    """Launches of a step without a captured graph beyond its device's time, below 0 where that is
+    longer; 0 with a graph. Apart from the step, since only so both are affine in the width. As
+    `plain_s`; None: not known. [s]"""
     round_wait_s: Array | None = None
     """The same of a round, as `round_s`. [s]"""
 
 
-def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]) -> Arms:
+def arms(
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    touched: Touched,
+    batches: Array,
+    drafts: NDArray[np.int64],
+) -> Arms:
     """Times of designs (mix, width), both [n], by the formulas of `curve`."""
     setup, costs = body.setup, body.setup.costs
     shape = moe_shape(body.architecture, mix, width)
@@ -156,7 +176,9 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         touched_one=touched.steps[0] if own_experts else 0.0,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
-    host = draft.host_s(costs.host_per_draft_pass_s) + costs.round_host_s(setup.placement.gpus) * (k > 0)
+    host = draft.host_s(costs.host_per_draft_pass_s) + costs.round_host_s(setup.placement.gpus) * (
+        k > 0
+    )
     beyond = verified_time(setup, (plain, verify), column, q) * (k > 0)
     rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
@@ -164,12 +186,23 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     launches_s = costs.eager_per_layer_s * n_layers(body.architecture)
 
     def wait_s(step: StepTime, more: Floats, graphs: Ran | None) -> Floats | None:
-        return None if graphs is None else graphs.eager * (launches_s - step.total - more + step.components["host"])
+        return (
+            None
+            if graphs is None
+            else graphs.eager * (launches_s - step.total - more + step.components["host"])
+        )
 
-    found = (plain.total, rounds, prefill, wait_s(plain, 0.0, plain_graphs), wait_s(verify, beyond, graphs))
+    found = (
+        plain.total,
+        rounds,
+        prefill,
+        wait_s(plain, 0.0, plain_graphs),
+        wait_s(verify, beyond, graphs),
+    )
     shapes = (size, (len(drafts), *size), size, size, (len(drafts), *size))
     times: Any = (
-        None if time is None else np.broadcast_to(time, full) for time, full in zip(found, shapes, strict=True)
+        None if time is None else np.broadcast_to(time, full)
+        for time, full in zip(found, shapes, strict=True)
     )
     return Arms(*times)
 
@@ -182,12 +215,21 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
     placement = setup.placement
 
     def layers_s(rows: Array, tokens: Array, touched: Array) -> Array:
-        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape, for_prompt=True)
+        parts = weights_time(
+            body.architecture, setup.costs, placement, rows, tokens, touched, shape, for_prompt=True
+        )
         return np.asarray(sum(parts.values()))
 
-    (with_chunk, without), (all_with, all_without) = step_rows(setup, column), step_tokens(setup, column)
-    decoding_s = layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
-    return prompt_beside(setup, column, layers_s(with_chunk, all_with, touched.chunk), decoding_s).per_token_s()
+    (with_chunk, without), (all_with, all_without) = (
+        step_rows(setup, column),
+        step_tokens(setup, column),
+    )
+    decoding_s = (
+        layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
+    )
+    return prompt_beside(
+        setup, column, layers_s(with_chunk, all_with, touched.chunk), decoding_s
+    ).per_token_s()
 
 
 @dataclass(frozen=True)
@@ -196,14 +238,20 @@ class Served:
 
     speedup: Array
     tpot_s: Array
-    """Time per output token of the batch: with lengths, every prompt's prefill is charged, a user's own too."""
+    """Time per output token of the batch: with lengths, every prompt's prefill is charged, a user's
+    own too."""
     n_draft: NDArray[np.int16]
 
 
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
-    """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds 1."""
+    """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds
+    1."""
     prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
-    plain_s = both.plain_s if both.plain_wait_s is None else both.plain_s + np.maximum(both.plain_wait_s, 0.0)
+    plain_s = (
+        both.plain_s
+        if both.plain_wait_s is None
+        else both.plain_s + np.maximum(both.plain_wait_s, 0.0)
+    )
     best, chosen = np.ones_like(plain_s), np.zeros(plain_s.shape, np.int16)
     for index, k in enumerate(drafts):
         round_s = both.round_s[index]
@@ -217,20 +265,26 @@ def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
 
 
 def over_widths(
-    body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    touched: Touched,
+    batches: Array,
+    drafts: NDArray[np.int64],
 ) -> Iterator[tuple[slice, Served]]:
     """Serve every mix at every width, in blocks of mixes.
 
     Yields (block, `served` of it [nB, block, nW]).
 
-    A step's time is affine in the expert width: routed weights, operations and activations are proportional to it,
-    and so are both sides of a shared expert's roofline. Two calls of the step-cost model therefore give all widths
-    exactly.
+    A step's time is affine in the expert width: routed weights, operations and activations are
+    proportional to it, and so are both sides of a shared expert's roofline. Two calls of the
+    step-cost model therefore give all widths exactly.
     """
     # A lone width still needs a second point for its line.
     ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
     low, high = (
-        arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
+        arms(body, mix, np.full(len(mix), end), touched, batches, drafts)
+        for end in (float(ends[0]), float(ends[1]))
     )
     share = (width - ends[0]) / (ends[1] - ends[0])
     names = [item.name for item in dataclasses.fields(Arms)]
@@ -239,7 +293,9 @@ def over_widths(
     for start in range(0, len(mix), size):
         block = slice(start, min(start + size, len(mix)))
         between: Any = (
-            None if at_low is None else at_low[..., block, None] + (at_high - at_low)[..., block, None] * share
+            None
+            if at_low is None
+            else at_low[..., block, None] + (at_high - at_low)[..., block, None] * share
             for at_low, at_high in times
         )
         yield block, served(body.setup, Arms(*between), drafts)
@@ -253,12 +309,14 @@ class Sizes:
     bytes_each_gpu: Array
     """Weights and drafter on one GPU. [B]"""
     largest_batch: Array
-    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do not fit. [-]"""
+    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do
+    not fit. [-]"""
     usable_bytes: float
 
 
 def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None = None) -> Sizes:
-    """Parameters and memory. `mix` entries and `width` broadcast: give mixes as columns for a table of widths."""
+    """Parameters and memory. `mix` entries and `width` broadcast: give mixes as columns for a table
+    of widths."""
     setup = body.setup
     shape = moe_shape(body.architecture, mix, width)
     resident = weight_bytes_each_gpu(body.architecture, shape, setup.placement) + body.drafter_bytes
@@ -274,7 +332,8 @@ def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None
 
 
 def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Question) -> Array:
-    """Dense-equivalent size of designs by the default law, broadcast over mix and width. [parameters]"""
+    """Dense-equivalent size of designs by the default law, broadcast over mix and width.
+    [parameters]"""
     hidden = body.architecture.hidden_size
     return dense_equivalent(
         active,
@@ -284,13 +343,21 @@ def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Qu
     )
 
 
-def law_ratios(body: Body, own: Baseline, mix: Mixes, width: Array, size: Weights, question: Question) -> Array:
-    """Size of designs over the baseline's by each law of `candidates.LAW_NAMES`, [laws, ...mix and width]. [-]
+def law_ratios(
+    body: Body, own: Baseline, mix: Mixes, width: Array, size: Weights, question: Question
+) -> Array:
+    """Size of designs over the baseline's by each law of `candidates.LAW_NAMES`, [laws, ...mix and
+    width]. [-]
 
-    The law of losses counts without embeddings; its difference is read as the active parameters that make up for it.
+    The law of losses counts without embeddings; its difference is read as the active parameters
+    that make up for it.
     """
     architecture = body.architecture
-    tables = (1 if architecture.tie_embeddings else 2) * architecture.vocab_size * architecture.hidden_size
+    tables = (
+        (1 if architecture.tie_embeddings else 2)
+        * architecture.vocab_size
+        * architecture.hidden_size
+    )
 
     def loss(total: ArrayLike, active: ArrayLike, k: ArrayLike, s: ArrayLike) -> Array:
         count = np.asarray(k) + np.asarray(s)
@@ -304,15 +371,23 @@ def law_ratios(body: Body, own: Baseline, mix: Mixes, width: Array, size: Weight
         np.broadcast_arrays(
             quality_of(body, mix, width, size.active, question) / own.dense_equivalent,
             anchored_ratio(size.active, activation, own.active_params, own.activation),
-            1.0 / np.maximum(1.0 + loss_as_active_params(behind, own.total_params, own.active_params), _LEAST_LACKING),
+            1.0
+            / np.maximum(
+                1.0 + loss_as_active_params(behind, own.total_params, own.active_params),
+                _LEAST_LACKING,
+            ),
         )
     )
 
 
-def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, str]:
-    """Plain step by measured rows over the fit's, less 1, where they differ most [-], and a sentence.
+def measured_gap(
+    given: Setup, by_fit: Setup, question: Question, served: Served
+) -> tuple[float, str]:
+    """Plain step by measured rows over the fit's, less 1, where they differ most [-], and a
+    sentence.
 
-    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not measured.
+    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not
+    measured.
     """
     if given.costs.routed.measured is None:
         return 0.0, ""
@@ -323,21 +398,23 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
     measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
     fitted = served.speedup[:, 0], served.tpot_s[:, 0]
     (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
-        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
+        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3)
+        for each in (measured, fitted)
     )
     lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (
         f"Designs are compared by fitted kernels, by which the baseline has {fit_speedup:.2f}x and "
-        f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used elsewhere, give "
+        f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used "
+        "elsewhere, give "
         f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
     )
     return float(gaps[np.argmax(np.abs(gaps))]), note
 
 
 MAX_MEASURED_GAP = 0.10
-"""A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
-naming are of that size. [-]"""
+"""A baseline further than this from the fitted form is not held against unmeasured designs: gains
+of designs worth naming are of that size. [-]"""
 
 
 @dataclass(frozen=True)
@@ -371,7 +448,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """All designs, flat: entry i of every array is one design. Sizes in parameters, times in seconds."""
+    """All designs, flat: entry i of every array is one design. Sizes in parameters, times in
+    seconds."""
 
     setup: Setup
     question: Question
@@ -389,7 +467,8 @@ class DesignSpace:
     total_params: Array
     active_params: Array
     quality: NDArray[np.float32]
-    """Size by each law over the baseline's, in the order of `candidates.LAW_NAMES`, [laws, designs]. [-]"""
+    """Size by each law over the baseline's, in the order of `candidates.LAW_NAMES`, [laws,
+    designs]. [-]"""
     largest_batch: NDArray[np.float32]
     failed: NDArray[np.uint16]
     """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
@@ -402,10 +481,12 @@ class DesignSpace:
     score: Array
     """The objective, higher is better."""
     measured_gap: float = 0.0
-    """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
-    less 1, at the target batch where they differ most; 0 where its shape was not measured. [-]"""
+    """Plain step of the baseline by its own measured rows over the one by the fitted form that
+    designs are compared by, less 1, at the target batch where they differ most; 0 where its shape
+    was not measured. [-]"""
     measured_note: str = ""
-    """Sentence on the baseline by its own measured rows and by the form; empty where its shape was not measured."""
+    """Sentence on the baseline by its own measured rows and by the form; empty where its shape was
+    not measured."""
 
     def __len__(self) -> int:
         return len(self.body)
@@ -419,8 +500,9 @@ class DesignSpace:
     def width_ends(self, allowed: NDArray[np.bool_], *, widest: bool = False) -> NDArray[np.intp]:
         """Designs among some that can be the best by the objective at some batch, rising.
 
-        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a fixed K times are
-        affine in the width and grow with it, and a speedup is the ratio of two such times.
+        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a
+        fixed K times are affine in the width and grow with it, and a speedup is the ratio of two
+        such times.
         """
         index = np.flatnonzero(allowed)
         mixes = self.mixes_of(index)
@@ -431,13 +513,17 @@ class DesignSpace:
         return index[edge]
 
     def keeps_apart_from(self, *names: str) -> NDArray[np.bool_]:
-        """Designs that keep every constraint but these, whether they keep these or not. [designs]"""
+        """Designs that keep every constraint but these, whether they keep these or not.
+        [designs]"""
         others = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in names))
         return np.asarray(self.failed & ~others == 0)
 
     def allowed_at(self, row: int) -> NDArray[np.bool_]:
-        """Designs that would be candidates were this batch of the question the only one. [designs]"""
-        allowed = self.keeps_apart_from("memory", "tpot") & (self.largest_batch >= self.question.batches[row])
+        """Designs that would be candidates were this batch of the question the only one.
+        [designs]"""
+        allowed = self.keeps_apart_from("memory", "tpot") & (
+            self.largest_batch >= self.question.batches[row]
+        )
         limit_s = self.question.max_tpot_s
         return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
 
@@ -459,19 +545,26 @@ class DesignSpace:
     def mix(self, index: NDArray[np.intp] | Sequence[int]) -> Mixes:
         """(N, k, s) of the designs at `index`."""
         at = np.asarray(index)
-        return Mixes(*(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared)))
+        return Mixes(
+            *(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared))
+        )
 
     def baseline_index(self) -> int | None:
         """The baseline among the designs, or None where it is none of them."""
         own = self.baseline
-        same = (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
-        same &= (self.n_shared == np.float32(own.n_shared)) & (self.expert_width == own.expert_width)
+        same = (
+            (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
+        )
+        same &= (self.n_shared == np.float32(own.n_shared)) & (
+            self.expert_width == own.expert_width
+        )
         found = np.flatnonzero(same)
         return int(found[0]) if len(found) else None
 
     @property
     def baseline_problem(self) -> str:
-        """Reason that the baseline cannot serve the question, in one sentence, empty where it can."""
+        """Reason that the baseline cannot serve the question, in one sentence, empty where it
+        can."""
         fits, asked = self.setup.memory.largest_batch, int(self.question.batches.max())
         if fits < asked:
             limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
@@ -485,7 +578,8 @@ class DesignSpace:
                 else "The"
             )
             return (
-                f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the limit of "
+                f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the "
+                "limit of "
                 f"{limit_s * 1e3:g} ms."
             )
         return ""
@@ -499,7 +593,8 @@ class DesignSpace:
         return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
 
     def shape_of(self, index: int) -> dict[str, float]:
-        """Experts, active and shared ones, width, and sizes in parameters of one design, by name."""
+        """Experts, active and shared ones, width, and sizes in parameters of one design, by
+        name."""
         return {
             "n_experts": int(self.n_experts[index]),
             "n_active": int(self.n_active[index]),

@@ -1,7 +1,9 @@
-"""A model to start from, typed as a shape or a target size, and a design as a config.json in the baseline's dialect.
+"""A model to start from, typed as a shape or a target size, and a design as a config.json in the
+baseline's dialect.
 
-What nobody typed is assumed and said: attention as in Llama-3 (heads of 128 over the hidden size, 8 of them with keys
-and values), Qwen3's vocabulary. A target size takes a shipped model near it and solves the experts.
+What nobody typed is assumed and said: attention as in Llama-3 (heads of 128 over the hidden size, 8
+of them with keys and values), Qwen3's vocabulary. A target size takes a shipped model near it and
+solves the experts.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ SHAPE_EXAMPLE = "61L h7168 N256 k8 s1 w2048"
 _HEAD_DIM, _KV_HEADS = 128, 8  # Llama-3's
 _VOCABULARY = 151_936  # Qwen3's
 NEAR = 1.5
-"""Choice of this project: shipped models within this factor of a target size may start from it, the newest first."""
+"""Choice of this project: shipped models within this factor of a target size may start from it, the
+newest first."""
 _MAX_TEXT = 200
 _PIECE = re.compile(r"(?:(?P<count>[0-9]+)L|(?P<letter>[A-Za-z])(?P<value>[0-9]+))", re.IGNORECASE)
 
@@ -87,7 +90,8 @@ _NEEDED = ("layers", "hidden_size", "n_experts", "n_active", "expert_width")
 
 @dataclass(frozen=True)
 class TypedShape:
-    """A mixture of experts in a line of text: every layer routes, and attends with grouped heads. All [-]."""
+    """A mixture of experts in a line of text: every layer routes, and attends with grouped heads.
+    All [-]."""
 
     layers: int
     hidden_size: int
@@ -112,13 +116,15 @@ class TypedShape:
         """The shape as it is typed, the assumed parts left out."""
         extra = f" m{self.mtp_modules}" if self.mtp_modules else ""
         return (
-            f"{self.layers}L h{self.hidden_size} N{self.n_experts} k{self.n_active} s{self.n_shared} "
+            f"{self.layers}L h{self.hidden_size} N{self.n_experts} k{self.n_active} "
+            f"s{self.n_shared} "
             f"w{self.expert_width}{extra}"
         )
 
 
 def parse_shape(text: str, shown: str = "") -> TypedShape:
-    """A shape from `61L h7168 N256 k8 s1 w2048`, in any order and case. Raises AdvisorError naming the piece.
+    """A shape from `61L h7168 N256 k8 s1 w2048`, in any order and case. Raises AdvisorError naming
+    the piece.
 
     shown : what the user typed of it, for errors; default all.
     """
@@ -128,12 +134,16 @@ def parse_shape(text: str, shown: str = "") -> TypedShape:
         match = _PIECE.fullmatch(piece)
         part = None if match is None else _BY_LETTER.get((match["letter"] or "L").lower())
         if match is None or part is None:
-            raise AdvisorError(f"shape {shown!r}: {piece!r} is no part of a shape; {_known_parts()}")
+            raise AdvisorError(
+                f"shape {shown!r}: {piece!r} is no part of a shape; {_known_parts()}"
+            )
         value = int((match["count"] or match["value"])[:12])
         if part.field in found:
             raise AdvisorError(f"shape {shown!r} gives the {part.words} twice; give each part once")
         if not part.least <= value <= part.most:
-            raise AdvisorError(f"shape {shown!r}: {part.words} {value:,} must lie in {part.least}..{part.most:,}")
+            raise AdvisorError(
+                f"shape {shown!r}: {part.words} {value:,} must lie in {part.least}..{part.most:,}"
+            )
         found[part.field] = value
     missing = [part for part in _PARTS if part.field in _NEEDED and part.field not in found]
     if missing:
@@ -145,16 +155,27 @@ def parse_shape(text: str, shown: str = "") -> TypedShape:
 def parse_experts(text: str, own: Experts) -> Experts:
     """Routed layer from `N320 k8 s0 w2048` or `8 of 320, s0`, in any order. Raises AdvisorError.
 
-    Parts left out are those of `own`; a width left out beside another N is the one that keeps the total size.
+    Parts left out are those of `own`; a width left out beside another N is the one that keeps the
+    total size.
     """
     shown = text.strip()[:_MAX_TEXT]
-    pieces = re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", shown, flags=re.IGNORECASE).replace(",", " ").split()
+    pieces = (
+        re.sub(r"(\d+)\s*(?:of|/)\s*(\d+)", r"k\1 N\2", shown, flags=re.IGNORECASE)
+        .replace(",", " ")
+        .split()
+    )
     if wrong := next((one for one in pieces if not re.fullmatch(r"[NKSWnksw]\d+", one)), None):
-        raise AdvisorError(f"{wrong!r} is no part of a design; type experts alone, like {own.text} or 8 of 256")
+        raise AdvisorError(
+            f"{wrong!r} is no part of a design; type experts alone, like {own.text} or 8 of 256"
+        )
     typed = {piece[0].upper(): piece for piece in pieces}
     n = int(typed.get("N", f"N{own.n_experts}")[1:][:12])
     width = own.n_experts * own.expert_width / max(n, 1)
-    width = own.expert_width if n == own.n_experts else RANK_WIDTH_MULTIPLE * max(1, round(width / RANK_WIDTH_MULTIPLE))
+    width = (
+        own.expert_width
+        if n == own.n_experts
+        else RANK_WIDTH_MULTIPLE * max(1, round(width / RANK_WIDTH_MULTIPLE))
+    )
     given = {"N": own.n_experts, "K": own.n_active, "S": 0, "W": width}
     rest = " ".join(f"{letter}{value}" for letter, value in given.items() if letter not in typed)
     shape = parse_shape(f"{' '.join(pieces)} {rest} 1L h1 a1 g1", shown)
@@ -165,28 +186,37 @@ def parse_experts(text: str, own: Experts) -> Experts:
 def _checked(shape: TypedShape, shown: str) -> TypedShape:
     if shape.n_active > shape.n_experts:
         raise AdvisorError(
-            f"shape {shown!r}: k{shape.n_active} exceeds N{shape.n_experts}; choose k of at most N experts"
+            f"shape {shown!r}: k{shape.n_active} exceeds N{shape.n_experts}; choose k of at most "
+            "N experts"
         )
     if shape.query_heads % min(shape.kv_heads, shape.query_heads):
         raise AdvisorError(
-            f"shape {shown!r}: {shape.query_heads} attention heads are not divided by {shape.kv_heads} with keys and "
+            f"shape {shown!r}: {shape.query_heads} attention heads are not divided by "
+            f"{shape.kv_heads} with keys and "
             f"values; give both, e.g. a{8 * max(1, shape.query_heads // 8)} g8"
         )
     return shape
 
 
 def _typed(part: _Part) -> str:
-    example = next((p for p in SHAPE_EXAMPLE.split() if p.strip("0123456789").lower() == part.letter.lower()), None)
+    example = next(
+        (p for p in SHAPE_EXAMPLE.split() if p.strip("0123456789").lower() == part.letter.lower()),
+        None,
+    )
     return example or f"{part.letter}8"
 
 
 def _known_parts() -> str:
     needed = ", ".join(f"{_typed(part)} ({part.words})" for part in _PARTS[:6])
-    return f"a shape is like {SHAPE_EXAMPLE}: {needed}; further a (heads), g (KV heads), d (head size), v, m (MTP)"
+    return (
+        f"a shape is like {SHAPE_EXAMPLE}: {needed}; further a (heads), g (KV heads), d (head "
+        "size), v, m (MTP)"
+    )
 
 
 def shape_config(shape: TypedShape) -> dict[str, Any]:
-    """The shape as a Hugging Face config.json, in the dialect of GLM-4 MoE: grouped heads, shared experts."""
+    """The shape as a Hugging Face config.json, in the dialect of GLM-4 MoE: grouped heads, shared
+    experts."""
     return {
         "model_type": "glm4_moe",
         "num_hidden_layers": shape.layers,
@@ -215,10 +245,14 @@ class Start:
 
 
 def start_from_shape(scenario: Scenario, text: str) -> Start:
-    """The scenario with a typed shape as its model. Raises AdvisorError for a shape that cannot be."""
+    """The scenario with a typed shape as its model. Raises AdvisorError for a shape that cannot
+    be."""
     shape = parse_shape(text)
     name = shape.text.replace(" ", "-")
-    return Start(_with_config(scenario, name, shape_config(shape)), f"Start: {shape.text}. {_assumed(shape, text)}")
+    return Start(
+        _with_config(scenario, name, shape_config(shape)),
+        f"Start: {shape.text}. {_assumed(shape, text)}",
+    )
 
 
 def _targets(total_params: float | None, active_params: float | None) -> dict[str, float]:
@@ -226,21 +260,31 @@ def _targets(total_params: float | None, active_params: float | None) -> dict[st
     targets = {"total": total_params, "active": active_params}
     given = {name: float(value) for name, value in targets.items() if value is not None}
     if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
-        raise AdvisorError("give a target size as a positive number, e.g. 40 B in all or 3 B active")
+        raise AdvisorError(
+            "give a target size as a positive number, e.g. 40 B in all or 3 B active"
+        )
     if few := [value for value in given.values() if value < 1e6]:  # 40 for 40B
-        raise AdvisorError(f"{few[0]:g} parameters are no size of a model; did you mean {few[0]:g}B?")
+        raise AdvisorError(
+            f"{few[0]:g} parameters are no size of a model; did you mean {few[0]:g}B?"
+        )
     return given
 
 
 @lru_cache(maxsize=32)
-def starts(total_params: float | None = None, active_params: float | None = None) -> tuple[str, ...]:
-    """Ids of the shipped models that can be brought to a target size, in the order in which they are tried."""
+def starts(
+    total_params: float | None = None, active_params: float | None = None
+) -> tuple[str, ...]:
+    """Ids of the shipped models that can be brought to a target size, in the order in which they
+    are tried."""
     given = _targets(total_params, active_params)
     return tuple(one.id for one in _by_likeness(given) if _brought(one, given) is not None)
 
 
-def _brought(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, dict[str, Any]] | None:
-    """A shipped model brought to the targets, with its config.json; None where it or its dialect cannot be."""
+def _brought(
+    near: Architecture, given: Mapping[str, float]
+) -> tuple[Architecture, dict[str, Any]] | None:
+    """A shipped model brought to the targets, with its config.json; None where it or its dialect
+    cannot be."""
     wanted, error = _solved(near, given)
     if error > TARGET_SHARE:
         return None
@@ -251,16 +295,22 @@ def _brought(near: Architecture, given: Mapping[str, float]) -> tuple[Architectu
 
 
 def start_from_size(
-    scenario: Scenario, total_params: float | None = None, active_params: float | None = None, like: str | None = None
+    scenario: Scenario,
+    total_params: float | None = None,
+    active_params: float | None = None,
+    like: str | None = None,
 ) -> Start:
-    """The scenario with a model of a target size: total, active without embeddings, or both. [parameters]
+    """The scenario with a model of a target size: total, active without embeddings, or both.
+    [parameters]
 
-    Layers and attention are those of `like`; default the newest shipped model within NEAR of the target, of several the
-    nearest; of the nearest where none is. The expert width, and with two targets the numbers of experts, are solved.
-    Raises AdvisorError where nothing comes near.
+    Layers and attention are those of `like`; default the newest shipped model within NEAR of the
+    target, of several the nearest; of the nearest where none is. The expert width, and with two
+    targets the numbers of experts, are solved. Raises AdvisorError where nothing comes near.
     """
     given = _targets(total_params, active_params)
-    for near in _by_likeness(given) if like is None else [one for one in _shipped() if one.id == like]:
+    for near in (
+        _by_likeness(given) if like is None else [one for one in _shipped() if one.id == like]
+    ):
         if (brought := _brought(near, given)) is None:
             continue
         wanted, config = brought
@@ -268,44 +318,66 @@ def start_from_size(
         shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
         mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
         counts, depth = parameter_counts(wanted), sum(mixer.count for mixer in near.mixers)
-        chosen = "newest shipped model near" if _off(near, given) <= np.log(NEAR) else "shipped model nearest to"
+        chosen = (
+            "newest shipped model near"
+            if _off(near, given) <= np.log(NEAR)
+            else "shipped model nearest to"
+        )
         why = "" if like is not None else f"The {chosen} {_targets_text(given)}. "
         note = (
-            f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. {why}Its {depth} "
-            f"layers are not scaled (hidden size {near.hidden_size:,}); {mix} ({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of {RANK_WIDTH_MULTIPLE})."
+            f"Start: layers of {near.name} ({_layers_text(near)}); equal quality: as good as it. "
+            f"{why}Its {depth} "
+            f"layers are not scaled (hidden size {near.hidden_size:,}); {mix} "
+            f"({counts.total / 1e9:.1f} B total, "
+            f"{counts.active_nonembedding / 1e9:.2f} B active; the width is a multiple of "
+            f"{RANK_WIDTH_MULTIPLE})."
         )
-        name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"
+        name = f"{counts.total / 1e9:.0f}b-n{moe.n_experts}k{moe.n_active}s{moe.n_shared}w{moe.expert_width}"  # noqa: E501
         return Start(_with_config(scenario, name, config), note)
     if like is not None:
-        raise AdvisorError(f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another model")
+        raise AdvisorError(
+            f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another "
+            "model"
+        )
     sizes = sorted(float(parameter_counts(one).total) for one in _shipped())
     raise AdvisorError(
-        f"no shipped model can be widened or thinned to {_targets_text(given)} (they have {sizes[0] / 1e9:,.3g} to "
+        f"no shipped model can be widened or thinned to {_targets_text(given)} (they have "
+        f"{sizes[0] / 1e9:,.3g} to "
         f"{sizes[-1] / 1e9:,.0f} B in all); change a target, or type a shape like {SHAPE_EXAMPLE}"
     )
 
 
 def _layers_text(architecture: Architecture) -> str:
     """Layers by kind of attention: `40 Mamba or linear attention, 8 full attention`."""
-    words = {"linear": "Mamba or linear attention", "mla": "latent attention", "none": "without attention"}
+    words = {
+        "linear": "Mamba or linear attention",
+        "mla": "latent attention",
+        "none": "without attention",
+    }
     counts: dict[str, int] = {}
     for mixer in architecture.mixers:
         counts[mixer.kind] = counts.get(mixer.kind, 0) + mixer.count
     return ", ".join(f"{n} {words.get(kind, f'{kind} attention')}" for kind, n in counts.items())
 
 
-def _with_config(scenario: Scenario, name: str, config: dict[str, Any], routing: str = "") -> Scenario:
+def _with_config(
+    scenario: Scenario, name: str, config: dict[str, Any], routing: str = ""
+) -> Scenario:
     document = json.dumps(config)
     architecture_from_config(document, name, "the start")
     moved = {"routing": routing} if routing else {}
-    return build_scenario(**(dict(scenario) | {"model_id": name, "model_config_json": document} | moved))
+    return build_scenario(
+        **(dict(scenario) | {"model_id": name, "model_config_json": document} | moved)
+    )
 
 
 def _assumed(shape: TypedShape, text: str) -> str:
     """What was assumed because nobody typed it."""
     typed = {piece.strip("0123456789,").lower() for piece in text.split()}
-    heads = f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys and values"
+    heads = (
+        f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys "
+        "and values"
+    )
     parts = [(("a", "g", "d"), heads), (("v",), f"a vocabulary of {shape.vocabulary:,}")]
     assumed = [words for letters, words in parts if not typed & set(letters)]
     return f"Assumed: {'; '.join(assumed)}." if assumed else ""
@@ -341,11 +413,15 @@ def _by_likeness(given: Mapping[str, float]) -> list[Architecture]:
 def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, float]:
     """`near` with the routed layers that come nearest to the targets, and how far off they are. [-]
 
-    With one target the experts are `near`'s own and the width is solved; with two, the experts of the grid compete too,
-    those like `near`'s first.
+    With one target the experts are `near`'s own and the width is solved; with two, the experts of
+    the grid compete too, those like `near`'s first.
     """
     moe = near.routed
-    grid, two, shared = DesignGrid(width_step=RANK_WIDTH_MULTIPLE), len(given) > 1, shared_experts(moe)
+    grid, two, shared = (
+        DesignGrid(width_step=RANK_WIDTH_MULTIPLE),
+        len(given) > 1,
+        shared_experts(moe),
+    )
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
     n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
@@ -354,7 +430,9 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     mix = Mixes(n[:, None], k[:, None], np.full((len(n), 1), shared))
     size = weights(near, moe_shape(near, mix, width))
     reached = {"total": size.total, "active": size.active}
-    error = np.max([np.abs(np.log(reached[name] / target)) for name, target in given.items()], axis=0)
+    error = np.max(
+        [np.abs(np.log(reached[name] / target)) for name, target in given.items()], axis=0
+    )
     unlike = (np.log2(n / moe.n_experts) ** 2 + np.log2(k / moe.n_active) ** 2)[:, None]
     # nearer than a tenth of what is allowed, the likeness to the shipped model decides
     rank = np.maximum(error, 0.1 * TARGET_SHARE) + 1e-3 * unlike + 1e-6 * error
@@ -365,7 +443,15 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
 
 MAX_NAME = 36
 """Longest name of a design: what the sidebar shows whole. [characters]"""
-_COMPARED = ("n_experts", "n_active", "expert_width", "shared_width", "count", "matrices", "zero_experts")
+_COMPARED = (
+    "n_experts",
+    "n_active",
+    "expert_width",
+    "shared_width",
+    "count",
+    "matrices",
+    "zero_experts",
+)
 
 
 def baseline_config(scenario: Scenario) -> dict[str, Any]:
@@ -378,63 +464,80 @@ def baseline_config(scenario: Scenario) -> dict[str, Any]:
 def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
     """config.json of one design: the baseline's, with the keys of its routed layers changed.
 
-    Raises AdvisorError where the dialect cannot express the design (another depth or number of heads, or experts that
-    it computes from other keys): the file is read back and must give the same routed layers.
+    Raises AdvisorError where the dialect cannot express the design (another depth or number of
+    heads, or experts that it computes from other keys): the file is read back and must give the
+    same routed layers.
     """
     if space.body[index]:
         raise AdvisorError(
-            "a design with another depth or other heads is not written as a config.json; choose one with the "
+            "a design with another depth or other heads is not written as a config.json; choose "
+            "one with the "
             "baseline's own, or change the layer keys by hand"
         )
     return experts_config(space, experts_of(space, index))
 
 
 def experts_config(space: DesignSpace, experts: Experts) -> dict[str, Any]:
-    """The baseline's config.json with other experts. Raises AdvisorError where its dialect cannot express them."""
+    """The baseline's config.json with other experts. Raises AdvisorError where its dialect cannot
+    express them."""
     wanted = design_architecture(space.setup.architecture, *experts)
     return config_with(baseline_config(space.setup.scenario), wanted)
 
 
 def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
-    """A config.json with the routed layers of another design. Raises AdvisorError where its dialect cannot."""
+    """A config.json with the routed layers of another design. Raises AdvisorError where its dialect
+    cannot."""
     problem = ""
-    for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
+    for own_width_is_total in (
+        False,
+        True,
+    ):  # what moe_shared_expert_intermediate_size means differs by model type
         changed = _changed(copy.deepcopy(config), wanted, own_width_is_total)
         problem = _difference(changed, wanted)
         if not problem:
             return changed
     raise AdvisorError(
-        f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
+        f"this model's config.json cannot express the design ({problem}); choose a candidate with "
+        "the baseline's own "
         "shared experts, or another baseline"
     )
 
 
 def routing_in_serve(space: DesignSpace, experts: Experts) -> str:
-    """The routing that a design has here, as text for its scenario. Empty where the scenario's own says it.
+    """The routing that a design has here, as text for its scenario. Empty where the scenario's own
+    says it.
 
-    That of the design itself, of a uniform one, a user's trace, and text of one domain, which no text carries on.
+    That of the design itself, of a uniform one, a user's trace, and text of one domain, which no
+    text carries on.
     """
     scenario, preset = space.setup.scenario, space.setup.routing
     counts = float(experts.n_experts), float(experts.n_active), float(experts.n_shared)
     named = scenario.routing if is_moved(scenario.routing) else "" if preset is None else preset.id
-    can_tell = is_moved(named) or (named in routing_preset_ids() and scenario.task not in ONE_DOMAIN)
+    can_tell = is_moved(named) or (
+        named in routing_preset_ids() and scenario.task not in ONE_DOMAIN
+    )
     if not can_tell or counts == space.baseline.counts:
         return ""
     return write_moved(named, space.baseline.counts, counts)
 
 
 def time_in_serve(space: DesignSpace, index: int | None) -> float:
-    """Time per output token of a design (None: baseline) in Serve at the search's K. NaN without a config.json. [s]"""
+    """Time per output token of a design (None: baseline) in Serve at the search's K. NaN without a
+    config.json. [s]"""
     scenario, drafts = space.setup.scenario, space.baseline.served.n_draft[:, 0]
     try:
         if index is not None and index != space.baseline_index():
             routing = routing_in_serve(space, experts_of(space, index))
             scenario = _with_config(scenario, "design", design_config(space, index), routing)
             drafts = space.n_draft[:, index]
-        curve = curve_for(load_setup(scenario), space.question.batches, np.unique(drafts), central_only=True)
+        curve = curve_for(
+            load_setup(scenario), space.question.batches, np.unique(drafts), central_only=True
+        )
     except AdvisorError:
         return float("nan")
-    return space.question.mean_tpot_s(curve.tpot_s[np.arange(len(drafts)), np.searchsorted(curve.drafts, drafts)])
+    return space.question.mean_tpot_s(
+        curve.tpot_s[np.arange(len(drafts)), np.searchsorted(curve.drafts, drafts)]
+    )
 
 
 def design_name(space: DesignSpace, item: Experts | Candidate) -> str:
@@ -444,7 +547,9 @@ def design_name(space: DesignSpace, item: Experts | Candidate) -> str:
     return stem[: MAX_NAME - len(suffix)].rstrip("-._") + suffix
 
 
-def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:
+def _changed(
+    config: dict[str, Any], wanted: Architecture, own_width_is_total: bool
+) -> dict[str, Any]:
     holder, moe = _expert_holder(config), wanted.routed
     config.pop("_name_or_path", None)  # the file no longer describes that checkpoint
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
@@ -454,18 +559,24 @@ def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: b
         holder["zero_expert_num"] = moe.zero_experts
     _set_shared(holder, moe.n_shared, moe.shared_width, own_width_is_total)
     if moe.n_experts % int(holder.get("n_group") or 1):
-        for key in ("n_group", "topk_group"):  # a router that picks groups first needs groups of equal size
+        for key in (
+            "n_group",
+            "topk_group",
+        ):  # a router that picks groups first needs groups of equal size
             holder.pop(key, None)
     return config
 
 
 def _expert_holder(config: dict[str, Any]) -> dict[str, Any]:
-    """The object that carries the expert keys: the file itself, a nested text model, or DBRX's ffn_config."""
+    """The object that carries the expert keys: the file itself, a nested text model, or DBRX's
+    ffn_config."""
     places = [config]
     for place in places:
         if any(place.get(key) is not None for key in EXPERT_COUNT_KEYS):
             return place
-        places.extend(place[key] for key in (*NESTED_KEYS, "ffn_config") if isinstance(place.get(key), dict))
+        places.extend(
+            place[key] for key in (*NESTED_KEYS, "ffn_config") if isinstance(place.get(key), dict)
+        )
     raise AdvisorError("the baseline's config.json has no expert count to change; import it anew")
 
 
@@ -475,12 +586,16 @@ def _set(holder: dict[str, Any], keys: tuple[str, ...], value: int) -> None:
         holder[present[0]] = value
 
 
-def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int, own_width_is_total: bool) -> None:
+def _set_shared(
+    holder: dict[str, Any], n_shared: int, shared_width: int, own_width_is_total: bool
+) -> None:
     totals = [key for key in SHARED_TOTAL_KEYS if holder.get(key) is not None]
     counts = [key for key in SHARED_COUNT_KEYS if holder.get(key) is not None]
     holder |= dict.fromkeys(totals, shared_width) | dict.fromkeys(counts, n_shared)
     if holder.get("moe_shared_expert_intermediate_size") is not None and n_shared:
-        holder["moe_shared_expert_intermediate_size"] = shared_width if own_width_is_total else shared_width // n_shared
+        holder["moe_shared_expert_intermediate_size"] = (
+            shared_width if own_width_is_total else shared_width // n_shared
+        )
     if not totals and not counts and n_shared:
         holder["n_shared_experts"] = n_shared
 
@@ -509,17 +624,22 @@ _BATCHES = re.compile(
 
 
 def parse_batches(text: str) -> dict[int, float]:
-    """Batches as {batch: weight} from `1,64`, `1-512` or `1:0.2,64:0.8`. Raises AdvisorError for others."""
+    """Batches as {batch: weight} from `1,64`, `1-512` or `1:0.2,64:0.8`. Raises AdvisorError for
+    others."""
     found: dict[int, float] = {}
     for piece in text.split(","):
         match = _BATCHES.fullmatch(piece.strip())
         if match is None:
             raise AdvisorError(
-                f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like 1:0.2,64:0.8"
+                f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like "
+                "1:0.2,64:0.8"
             )
         first, last = int(match["first"]), int(match["last"] or match["first"])
         if last < first:
-            raise AdvisorError(f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. 1-512")
+            raise AdvisorError(
+                f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. "
+                "1-512"
+            )
         weight = float(match["weight"] or 1.0)
         between = (2**i for i in range(last.bit_length()) if first < 2**i < last)
         for batch in sorted({first, last, *between}):
@@ -527,5 +647,7 @@ def parse_batches(text: str) -> dict[int, float]:
                 raise AdvisorError(f"batches {text[:80]!r} gives {batch} twice")
             found[batch] = weight
     if len(found) > MAX_BATCHES:
-        raise AdvisorError(f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}")
+        raise AdvisorError(
+            f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}"
+        )
     return found

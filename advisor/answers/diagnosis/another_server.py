@@ -1,4 +1,5 @@
-"""Signs that a run is of another server than the predicted one: memory, plain step; and what others published."""
+"""Signs that a run is of another server than the predicted one: memory, plain step; and what others
+published."""
 
 from __future__ import annotations
 
@@ -17,22 +18,31 @@ from advisor.text import counted, listed
 
 
 def plain_off(compared: Sequence[Comparison]) -> float | None:
-    """Measured over predicted plain step, the median of the runs. None near 1 and where none was timed."""
+    """Measured over predicted plain step, the median of the runs. None near 1 and where none was
+    timed."""
     ratios = [ratio for one in compared if (ratio := one.ratio("plain")) is not None]
     off = median(ratios) if ratios else 1.0
     return off if is_far(off) else None
 
 
 def published_near(one: Comparison) -> str:
-    """Sentence on published runs of the run's set-up at batches up to twice away. Empty where there are none."""
+    """Sentence on published runs of the run's set-up at batches up to twice away. Empty where there
+    are none."""
     gpus = max(one.scenario.tensor_parallel, one.scenario.expert_parallel)
-    near = [run for run in runs_beside(one.scenario, gpus) if 0.5 <= run.batch_size / one.batch_size <= 2.0]
+    near = [
+        run
+        for run in runs_beside(one.scenario, gpus)
+        if 0.5 <= run.batch_size / one.batch_size <= 2.0
+    ]
     if not near:
         return ""
     speedups = [f"{each:.2f}x" for each in sorted(run.speedup for run in near)]
     batches = [f"{each:,.0f}" for each in sorted(run.batch_size for run in near)]
     measured, at = (" to ".join(dict.fromkeys((each[0], each[-1]))) for each in (speedups, batches))
-    return f"{counted(len(near), 'published run')} of this set-up, on any engine: {measured} at batch {at}."
+    return (
+        f"{counted(len(near), 'published run')} of this set-up, on any engine: {measured} at "
+        f"batch {at}."
+    )
 
 
 @dataclass(frozen=True)
@@ -47,16 +57,25 @@ class Unfit:
 
 
 def unfit_of(compared: Sequence[Comparison]) -> Unfit | None:
-    """The first server of which not even one sequence fits as it is predicted. None where each fits."""
+    """The first server of which not even one sequence fits as it is predicted. None where each
+    fits."""
     if (one := next((one for one in compared if not one.largest_batch), None)) is None:
         return None
     scenario, setup = one.scenario, load_setup(one.scenario)
-    others = [load_setup(scenario.model_copy(update={"weight_dtype": name})) for name in FIELDS["weight_dtype"].choices]
-    fitting = sorted((x for x in others if x.memory.largest_batch), key=lambda x: -x.memory.weights_bytes)
+    others = [
+        load_setup(scenario.model_copy(update={"weight_dtype": name}))
+        for name in FIELDS["weight_dtype"].choices
+    ]
+    fitting = sorted(
+        (x for x in others if x.memory.largest_batch), key=lambda x: -x.memory.weights_bytes
+    )
     formats = tuple(str(x.scenario.weight_dtype) for x in fitting)
     now = scenario.weight_dtype or setup.architecture.dtypes.routed
     fit = fit_of(setup)
     needs = "" if fit is None else f" {fit.title[:1].lower()}{fit.title[1:]}:"
     offered = f" It fits as {listed(formats)}." if formats else " No format of ours fits."
-    text = f"As {now} the server{needs} which weight format does it run?{offered} All predictions rest on it."
+    text = (
+        f"As {now} the server{needs} which weight format does it run?{offered} All predictions "
+        "rest on it."
+    )
     return Unfit(f"Does not fit in memory as {now}", text, formats, scenario)

@@ -1,4 +1,5 @@
-"""The likeliest cause of a loss that is not predicted: too few tokens accepted, or too long a round."""
+"""The likeliest cause of a loss that is not predicted: too few tokens accepted, or too long a
+round."""
 
 from __future__ import annotations
 
@@ -19,10 +20,13 @@ def amount(value: float, unit: str) -> str:
     return with_prefix(value, "s") if unit == "s" else f"{value:.2f}"
 
 
-def cause_text(one: Comparison, compared: Sequence[Comparison], likely: str = "Likeliest cause") -> str:
+def cause_text(
+    one: Comparison, compared: Sequence[Comparison], likely: str = "Likeliest cause"
+) -> str:
     """Sentence on the likeliest cause of a loss that is not predicted, with its number.
 
-    A round of the same times gains in proportion to its accepted length, down to that of no accepted draft.
+    A round of the same times gains in proportion to its accepted length, down to that of no
+    accepted draft.
 
     compared : all runs, which bound the accepted length of their K.
     likely : how the sentence on a slow round begins.
@@ -35,14 +39,20 @@ def cause_text(one: Comparison, compared: Sequence[Comparison], likely: str = "L
         return _round_text(one, too_little, likely)
     if may_accept_less(one, compared):
         return (
-            f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} ({one.length_from}), or "
-            f"a round takes {too_little:.2f} times as long: the mean accepted length in the engine's log tells which."
+            f"Either {length / too_little:.2f} tokens are accepted per round, not {length:.2f} "
+            f"({one.length_from}), or "
+            f"a round takes {too_little:.2f} times as long: the mean accepted length in the "
+            "engine's log tells which."
         )
     slow, best = too_little * _least_length(one, compared) / length - 1.0, _best_of(one, compared)
     if best is None:
-        return f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA graphs, a slow drafter)."
+        return (
+            f"{likely}: a round at least {slow:.0%} too long, whatever is accepted (no CUDA "
+            "graphs, a slow drafter)."
+        )
     return (
-        f"{likely}: a round at least {slow:.0%} too long. At batch {best.batch_size:,.4g} this K gained "
+        f"{likely}: a round at least {slow:.0%} too long. At batch {best.batch_size:,.4g} this K "
+        "gained "
         f"{best.gain:.2f}x, so that it accepts as many tokens at least."
     )
 
@@ -50,7 +60,8 @@ def cause_text(one: Comparison, compared: Sequence[Comparison], likely: str = "L
 def may_accept_less(one: Comparison, compared: Sequence[Comparison]) -> bool:
     """Whether fewer accepted tokens than predicted would explain what a run gained.
 
-    A round takes a plain step at least, so a K accepts as many tokens as it ever gained, on the same text.
+    A round takes a plain step at least, so a K accepts as many tokens as it ever gained, on the
+    same text.
     """
     row = one.row("speedup")
     if row is None or not row.measured or one.length_from == OF_THE_RUN:
@@ -60,7 +71,9 @@ def may_accept_less(one: Comparison, compared: Sequence[Comparison]) -> bool:
 
 def _best_of(one: Comparison, compared: Sequence[Comparison]) -> Comparison | None:
     """The run of a K that gained most, where it gained at all."""
-    gained = [other for other in compared if _SERVER(other) == _SERVER(one) and (other.gain or 0.0) > 1.0]
+    gained = [
+        other for other in compared if _SERVER(other) == _SERVER(one) and (other.gain or 0.0) > 1.0
+    ]
     return max(gained, key=lambda other: other.gain or 0.0, default=None)
 
 
@@ -73,7 +86,10 @@ def _round_text(one: Comparison, too_little: float, likely: str) -> str:
     """Sentence on a round that takes too many plain steps."""
     round_s, plain_s = one.row("round"), one.row("plain")
     if round_s is None or plain_s is None or round_s.measured is None or plain_s.measured is None:
-        return f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted ({_OF_A_ROUND})."
+        return (
+            f"{likely}: a round of {too_little:.2f} times as many plain steps as predicted "
+            f"({_OF_A_ROUND})."
+        )
     steps, predicted = round_s.measured / plain_s.measured, round_s.predicted / plain_s.predicted
     both = "; ".join(
         f"{name} {amount(row.measured or 0.0, 's')}, {amount(row.predicted, 's')} predicted"

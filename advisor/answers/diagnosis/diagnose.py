@@ -1,4 +1,5 @@
-"""A run that disappoints: rules tried on it, and the verdict: is it measured right, configured to win, or physics?"""
+"""A run that disappoints: rules tried on it, and the verdict: is it measured right, configured to
+win, or physics?"""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from advisor.answers.diagnosis.physics import (
     all_rules,
 )
 from advisor.answers.diagnosis.quantities import Value, limit_suspected, quantity
-from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs, was_measured
+from advisor.answers.diagnosis.runs import (
+    LoadedRuns,
+    UserFile,
+    UserInput,
+    differences,
+    read_runs,
+    was_measured,
+)
 from advisor.answers.own_gap import CHECK_SERVER, SWITCH_OFF, plain_title
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.columns import COLUMNS
@@ -46,11 +54,15 @@ class Evidence:
 
     @property
     def text(self) -> str:
-        """Evidence as a sentence fragment, `completed requests per concurrent request 1, below 3`."""
+        """Evidence as a sentence fragment, `completed
+        requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
             words = FACTS[self.words].meaning if self.words in FACTS else self.words
             return f"{words}: {'yes' if self.value else 'no'}"
-        shown = f"{self.words} {_shown(self.value, self.unit)}, {self.test} {_shown(self.limit, self.unit)}"
+        shown = (
+            f"{self.words} {_shown(self.value, self.unit)}, {self.test} "
+            f"{_shown(self.limit, self.unit)}"
+        )
         return typeset(shown)
 
 
@@ -72,7 +84,8 @@ def judged(run: Run) -> list[RuleOutcome]:
     outcomes = [try_rule(rule, kind, run) for kind, rule in all_rules()]
     in_run = [one for one in outcomes if one.state == "found"]
     ids = {one.rule.id for one in in_run}
-    # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.
+    # A kind of rules says more only where one of it stays: arms that differ in what a rule of
+    # settings names do not.
     found = ids | {one.kind for one in in_run if not ids & set(one.rule.yields_to)}
     return [
         RuleOutcome(one.rule, one.kind, run, "clean", one.evidence)
@@ -94,10 +107,18 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
             value = None
         if value is None or limit is None:
             missing += [need for need in needs if not run.has(need)]
-            missing += [] if any(not run.has(need) for need in needs) else [f"a run in which {test.quantity} is told"]
+            missing += (
+                []
+                if any(not run.has(need) for need in needs)
+                else [f"a run in which {test.quantity} is told"]
+            )
             continue
         tested = quantity(test.quantity)
-        evidence.append(Evidence(tested.words, value, tested.unit, IN_WORDS[test.test], limit, test.limit.source))
+        evidence.append(
+            Evidence(
+                tested.words, value, tested.unit, IN_WORDS[test.test], limit, test.limit.source
+            )
+        )
         cleared |= not HOLDS[test.test](value, limit)
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
@@ -108,7 +129,8 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
-    """None where a rule speaks of other engines or of the other run. Else what is unknown of that."""
+    """None where a rule speaks of other engines or of the other run. Else what is unknown of
+    that."""
     lacking = []
     if rule.engines and run.text("engine") not in rule.engines:
         if run.text("engine"):
@@ -139,7 +161,11 @@ def _shown(value: Value, unit: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, str) or value is None:
         return str(value)
-    return with_prefix(float(value), unit) if unit == "s" else f"{value:,.4g}{'' if unit == '1' else f' {unit}'}"
+    return (
+        with_prefix(float(value), unit)
+        if unit == "s"
+        else f"{value:,.4g}{'' if unit == '1' else f' {unit}'}"
+    )
 
 
 _OPENING: dict[Kind, str] = {
@@ -160,10 +186,15 @@ def verdict_text(
     losing: Sequence[Comparison] = (),
     suspect: str = "",
 ) -> str:
-    """The verdict as a reader sees it first. `losing`: runs whose loss is what the model predicts."""
-    off = plain_off(compared)  # physics finds such a server slow because it is another, or since requests wait
+    """The verdict as a reader sees it first. `losing`: runs whose loss is what the model
+    predicts."""
+    off = plain_off(
+        compared
+    )  # physics finds such a server slow because it is another, or since requests wait
     slow = off is None and not suspect
-    if faults := [one for one in findings if not one.rule.expected and (slow or one.kind != "physics")]:
+    if faults := [
+        one for one in findings if not one.rule.expected and (slow or one.kind != "physics")
+    ]:
         return _fault_text(faults, compared, losing)
     if refused and verdict == "mismeasured":
         return f"{_OPENING['measurement']}: no row can be used ({refused[0]})."
@@ -172,11 +203,16 @@ def verdict_text(
     if foreseen := predicted_text(compared):
         return foreseen
     if not compared or verdict == "unknown":
-        return "No fault found here. Add a run with drafts and one without: their gap says where to look."
+        return (
+            "No fault found here. Add a run with drafts and one without: their gap says where "
+            "to look."
+        )
     if (worst := unforeseen(compared)) is not None:
         cause = _cause(compared, suspect)
         first = f"{plain_title(off)}: {CHECK_SERVER[:1].lower()}{CHECK_SERVER[1:]}" if off else ""
-        return " ".join(filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause]))
+        return " ".join(
+            filter(None, [first, _unforeseen_text(worst), published_near(worst), suspect, cause])
+        )
     if (row := shown_row(compared)) is None:
         return "Nothing found in what could be judged."
     row_said = f"{row.label[0].lower()}{row.label[1:]} {_both(row)}"
@@ -195,16 +231,26 @@ def _cause(compared: Sequence[Comparison], suspect: str) -> str:
 
 
 def unforeseen(compared: Sequence[Comparison]) -> Comparison | None:
-    """The run that gains least of those that gain less than their band, or lose. None where no run does."""
-    less = [one for one in compared if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low]
+    """The run that gains least of those that gain less than their band, or lose. None where no run
+    does."""
+    less = [
+        one
+        for one in compared
+        if (row := one.row("speedup")) and one.gain is not None and one.gain < row.low
+    ]
     return min(less, key=lambda one: one.gain or 0.0, default=None)
 
 
 def _headline(compared: Sequence[Comparison], suspect: str) -> str:
-    """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without one."""
+    """What to do and to look at first, of a run whose loss or gap is not foreseen. Empty without
+    one."""
     if (one := unforeseen(compared)) is None:
         return ""
-    at, row, (do, measured, _) = f"at batch {one.batch_size:,.4g}", one.row("speedup"), _remedy(compared)
+    at, row, (do, measured, _) = (
+        f"at batch {one.batch_size:,.4g}",
+        one.row("speedup"),
+        _remedy(compared),
+    )
     if (off := plain_off(compared)) is not None:
         both = [measured] * bool(measured) + [f"{one.gain:.2f}x at K = {one.n_draft}"]
         return f"{do}: measured {', '.join(both)}" if do else plain_title(off)
@@ -217,7 +263,8 @@ def _headline(compared: Sequence[Comparison], suspect: str) -> str:
 
 
 def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
-    """Sentence on what to do at the batch that loses most until its cause is mended. Empty where none loses."""
+    """Sentence on what to do at the batch that loses most until its cause is mended. Empty where
+    none loses."""
     do, measured, untried = _remedy(compared)
     found, rest = f": measured {measured}" * bool(measured), f", or try {untried}" * bool(untried)
     if verdict != "misconfigured":
@@ -225,26 +272,35 @@ def _until_text(compared: Sequence[Comparison], verdict: VerdictKind) -> str:
     faster = next((one for one in compared if one.faster_k is not None), None)
     then = "" if faster is None else f"draft {_chosen(faster)}"
     rest = f"; then {then}" * bool(then)
-    return f"{do} until that is mended{found or rest}." if do else f"Once mended, {then}." * bool(then)
+    return (
+        f"{do} until that is mended{found or rest}." if do else f"Once mended, {then}." * bool(then)
+    )
 
 
 def _times_text(one: Comparison) -> str:
-    """Times per token of a run with drafts and of its plain run. Empty where the plain run was not timed."""
+    """Times per token of a run with drafts and of its plain run. Empty where the plain run was not
+    timed."""
     plain = one.ratio("plain") and one.row("plain")
     if not plain or not plain.measured or not one.gain:
         return ""
-    own, without = (with_prefix(time_s, "s") for time_s in (plain.measured / one.gain, plain.measured))
+    own, without = (
+        with_prefix(time_s, "s") for time_s in (plain.measured / one.gain, plain.measured)
+    )
     return f" ({own} a token, {without} without)"
 
 
 def _remedy(compared: Sequence[Comparison]) -> tuple[str, str, str]:
-    """What to do at the batch that loses most, what that measured, or what to try. Empty texts where none loses."""
+    """What to do at the batch that loses most, what that measured, or what to try. Empty texts
+    where none loses."""
     if (one := unforeseen(compared)) is None or (one.gain or 1.0) >= 1.0:
         return "", "", ""
     at, k = f"at batch {one.batch_size:,.4g}", one.recommended.n_draft
     server = attrgetter("batch_size", "place", "scenario.model_id")
     same = [x for x in compared if server(x) == server(one)]
-    here = {n: median(x.gain for x in same if x.n_draft == n and x.gain) for n in {x.n_draft for x in same if x.gain}}
+    here = {
+        n: median(x.gain for x in same if x.n_draft == n and x.gain)
+        for n in {x.n_draft for x in same if x.gain}
+    }
     if (best := max(here, key=lambda n: here[n])) != one.n_draft and here[best] >= 1.0:
         return f"Draft K = {best} {at}", f"{here[best]:.2f}x", ""
     is_untried = 0 < k < one.n_draft and k not in here and plain_off(compared) is None
@@ -266,66 +322,94 @@ def _cell(one: Comparison) -> str:
 
 
 def _both(row: Compared, aside: str = "") -> str:
-    """`measured 1.08x, predicted 1.60x (1.11x to 2.03x)`, of a measured row. aside : stands behind the measured."""
+    """`measured 1.08x, predicted 1.60x (1.11x to 2.03x)`, of a measured row. aside : stands behind
+    the measured."""
     made = "computed" if row.computed else "measured"
     return f"{made} {amount(row.measured or 0.0, row.unit)}{aside}, predicted {_band(row)}"
 
 
 def _band(row: Compared) -> str:
     """`1.60x (1.11x to 2.03x)`."""
-    return f"{amount(row.predicted, row.unit)} ({amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
+    return (
+        f"{amount(row.predicted, row.unit)} ({amount(row.low, row.unit)} to "
+        f"{amount(row.high, row.unit)})"
+    )
 
 
 def _reach(row: Compared) -> str:
     """Sentence that the band of a loss holds gains. Empty where it does not."""
-    return f" The band reaches to {amount(row.high, row.unit)}: a gain is not ruled out." if row.high > 1.0 else ""
+    return (
+        f" The band reaches to {amount(row.high, row.unit)}: a gain is not ruled out."
+        if row.high > 1.0
+        else ""
+    )
 
 
 def predicted_text(compared: Sequence[Comparison]) -> str:
-    """Sentence on what a server is predicted to gain or lose by batch. Empty where something was measured."""
+    """Sentence on what a server is predicted to gain or lose by batch. Empty where something was
+    measured."""
     rows = [(one, row) for one in compared if (row := one.row("speedup")) is not None]
     if not rows or any(item.measured is not None for one in compared for item in one.rows):
         return ""
-    gains, losses = ([pair for pair in rows if (pair[1].predicted < 1.0) == loss] for loss in (False, True))
+    gains, losses = (
+        [pair for pair in rows if (pair[1].predicted < 1.0) == loss] for loss in (False, True)
+    )
     named = f"K = {rows[0][0].n_draft} on {rows[0][0].place}"
     if not losses:
         near = [f"{one.batch_size:,.4g}" for one, row in rows if row.low < 1.0]
         within = f"; a loss lies within the likely range at batch {listed(near)}" if near else ""
         return (
             f"{named} is predicted to gain at each batch tried: {_at(*rows[0])}"
-            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}{within}. Add what was measured without and with drafts."
+            f"{f', {_at(*rows[-1])}' if rows[1:] else ''}{within}. Add what was measured without "
+            "and with drafts."
         )
     worst, row = min(losses, key=lambda pair: pair[1].predicted)
     pays = f"gain {_at(*gains[-1])} and to " if gains else ""
-    return f"{named} is predicted to {pays}lose {_at(worst, row)}. At batch {worst.batch_size:,.4g} {_instead(worst)}."
+    return (
+        f"{named} is predicted to {pays}lose {_at(worst, row)}. At batch "
+        f"{worst.batch_size:,.4g} {_instead(worst)}."
+    )
 
 
 def _at(one: Comparison, row: Compared) -> str:
     return f"{_band(row)} at batch {one.batch_size:,.4g}"
 
 
-def _fault_text(faults: Sequence[Finding], compared: Sequence[Comparison], losing: Sequence[Comparison]) -> str:
-    """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
+def _fault_text(
+    faults: Sequence[Finding], compared: Sequence[Comparison], losing: Sequence[Comparison]
+) -> str:
+    """Faults of the first kind that was found. What the model predicts anyway stands before mere
+    physics."""
     kind = faults[0].kind
     titles = "; ".join(one.rule.title for one in faults if one.kind == kind)
     if kind == "physics" and losing and not slower_than_explained(compared):
         return f"{loss_text(losing[0])} Besides: {titles}."
-    opening = FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]
+    opening = (
+        FEW_ACCEPTED if kind == "configuration" and of_drafts_alone(faults) else _OPENING[kind]
+    )
     worst = unforeseen(compared)
-    besides = besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
+    besides = (
+        besides_text(losing[0]) if losing else "" if worst is None else _unforeseen_text(worst)
+    )
     row = shown_row(compared)
-    measured = f"Speedup {_both(row)}." if row is not None and row.name == "speedup" else predicted_text(compared)
+    measured = (
+        f"Speedup {_both(row)}."
+        if row is not None and row.name == "speedup"
+        else predicted_text(compared)
+    )
     near = "" if worst is None else published_near(worst)
     return " ".join(filter(None, [f"{opening}: {titles}.", besides or measured, near]))
 
 
 def of_drafts_alone(findings: Sequence[Finding]) -> bool:
-    """Whether all faults of settings are that few drafts are accepted, which is no misconfigured engine."""
+    """Whether all faults of settings are that few drafts are accepted, which is no misconfigured
+    engine."""
     return {one.rule.id for one in findings if one.kind == "configuration"} <= _OF_DRAFTS
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
-    """Whether some run takes longer than its band. None where nothing was measured beside a prediction."""
+    """Whether some run takes longer than its band. None where nothing was measured beside a
+    prediction."""
     slower = [one.slower for one in compared if one.slower is not None]
     return any(slower) if slower else None
 
@@ -346,7 +430,10 @@ def besides_text(one: Comparison) -> str:
     """Sentence that the model predicts a loss whatever else is found, and what to draft instead."""
     if (row := one.row("speedup")) is None:
         return ""
-    return f"Besides, the model predicts a loss for {_cell(one)} without that fault: {_band(row)}; {_instead(one)}."
+    return (
+        f"Besides, the model predicts a loss for {_cell(one)} without that fault: {_band(row)}; "
+        f"{_instead(one)}."
+    )
 
 
 def _instead(one: Comparison) -> str:
@@ -358,7 +445,8 @@ def _chosen(one: Comparison) -> str:
     choice = one.recommended
     carried = f", its accepted length carried from that of K = {one.n_draft}" if one.carried else ""
     return (
-        f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} ({amount(choice.speedup_low, 'x')} to "
+        f"K = {choice.n_draft}, predicted {amount(choice.speedup, 'x')} "
+        f"({amount(choice.speedup_low, 'x')} to "
         f"{amount(choice.speedup_high, 'x')}){carried}"
     )
 
@@ -372,10 +460,19 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
         if (row := one.row(name)) is not None and row.measured is not None
     ]
     speedups = [row for row in rows if row.name == "speedup"] or rows
-    return max(speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
+    return max(
+        speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None
+    )
 
 
-VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
+VerdictKind = Literal[
+    "mismeasured",
+    "misconfigured",
+    "slower_than_predicted",
+    "as_predicted",
+    "unexplained",
+    "unknown",
+]
 _BY_KIND: dict[Kind, VerdictKind] = {
     "measurement": "mismeasured",
     "configuration": "misconfigured",
@@ -409,7 +506,8 @@ class Diagnosis:
     unfit: Unfit | None
     """Why the server cannot run as it is predicted. None where it fits."""
     until: str
-    """What to do at the batch that loses most until its cause is known. Empty where none loses unforeseen."""
+    """What to do at the batch that loses most until its cause is known. Empty where none loses
+    unforeseen."""
     findings: tuple[Finding, ...]
     clean: tuple[tuple[Kind, Rule], ...]
     """Rules that were judged and found nothing."""
@@ -424,9 +522,11 @@ class Diagnosis:
     refused: tuple[str, ...]
     """Rows that contradict themselves or cannot be read, with the reader's reason."""
     launch_line: str
-    """Of the run that the first finding is of, else of the first one that drafts. Empty where it is not known."""
+    """Of the run that the first finding is of, else of the first one that drafts. Empty where it is
+    not known."""
     fixes: tuple[str, ...]
-    """What was found in that run, as its findings word the remedy; of a misconfigured one with `mended_k`."""
+    """What was found in that run, as its findings word the remedy; of a misconfigured one with
+    `mended_k`."""
     mended_k: int | None
     """The K that is faster once it is mended. None where the run's own is."""
 
@@ -440,15 +540,18 @@ def diagnose(
     source: str = "the scenario",
     scenario: Scenario | None = None,
 ) -> Diagnosis:
-    """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files tell.
+    """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files
+    tell.
 
-    files : benchmark results of any known tool, launch lines, printed server arguments and logs, in any mixture.
+    files : benchmark results of any known tool, launch lines, printed server arguments and logs, in
+        any mixture.
     values : columns that the files lack, by name, as `ingest --set` takes them.
     columns : headers that mean a column of ours, as `ingest --map` takes them.
     configs : config.json texts of models without a profile, by the name that the runs use.
     otherwise : columns that hold only where neither the files nor `values` say them.
     source : where `otherwise` is from, as the verdict names it.
-    scenario : tells of runs of its model and drafter what no column does: accepted length, context, formats.
+    scenario : tells of runs of its model and drafter what no column does: accepted length, context,
+        formats.
     Raises AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
     words = UserInput(values or {}, columns or {}, otherwise or {}, source, scenario)
@@ -456,17 +559,32 @@ def diagnose(
     outcomes = [outcome for run in result.runs for outcome in judged(run)]
     if plain_off([run.comparison for run in result.runs if run.comparison is not None]) is not None:
         # Physics finds such a server slow since it is another.
-        outcomes = [one for one in outcomes if one.rule.expected or (one.state, one.kind) != ("found", "physics")]
-    found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
-    mended_k = None if result.contradicted else _mended_k([of_rule[0] for of_rule in found if of_rule])
+        outcomes = [
+            one
+            for one in outcomes
+            if one.rule.expected or (one.state, one.kind) != ("found", "physics")
+        ]
+    found = [
+        [one for one in outcomes if one.state == "found" and one.rule.id == rule.id]
+        for _, rule in all_rules()
+    ]
+    mended_k = (
+        None if result.contradicted else _mended_k([of_rule[0] for of_rule in found if of_rule])
+    )
     findings = tuple(_finding(of_rule, mended_k) for of_rule in found if of_rule)
     compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
     predicted, unusable = [one for _, one in compared], bool(result.refused) and not result.n_kept
     suspect, unfit = next(filter(None, map(limit_suspected, result.runs)), ""), unfit_of(predicted)
-    verdict: VerdictKind = "mismeasured" if result.contradicted else _verdict(findings, unusable, predicted)
+    verdict: VerdictKind = (
+        "mismeasured" if result.contradicted else _verdict(findings, unusable, predicted)
+    )
     reasons = {run.not_compared for run in result.runs if run.not_compared}
     clean, not_judged = _by_rule(outcomes)
-    places = [*(one.lines[0] for one in findings), *(run.place for run in result.runs if run.drafts), ""]
+    places = [
+        *(one.lines[0] for one in findings),
+        *(run.place for run in result.runs if run.drafts),
+        "",
+    ]
     lines = (run.value("launch_line") for run in result.runs if run.place == places[0])
     return Diagnosis(
         launch_line=next((line for line in lines if isinstance(line, str)), ""),
@@ -502,7 +620,9 @@ def _sentence(
     if result.contradicted:
         first, *others = result.contradicted
         more = f" {counted(len(others), 'other run')} likewise." if others else ""
-        return f"The files contradict each other, so that nothing is said of the run: {first}.{more}"
+        return (
+            f"The files contradict each other, so that nothing is said of the run: {first}.{more}"
+        )
     compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
     predicted, losses = [one for _, one in compared], [one for one in losing if one is not None]
@@ -510,13 +630,17 @@ def _sentence(
     verdict_sentence = said if unfit is None else unfit.text
     if not predicted and (run := _unpredicted(result)) is not None:
         open_ = _unpredicted_text(run, unsaid(result))
-        verdict_sentence = f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
+        verdict_sentence = (
+            f"{verdict_sentence} {open_}".strip() if findings else open_ or verdict_sentence
+        )
     judged_as = {
         f"{model_name(one.scenario.model_id)} on {one.place}": run.assumed
         for run, one in reversed(compared)
         if run.assumed
     }
-    return " ".join([verdict_sentence, *(f"Read as {what}, {assumed}." for what, assumed in judged_as.items())])
+    return " ".join(
+        [verdict_sentence, *(f"Read as {what}, {assumed}." for what, assumed in judged_as.items())]
+    )
 
 
 def _refused(result: LoadedRuns) -> tuple[str, ...]:
@@ -524,7 +648,8 @@ def _refused(result: LoadedRuns) -> tuple[str, ...]:
 
 
 def unsaid(result: LoadedRuns) -> tuple[str, ...]:
-    """Columns that the first run with drafts has to state to be predicted. Empty where it is, or there is none."""
+    """Columns that the first run with drafts has to state to be predicted. Empty where it is, or
+    there is none."""
     run = _unpredicted(result)
     return tuple(name.split("|")[0] for name in TO_PREDICT if run is not None and not run.has(name))
 
@@ -535,17 +660,25 @@ def _unpredicted(result: LoadedRuns) -> Run | None:
 
 
 def _unpredicted_text(run: Run, lacks: Sequence[str]) -> str:
-    """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells of no server."""
+    """Sentence on why a run with drafts is not predicted. Empty where it measured nothing and tells
+    of no server."""
     named = listed([COLUMNS["points"][name].in_text for name in lacks]) if lacks else ""
     speedup, batch = run.number("speedup"), run.number("batch_size")
     k = run.number("draft_tokens_k")
-    at = ("" if batch is None else f" at batch {batch:,.4g}") + ("" if k is None else f" with K = {k:.0f}")
+    at = ("" if batch is None else f" at batch {batch:,.4g}") + (
+        "" if k is None else f" with K = {k:.0f}"
+    )
     if speedup is not None and named:
-        return f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not said: {named}."
+        return (
+            f"Measured {speedup:.2f}x{at}. Whether that is foreseen depends on what is not "
+            f"said: {named}."
+        )
     if named:
         return f"The server cannot be predicted before this is said: {named}."
     read = (
-        f" Read as {model_name(run.text('model_id'))}, {run.assumed}." if run.assumed and run.text("model_id") else ""
+        f" Read as {model_name(run.text('model_id'))}, {run.assumed}."
+        if run.assumed and run.text("model_id")
+        else ""
     )
     return f"Not predicted: {run.not_compared}.{read}" if was_measured(run.facts) else ""
 
@@ -563,7 +696,8 @@ def _finding(outcomes: Sequence[RuleOutcome], mended_k: int | None) -> Finding:
 
 
 def _mended_k(found: Sequence[RuleOutcome]) -> int | None:
-    """The K that is faster once a misconfigured run is mended. None without such a fault, or where its own is."""
+    """The K that is faster once a misconfigured run is mended. None without such a fault, or where
+    its own is."""
     faults = [one for one in found if not one.rule.expected]
     if not faults or faults[0].kind != "configuration" or faults[0].run.comparison is None:
         return None
@@ -575,10 +709,14 @@ def _fix(outcome: RuleOutcome, drafts: int | None = None) -> str:
     run = outcome.run
     k = run.comparison.recommended.n_draft if run.comparison else None
     batch, n_draft, *limits = (run.number(name) or 0 for name in _FOR_FIX)
-    return outcome.rule.fix_for(run.text("engine"), k, batch, n_draft if drafts is None else drafts, max(limits))
+    return outcome.rule.fix_for(
+        run.text("engine"), k, batch, n_draft if drafts is None else drafts, max(limits)
+    )
 
 
-def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[RuleOutcome, ...]]:
+def _by_rule(
+    outcomes: Sequence[RuleOutcome],
+) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[RuleOutcome, ...]]:
     """Rules that found nothing anywhere: those judged in some run, and those judged in none."""
     clean: dict[str, tuple[Kind, Rule]] = {}
     open_: dict[str, RuleOutcome] = {}
@@ -593,8 +731,11 @@ def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], 
     return tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean)
 
 
-def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]) -> VerdictKind:
-    """The first kind of fault that was found, in the order of the rules. Else what the comparison says."""
+def _verdict(
+    findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]
+) -> VerdictKind:
+    """The first kind of fault that was found, in the order of the rules. Else what the comparison
+    says."""
     kinds = [one.kind for one in findings if not one.rule.expected]
     if kinds and (kinds[0] != "physics" or slower_than_explained(compared) is not False):
         return _BY_KIND[kinds[0]]

@@ -1,4 +1,5 @@
-"""What can be known of a run: facts by name, read off launch lines, server logs and benchmark results."""
+"""What can be known of a run: facts by name, read off launch lines, server logs and benchmark
+results."""
 
 from __future__ import annotations
 
@@ -40,31 +41,50 @@ FACTS = {
     "launch_line": Fact("the server's arguments are known", _LINE),
     "speculation_on": Fact("the server was started with speculation", _LINE),
     "max_num_seqs": Fact("requests that the server admits", f"{_LINE} (vLLM --max-num-seqs)"),
-    "max_running_requests": Fact("requests that the server admits", f"{_LINE} (SGLang --max-running-requests)"),
-    "max_num_batched_tokens": Fact("tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"),
-    "graphs_off": Fact("CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"),
+    "max_running_requests": Fact(
+        "requests that the server admits", f"{_LINE} (SGLang --max-running-requests)"
+    ),
+    "max_num_batched_tokens": Fact(
+        "tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"
+    ),
+    "graphs_off": Fact(
+        "CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"
+    ),
     "graph_mode": Fact("mode of CUDA graphs", f"{_LINE} or {_LOG} (cudagraph_mode)"),
     "largest_graph": Fact(
-        "tokens of the largest captured graph", f"{_LINE}, or its log (cudagraph_capture_sizes)", "tokens"
+        "tokens of the largest captured graph",
+        f"{_LINE}, or its log (cudagraph_capture_sizes)",
+        "tokens",
     ),
     "largest_graph_batch": Fact(
         "requests of the largest captured graph", f"{_LINE} or log (SGLang --cuda-graph-max-bs)"
     ),
-    "draft_graphs_off": Fact("the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"),
+    "draft_graphs_off": Fact(
+        "the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"
+    ),
     "asynchronous": Fact(
-        "the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"
+        "the host prepares a round while another runs",
+        f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)",
     ),
     "k_table": Fact("K by batch size", f"{_LINE} (num_speculative_tokens_per_batch_size)"),
     "data_parallel": Fact("data-parallel ranks", f"{_LINE} (--data-parallel-size, --dp-size)"),
-    "draft_topk": Fact("branches of a draft tree at each depth", f"{_LINE} (SGLang --speculative-eagle-topk)"),
+    "draft_topk": Fact(
+        "branches of a draft tree at each depth", f"{_LINE} (SGLang --speculative-eagle-topk)"
+    ),
     "kv_pool_tokens": Fact(
-        "tokens that the KV cache holds", f"{_LOG} (GPU KV cache size, max_total_num_tokens)", "tokens"
+        "tokens that the KV cache holds",
+        f"{_LOG} (GPU KV cache size, max_total_num_tokens)",
+        "tokens",
     ),
     "running_requests": Fact("requests that decode, mean over the log", _LOG),
     "waiting_requests": Fact("requests that wait, mean over the log", _LOG),
     "logged_tok_per_s": Fact("output rate, median over the log", _LOG, "tokens/s"),
-    "prefix_hit_share": Fact("prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"),
-    "decode_without_graph": Fact("logged decode batches without a CUDA graph", f"{_LOG} (cuda graph: False)"),
+    "prefix_hit_share": Fact(
+        "prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"
+    ),
+    "decode_without_graph": Fact(
+        "logged decode batches without a CUDA graph", f"{_LOG} (cuda graph: False)"
+    ),
     "requests_completed": Fact("requests that ended well", _CLIENT),
     "requests_asked": Fact("requests that were sent", _CLIENT),
     "request_rate": Fact("requests that the client sends in a second", _CLIENT, "1/s"),
@@ -73,8 +93,12 @@ FACTS = {
     "tokens_generated": Fact("tokens that the server says it generated", _CLIENT, "tokens"),
     "tokens_retokenized": Fact("tokens of the text, counted again", _CLIENT, "tokens"),
     "temperature": Fact("temperature of sampling", _CLIENT),
-    "first_tpot_s": Fact("time per token of the first of runs alike", "the same run, repeated three times", "s"),
-    "later_tpot_s": Fact("median time per token of the runs after it", "the same run, repeated three times", "s"),
+    "first_tpot_s": Fact(
+        "time per token of the first of runs alike", "the same run, repeated three times", "s"
+    ),
+    "later_tpot_s": Fact(
+        "median time per token of the runs after it", "the same run, repeated three times", "s"
+    ),
 }
 """Facts beside the columns of a point, by name."""
 
@@ -83,7 +107,8 @@ FACTS = {
 class Run:
     """One measured row, or a server without one: what it is, its plain run and its prediction.
 
-    A file's row has the facts that stand there; what its server, the user and the prediction add comes with `replace`.
+    A file's row has the facts that stand there; what its server, the user and the prediction add
+    comes with `replace`.
     """
 
     facts: Facts
@@ -105,7 +130,8 @@ class Run:
         return f"{self.file}, line {self.line}" if self.line else self.file
 
     def number(self, name: str) -> float | None:
-        """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is unknown."""
+        """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is
+        unknown."""
         return as_number(self.value(name))
 
     def text(self, name: str) -> str:
@@ -137,7 +163,14 @@ def fact_words(needed: str) -> str:
     return needed if " " in needed else " or ".join(_words(name) for name in needed.split("|"))
 
 
-TO_PREDICT = ("hardware_id", "model_id", "gpu_count|tensor_parallel", "batch_size", "draft_tokens_k", "drafter")
+TO_PREDICT = (
+    "hardware_id",
+    "model_id",
+    "gpu_count|tensor_parallel",
+    "batch_size",
+    "draft_tokens_k",
+    "drafter",
+)
 """Columns without which a run with drafts is not predicted."""
 
 
@@ -149,7 +182,11 @@ def _words(name: str) -> str:
     if fact in FACTS:
         return f"{whose}{fact} ({FACTS[fact].meaning}: {FACTS[fact].where})"
     column = COLUMNS["points"].get(fact)
-    return f"{whose}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})" if column else whose + fact
+    return (
+        f"{whose}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})"
+        if column
+        else whose + fact
+    )
 
 
 def unit_of(name: str) -> str:
@@ -163,16 +200,23 @@ def unit_of(name: str) -> str:
 
 MAX_TEXT = 4_000_000
 """Characters of a log that are looked at. [-]"""
-_LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]{0,50000}")
-"""A launch line, as far as it is looked at: splitting it into words takes time that grows with its square."""
-_BEFORE_LAUNCH = re.compile(r"(?:\b[A-Z][A-Z0-9_]*=[^\s'\"]*[ \t]+)*(?:\S*python[\d.]*[ \t]+-m[ \t]+)?\Z")
+_LAUNCHES = re.compile(
+    r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]{0,50000}"
+)
+"""A launch line, as far as it is looked at: splitting it into words takes time that grows with its
+square."""
+_BEFORE_LAUNCH = re.compile(
+    r"(?:\b[A-Z][A-Z0-9_]*=[^\s'\"]*[ \t]+)*(?:\S*python[\d.]*[ \t]+-m[ \t]+)?\Z"
+)
 """What stands on a launch line before the server's name: settings of the environment, Python."""
 _MAX_BEFORE = 500  # characters
 _PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
 _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
 """What tells a server's printed arguments from those of a benchmark."""
 _NON_DEFAULT = re.compile(r"non-default args: (?P<args>\{[^\n]*\})")
-_PAIR = re.compile(r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)")
+_PAIR = re.compile(
+    r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)"
+)
 _VERSION = re.compile(
     r"(?:vLLM (?:API server )?version v?|LLM engine \(v)(?P<vllm>[0-9]+(?:\.[0-9]+)+\w*)"
     r"|sglang[ =]+v?(?P<sglang>[0-9]+(?:\.[0-9]+)+\w*)",
@@ -232,29 +276,40 @@ _FLAGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "model": ("model_id", str),
     "model_path": ("model_id", str),
 }
-"""Fact and how its value is read, by flag as launch lines, `ServerArgs(...)` and `non-default args` write it."""
+"""Fact and how its value is read, by flag as launch lines, `ServerArgs(...)` and `non-default args`
+write it."""
 _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
 """What holds where a launch line says nothing of it."""
-_BARE = frozenset({"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"})
+_BARE = frozenset(
+    {"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"}
+)
 _WHOLE, _DECIMAL = r"([0-9]{1,12})\b", r"([0-9]{1,12}(?:\.[0-9]{0,12})?)"
 _VLLM_LINE = re.compile(rf"Running: {_WHOLE} reqs, Waiting: {_WHOLE} reqs")
 _SGLANG_LINE = re.compile(rf"Decode batch[^\n]*?#running-req: {_WHOLE}[^\n]*")
 _QUEUE = re.compile(rf"#queue-req: {_WHOLE}")
 _HITS = re.compile(rf"Prefix cache hit rate: {_DECIMAL}%")
-_POOL = re.compile(rf"GPU KV cache size: ([0-9][0-9,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}")
+_POOL = re.compile(
+    rf"GPU KV cache size: ([0-9][0-9,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}"
+)
 _CAPTURED = re.compile(
-    rf"max_cudagraph_capture_size['\"]?[:=] ?{_WHOLE}|cudagraph_capture_sizes['\"]?[:=] ?\[([0-9, ]+)\]"
+    rf"max_cudagraph_capture_size['\"]?[:=] ?{_WHOLE}|cudagraph_capture_sizes['\"]?[:=] ?\[([0-9, "
+    r"]+)\]"
 )
 _CAPTURED_REQUESTS = re.compile(r"(?:Capture [^\n]*?graph[^\n]*?\bbs[= ])\[([0-9, ]+)\]", re.I)
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
-_VLLM_RATE = re.compile(rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9][0-9]{{0,11}}) reqs")
-_SGLANG_RATE = re.compile(rf"#running-req: ([1-9][0-9]{{0,11}})[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b")
+_VLLM_RATE = re.compile(
+    rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9][0-9]{{0,11}}) reqs"
+)
+_SGLANG_RATE = re.compile(
+    rf"#running-req: ([1-9][0-9]{{0,11}})[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b"
+)
 _POSITIONS = re.compile(r"Per-position acceptance rate: ([0-9., ]+)")
 _MEAN_LENGTH = re.compile(rf"Mean acceptance length: {_DECIMAL}|accept len: {_DECIMAL}")
 
 
 def read_settings(text: str) -> dict[str, Any]:
-    """Facts of a server from a text that holds its launch line, its printed arguments or its log. Empty for none.
+    """Facts of a server from a text that holds its launch line, its printed arguments or its log.
+    Empty for none.
 
     Of a log, means over its lines while requests run; the first of several launch lines counts.
     """
@@ -265,7 +320,9 @@ def read_settings(text: str) -> dict[str, Any]:
         engine = "vllm" if match["vllm"] else "sglang"
         facts.setdefault("engine", engine)
         facts["engine_version"] = match["vllm"] or match["sglang"]
-    return {name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None}
+    return {
+        name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None
+    }
 
 
 def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
@@ -273,12 +330,16 @@ def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
 
     What stands behind a launch line is of that server.
 
-    The line is that of the launch; what a log says before the first launch line is of its server too.
+    The line is that of the launch; what a log says before the first launch line is of its server
+    too.
     """
     starts = [_begins(text, match.start()) for match in _LAUNCHES.finditer(text[:MAX_TEXT])]
     edges = [0, *starts[1:], len(text)]
     lines = [text.count("\n", 0, start) + 1 for start in starts or [0]]
-    pieces = [(line, read_settings(text[start:end])) for line, (start, end) in zip(lines, pairwise(edges), strict=True)]
+    pieces = [
+        (line, read_settings(text[start:end]))
+        for line, (start, end) in zip(lines, pairwise(edges), strict=True)
+    ]
     return [(line, facts) for line, facts in pieces if facts]
 
 
@@ -322,7 +383,11 @@ def _from_printed(text: str) -> dict[str, Any]:
 
 def _line_of(arguments: Mapping[str, Any]) -> str:
     """The command line of vLLM's printed arguments that are not its defaults."""
-    given = {name: value for name, value in arguments.items() if value not in (None, False) and name != "model_tag"}
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if value not in (None, False) and name != "model_tag"
+    }
     model = given.pop("model", arguments.get("model_tag", ""))
     words = ["vllm", "serve", str(model)] if model else []
     for name, value in given.items() if words else ():
@@ -332,7 +397,8 @@ def _line_of(arguments: Mapping[str, Any]) -> str:
 
 
 def _literal(text: str) -> Any:
-    """A printed Python value. The text itself where it is none: `...`, a set of lists, brackets nested too deeply."""
+    """A printed Python value. The text itself where it is none: `...`, a set of lists, brackets
+    nested too deeply."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -356,7 +422,11 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     graphs = _object(arguments.get("compilation_config"))
     spec = _object(arguments.get("speculative_config"))
-    flat = {**arguments, **graphs, **{k: v for k, v in spec.items() if k == "num_speculative_tokens"}}
+    flat = {
+        **arguments,
+        **graphs,
+        **{k: v for k, v in spec.items() if k == "num_speculative_tokens"},
+    }
     facts: dict[str, Any] = {"launch_line": arguments.get("_line") or True}
     for name, value in flat.items():
         if name in _FLAGS and value is not None and (value != "" or name in _BARE):
@@ -367,7 +437,8 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not facts["speculation_on"]:
         facts["draft_tokens_k"] = 0
     elif (method := spec.get("method") or algorithm) is not None:
-        # SGLang runs a model's own MTP module as EAGLE without a checkpoint of a head (profiles/drafters/mtp.yaml).
+        # SGLang runs a model's own MTP module as EAGLE without a checkpoint of a head
+        # (profiles/drafters/mtp.yaml).
         heads = "speculative_draft_model_path", "speculative_draft_model"
         own = str(algorithm).upper() == "EAGLE" and not any(arguments.get(name) for name in heads)
         facts["drafter"] = "mtp" if own else drafter_name(str(method))
@@ -375,9 +446,17 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
             # A drafter without steps: K of the block, else of the verified tokens less the last.
             block = _whole(arguments.get("speculative_dspark_block_size"))
             verified = _whole(arguments.get("speculative_num_draft_tokens"))
-            facts["draft_tokens_k"] = block if block is not None or verified is None else verified - 1
-    if any(_true(arguments[name]) for name in ("enable_expert_parallel", "enable_ep_moe") if name in arguments):
-        facts["expert_parallel"] = (facts.get("tensor_parallel") or 1) * (facts.get("data_parallel") or 1)
+            facts["draft_tokens_k"] = (
+                block if block is not None or verified is None else verified - 1
+            )
+    if any(
+        _true(arguments[name])
+        for name in ("enable_expert_parallel", "enable_ep_moe")
+        if name in arguments
+    ):
+        facts["expert_parallel"] = (facts.get("tensor_parallel") or 1) * (
+            facts.get("data_parallel") or 1
+        )
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
@@ -389,9 +468,13 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quantized(model: str, asked: str) -> str | None:
-    """Format that `--quantization` makes of 16-bit weights. None where the checkpoint has a format of its own."""
+    """Format that `--quantization` makes of 16-bit weights. None where the checkpoint has a format
+    of its own."""
     named = resolve_model_name(model)
-    if named is None or (named.weight_format or stored_format(load_model(named.model_id))) != "bf16":
+    if (
+        named is None
+        or (named.weight_format or stored_format(load_model(named.model_id))) != "bf16"
+    ):
         return None
     return weight_dtype(asked)
 
@@ -400,7 +483,10 @@ def _table(value: Any) -> str | None:
     """vLLM's rows [first, last, K] as `1-4:2 5-512:0`."""
     rows = value if isinstance(value, list) else []
     if not all(
-        isinstance(row, list | tuple) and [type(cell) for cell in row] == [int] * 3 and min(row) >= 0 for row in rows
+        isinstance(row, list | tuple)
+        and [type(cell) for cell in row] == [int] * 3
+        and min(row) >= 0
+        for row in rows
     ):
         return None
     return " ".join(f"{first}-{last}:{k}" for first, last, k in rows) or None
@@ -414,7 +500,10 @@ def _from_log(text: str) -> dict[str, Any]:
     busy = [(run, wait) for run, wait in (*vllm, *sglang) if run > 0]
     facts: dict[str, Any] = {}
     if busy:
-        facts |= {"running_requests": fmean(run for run, _ in busy), "waiting_requests": fmean(w for _, w in busy)}
+        facts |= {
+            "running_requests": fmean(run for run, _ in busy),
+            "waiting_requests": fmean(w for _, w in busy),
+        }
     graphs = [line[0] for line in lines if "cuda graph:" in line[0]]
     if graphs:
         facts["decode_without_graph"] = fmean("cuda graph: False" in line for line in graphs)
@@ -468,7 +557,8 @@ _ASKED = re.compile(r"num_prompts=([0-9]+)")
 
 
 def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
-    """Facts of a result file's records by line, a console block's by its title's. Empty where it cannot be opened."""
+    """Facts of a result file's records by line, a console block's by its title's. Empty where it
+    cannot be opened."""
     try:
         sample = open_upload(name, data)
     except AdvisorError:
@@ -480,7 +570,11 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
 
 
 def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {ours: number for theirs, ours in _FIELDS.items() if (number := as_number(record.get(theirs))) is not None}
+    facts = {
+        ours: number
+        for theirs, ours in _FIELDS.items()
+        if (number := as_number(record.get(theirs))) is not None
+    }
     server = record.get("server_info")
     settings = _facts_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}
     return {**{name: value for name, value in settings.items() if value is not None}, **facts}

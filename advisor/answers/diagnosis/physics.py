@@ -1,6 +1,8 @@
-"""A measured run beside its prediction, part by part: plain step, round, drafting, verification, acceptance.
+"""A measured run beside its prediction, part by part: plain step, round, drafting, verification,
+acceptance.
 
-And the rules of profiles/diagnosis as checked data: what is tested, against what, why, and what to do.
+And the rules of profiles/diagnosis as checked data: what is tested, against what, why, and what to
+do.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ from advisor.profiles import load_profile, profile_ids
 from advisor.text import number_of, with_prefix
 
 TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
-"""above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same text or flag;
-contains: the limit is among the words of the quantity."""
+"""above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same
+text or flag; contains: the limit is among the words of the quantity."""
 Kind = Literal["measurement", "configuration", "physics"]
 _STEP_TOKENS = 8192
 """Least budget of a step that is advised: vLLM's own on a server. [tokens]"""
@@ -50,7 +52,9 @@ HOLDS: dict[TestName, Callable[[Any, Any], bool]] = {
     "above": lambda value, limit: value > limit,
     "at_least": lambda value, limit: value >= limit,
     "below": lambda value, limit: value < limit,
-    "near": lambda value, limit: value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR),
+    "near": lambda value, limit: (
+        value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR)
+    ),
     "is": lambda value, limit: value == limit,
     "contains": lambda value, limit: str(limit) in str(value).split(),
 }
@@ -76,7 +80,9 @@ class Limit(Frozen):
     @model_validator(mode="after")
     def _one(self) -> Limit:
         if (self.value is None) == (self.of is None):
-            raise ValueError("give a value with its source, or the quantity that it is a multiple of")
+            raise ValueError(
+                "give a value with its source, or the quantity that it is a multiple of"
+            )
         return self
 
 
@@ -114,7 +120,8 @@ class Rule(Frozen):
     """Engines that it speaks of; empty: of all."""
     arm: Literal["speculative", "plain", "any"] = "speculative"
     fix: dict[str, str] = Field(min_length=1)
-    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that value of the run."""
+    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that value of the
+    run."""
     fix_without: dict[str, str] = Field(default_factory=dict)
     """Likewise, where it is best to draft nothing."""
     expected: bool = False
@@ -130,15 +137,25 @@ class Rule(Frozen):
         return self
 
     def fix_for(
-        self, engine: str, recommended_k: int | None = None, batch: float = 0, n_draft: float = 0, admitted: float = 0
+        self,
+        engine: str,
+        recommended_k: int | None = None,
+        batch: float = 0,
+        n_draft: float = 0,
+        admitted: float = 0,
     ) -> str:
-        """Advice on what to do on an engine, for the K that is recommended and the batch and K that were run.
+        """Advice on what to do on an engine, for the K that is recommended and the batch and K that
+        were run.
 
         admitted : requests that the launch line lets run at a time, which graphs have to hold too.
         """
         fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
-        requests, captured, verified = math.ceil(batch), math.ceil(max(batch, admitted)), int(n_draft) + 1
+        requests, captured, verified = (
+            math.ceil(batch),
+            math.ceil(max(batch, admitted)),
+            int(n_draft) + 1,
+        )
         values = {
             "recommended_k": recommended_k,
             "recommended_tokens": (recommended_k or 0) + 1,
@@ -146,9 +163,13 @@ class Rule(Frozen):
             "verified_tokens": verified,
             "step_tokens": max(requests * verified, _STEP_TOKENS),
             "captured_requests": captured or "(requests at a time)",
-            "captured_tokens": sorted({count * verified for count in {*grid_sizes(LEAST_COUNTS, captured), captured}}),
+            "captured_tokens": sorted(
+                {count * verified for count in {*grid_sizes(LEAST_COUNTS, captured), captured}}
+            ),
         }
-        return reduce(lambda said, item: said.replace(f"{{{item[0]}}}", str(item[1])), values.items(), text)
+        return reduce(
+            lambda said, item: said.replace(f"{{{item[0]}}}", str(item[1])), values.items(), text
+        )
 
 
 class RuleSet(Frozen):
@@ -160,20 +181,26 @@ class RuleSet(Frozen):
     """What they answer together."""
     rules: tuple[Rule, ...] = Field(min_length=1)
     spread: Limit | None = None
-    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [-]"""
+    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in
+    logarithms. [-]"""
     sources: tuple[str, ...]
 
 
 @lru_cache(maxsize=1)
 def rule_sets() -> tuple[RuleSet, ...]:
-    """All rules by kind, in the order in which they are asked. Raises AdvisorError for a damaged file."""
+    """All rules by kind, in the order in which they are asked. Raises AdvisorError for a damaged
+    file."""
     names = profile_ids("diagnosis")
-    sets = [load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis") for name in names]
+    sets = [
+        load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis")
+        for name in names
+    ]
     return tuple(sorted(sets, key=lambda one: one.order))
 
 
 def time_spread() -> float:
-    """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states it. [-]"""
+    """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states
+    it. [-]"""
     stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
     return float(stated.value or 0.0) if stated is not None else 0.0
 
@@ -184,7 +211,8 @@ def all_rules() -> list[tuple[Kind, Rule]]:
 
 
 Facts = Mapping[str, Any]
-"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
+"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown
+is absent."""
 _NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5}
 _NO_DRAFT |= dict.fromkeys(("tokens_in_step", "draft_structure", "notes"))
 """What a plain row asks for: a drafter without device time; only its plain step is read."""
@@ -241,9 +269,11 @@ class Comparison:
     """Whose that is, in words."""
     assumed: tuple[str, ...]
     by_k: tuple[DraftRow, ...]
-    """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without drafts."""
+    """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without
+    drafts."""
     carried: bool
-    """The recommended K's accepted length is carried from that of the run's K, neither measured nor given."""
+    """The recommended K's accepted length is carried from that of the run's K, neither measured nor
+    given."""
     best_gain: float
     """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [-]"""
     build_share: float
@@ -284,13 +314,17 @@ class Comparison:
 
     @property
     def judged(self) -> Compared | None:
-        """Quantity that the run is judged by. The speedup where it was measured, else the round or the plain step."""
-        rows = [row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None]
+        """Quantity that the run is judged by. The speedup where it was measured, else the round or
+        the plain step."""
+        rows = [
+            row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None
+        ]
         return next((row for row in rows if row.measured is not None), None)
 
     @property
     def slower(self) -> bool | None:
-        """Whether something measured takes longer than its band, or gains less. None where nothing was measured."""
+        """Whether something measured takes longer than its band, or gains less. None where nothing
+        was measured."""
         times = [row for row in self.rows if row.unit == "s" and row.measured is not None]
         gained = self.row("speedup")
         late = [row.measured > row.high for row in times if row.measured is not None]
@@ -300,7 +334,8 @@ class Comparison:
 
     @property
     def supported(self) -> bool:
-        """Kernels of this accelerator were measured, and the engine's overheads are those of a known class."""
+        """Kernels of this accelerator were measured, and the engine's overheads are those of a
+        known class."""
         return self.known_class and self.tier != "roofline"
 
 
@@ -315,8 +350,10 @@ def compare(
 
     facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
-    bar : the user's scenario, which tells of a run of its model and drafter what the run does not say.
-    other_models : whether a run may take what its drafter reaches on other models where nobody published its own.
+    bar : the user's scenario, which tells of a run of its model and drafter what the run does not
+        say.
+    other_models : whether a run may take what its drafter reaches on other models where nobody
+        published its own.
     Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
     if (stated := _number(facts, "draft_tokens_k")) is None:
@@ -324,9 +361,13 @@ def compare(
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
     unsaid = _unsaid(facts, n_draft, bar)
-    question = _question(facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models)
+    question = _question(
+        facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None, other_models
+    )
     setup = _setup(question, facts, unsaid)
-    batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
+    batch = max(
+        batch * question.batch_share, 1.0
+    )  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
@@ -335,7 +376,9 @@ def compare(
     length_of = "" if length_from == OF_THE_RUN else f" ({length_from})"
     return Comparison(
         n_draft=n_draft,
-        scenario=setup.scenario.model_copy(update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}),
+        scenario=setup.scenario.model_copy(
+            update={"batch_size": max(round(batch), 1), "k_max": max(n_draft, 1)}
+        ),
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
         largest_batch=setup.memory.largest_batch,
@@ -348,7 +391,10 @@ def compare(
         length_from=length_from,
         assumed=question.assumed,
         by_k=by_k,
-        carried=any(row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft] for row in by_k),
+        carried=any(
+            row.recommended and row.n_draft and setup.acceptance.extrapolated[row.n_draft]
+            for row in by_k
+        ),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
         build_share=_build_share(question, setup, curve),
         prefill_share=_prefill_share(curve),
@@ -361,7 +407,9 @@ def compare(
 def _build_share(question: RowQuestion, setup: Setup, curve: Curve) -> float:
     """Last round of a curve over that of the engine's build of today. [-]"""
     engine, hardware = question.scenario.engine, setup.hardware
-    costed = with_costs(setup, **class_costs(class_today(engine, hardware.vendor, hardware.generation)))
+    costed = with_costs(
+        setup, **class_costs(class_today(engine, hardware.vendor, hardware.generation))
+    )
     today = curve_for(costed, curve.batches, curve.drafts[-1:], question.verify_tokens)
     return float(curve.round_s[0, -1] / today.round_s[0, -1])
 
@@ -374,22 +422,30 @@ def _question(
     lengths_of: Scenario | None,
     other_models: bool,
 ) -> RowQuestion:
-    """The run as a row to predict, at a whole batch. lengths_of: whose accepted length stands for the run's own."""
+    """The run as a row to predict, at a whole batch. lengths_of: whose accepted length stands for
+    the run's own."""
     row = dict(facts)
     if facts.get("batch_size") is not None:
         row["batch_size"] = round(batch)
     if config := configs.get(str(facts.get("model_id"))):
         row["model_config_json"] = config
     if lengths_of is not None:
-        lengths = load_setup(lengths_of.model_copy(update={"k_max": n_draft})).acceptance.accepted_length
+        lengths = load_setup(
+            lengths_of.model_copy(update={"k_max": n_draft})
+        ).acceptance.accepted_length
         row["accepted_length"] = float(lengths[n_draft])
     return question_of(row | (_NO_DRAFT if n_draft == 0 else {}), other_models=other_models)
 
 
 def _known_classes() -> set[str]:
-    """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as there are."""
+    """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as
+    there are."""
     classes = {record.engine_class for record in load_overheads().records}
-    return {name for name in classes if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
+    return {
+        name
+        for name in classes
+        if name.partition("-")[0] in engine_ids() and not name.endswith("-community")
+    }
 
 
 OF_THE_RUN = "of the run"
@@ -416,7 +472,8 @@ def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
     return {
         name: getattr(bar, name)
         for name, columns in _SAID_IN.items()
-        if all(facts.get(column) is None for column in columns) and not (others_drafts and columns == _LENGTH)
+        if all(facts.get(column) is None for column in columns)
+        and not (others_drafts and columns == _LENGTH)
     }
 
 
@@ -425,11 +482,16 @@ def _whose_length(facts: Facts, unsaid: Mapping[str, Any], source: str) -> str:
         return "of the bar, since the run states none"
     if source == "other_model":
         return "of this drafter on other models; none is published for this one"
-    return OF_THE_RUN if any(facts.get(name) is not None for name in _LENGTH) else "as published; the run states none"
+    return (
+        OF_THE_RUN
+        if any(facts.get(name) is not None for name in _LENGTH)
+        else "as published; the run states none"
+    )
 
 
 def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
-    """What answers: with prefill where requests come one after the other and their lengths are known."""
+    """What answers: with prefill where requests come one after the other and their lengths are
+    known."""
     scenario, changes = question.scenario, dict[str, Any]()
     context = _number(facts, "context_tokens")
     if context:
@@ -449,10 +511,13 @@ def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Se
 def _rows(
     setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float, length_of: str
 ) -> list[Compared]:
-    """All that is predicted for the run, with what was measured of it. `length_of`: whose its accepted length is."""
+    """All that is predicted for the run, with what was measured of it. `length_of`: whose its
+    accepted length is."""
     draws = make_draws(setup.costs)
     gpus, own_plain = setup.placement.gpus, plain if k else facts
-    printed_s = measured_times(facts)[0]  # the plain time that the row itself prints beside the other
+    printed_s = measured_times(facts)[
+        0
+    ]  # the plain time that the row itself prints beside the other
     plain_s = token_time_s(own_plain) or (printed_s if math.isfinite(printed_s) else None)
     token_s = token_time_s(facts) if k else None
     from_rate = _number(facts if k else own_plain, "tpot_s") is None
@@ -466,20 +531,48 @@ def _rows(
     drafting = {name: parts.pop(name) for name in ("draft", "draft_host")}
     after_s = parts.pop("round_host")
     verify_draws, draft_draws = (draw_total(some, draws, None, None) for some in (parts, drafting))
-    round_draws = verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
-    measured, counted, computed = _number(facts, "step_time_s"), _number(facts, "accepted_length") or length, ""
+    round_draws = (
+        verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
+    )
+    measured, counted, computed = (
+        _number(facts, "step_time_s"),
+        _number(facts, "accepted_length") or length,
+        "",
+    )
     if measured is None and token_s is not None:
         measured = token_s * counted
         computed = f"{with_prefix(token_s, 's')} x {counted:.2f} tokens{length_of}"
-    of_round = _compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s")
+    of_round = _compared(
+        "round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"
+    )
     out.append(replace(of_round, computed=computed))
     verify, draft = float(curve.verify_step_s[0, -1]), float(sum(drafting.values()))
-    out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, verify_draws, "s"))
+    out.append(
+        _compared(
+            "verify",
+            "Verification pass",
+            _number(facts, "verify_time_s"),
+            verify,
+            verify_draws,
+            "s",
+        )
+    )
     if draft > 0:
-        out.append(_compared("draft", "Drafting of a round", _number(facts, "draft_time_s"), draft, draft_draws, "s"))
+        out.append(
+            _compared(
+                "draft",
+                "Drafting of a round",
+                _number(facts, "draft_time_s"),
+                draft,
+                draft_draws,
+                "s",
+            )
+        )
     rate, plain_rate = (_number(run, "output_tok_per_s") for run in (facts, own_plain))
     mixed = (_number(facts, "tpot_s") is None) != (_number(own_plain, "tpot_s") is None)
-    if mixed and rate and plain_rate:  # a time of one run over the rate of the other is no ratio of either
+    if (
+        mixed and rate and plain_rate
+    ):  # a time of one run over the rate of the other is no ratio of either
         speedup: float | None = rate / plain_rate
     else:
         speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
@@ -490,36 +583,54 @@ def _rows(
 def _compared(
     name: str, label: str, measured: float | None, predicted: float, draws: np.ndarray, unit: str
 ) -> Compared:
-    """A row whose band is that of its parts' draws, or what shipped measurements are off by where that is wider.
+    """A row whose band is that of its parts' draws, or what shipped measurements are off by where
+    that is wider.
 
-    The parts' errors alone hold half of the measured times: kernels were timed apart from the engines that run them.
+    The parts' errors alone hold half of the measured times: kernels were timed apart from the
+    engines that run them.
     """
     low, high = (float(edge) / float(np.median(draws)) for edge in band(draws))
     widest = math.exp(time_spread())
     return Compared(
-        name, label, measured, predicted, predicted * min(low, 1.0 / widest), predicted * max(high, widest), unit
+        name,
+        label,
+        measured,
+        predicted,
+        predicted * min(low, 1.0 / widest),
+        predicted * max(high, widest),
+        unit,
     )
 
 
 def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared:
     central = float(curve.speedup[0, -1])
     low, high = float(curve.low[0, -1]) / central, float(curve.high[0, -1]) / central
-    return Compared("speedup", "Speedup", measured, predicted, predicted * low, predicted * high, "x")
+    return Compared(
+        "speedup", "Speedup", measured, predicted, predicted * low, predicted * high, "x"
+    )
 
 
 def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
-    """The measured accepted length beside what is published for the model and drafter. Nothing where nothing is."""
+    """The measured accepted length beside what is published for the model and drafter. Nothing
+    where nothing is."""
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
     if not curves or k < 1:
         return []
     published = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
     central = float(np.median([one.accepted_length[k] for one in published]))
     low, high = (
-        float(edge(getattr(one, name)[k] for one in published)) for edge, name in ((min, "low"), (max, "high"))
+        float(edge(getattr(one, name)[k] for one in published))
+        for edge, name in ((min, "low"), (max, "high"))
     )
     return [
         Compared(
-            "length", "Accepted length, published", _number(facts, "accepted_length"), central, low, high, "tokens"
+            "length",
+            "Accepted length, published",
+            _number(facts, "accepted_length"),
+            central,
+            low,
+            high,
+            "tokens",
         )
     ]
 
@@ -532,7 +643,8 @@ def _prefill_share(curve: Curve) -> float:
 
 
 def token_time_s(facts: Facts) -> float | None:
-    """Seconds for one token of one request. As stated, else the round over its length, else batch over the rate."""
+    """Seconds for one token of one request. As stated, else the round over its length, else batch
+    over the rate."""
     for name in ("tpot_s", "_token_s"):
         if (token_s := _number(facts, name)) is not None:
             return token_s

@@ -20,7 +20,8 @@ _TRAINED = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark", "p-eagle", "
 
 @dataclass(frozen=True)
 class RunQuantity:
-    """Quantity that a rule tests: its words and unit, the facts it needs, and how it is read off a run."""
+    """Quantity that a rule tests: its words and unit, the facts it needs, and how it is read off a
+    run."""
 
     words: str
     unit: str
@@ -34,7 +35,8 @@ QUANTITIES: dict[str, RunQuantity] = {}
 
 
 def quantity(name: str) -> RunQuantity:
-    """A quantity by name: one of QUANTITIES, or a fact or column as it is. Raises KeyError for any other."""
+    """A quantity by name: one of QUANTITIES, or a fact or column as it is. Raises KeyError for any
+    other."""
     if name in QUANTITIES:
         return QUANTITIES[name]
     if name.rpartition(":")[2] not in {*FACTS, *COLUMNS["points"]}:
@@ -42,7 +44,13 @@ def quantity(name: str) -> RunQuantity:
 
     def as_it_is(run: Run) -> Value:
         value, number = run.value(name), run.number(name)
-        return value if isinstance(value, bool) else number if number is not None else run.text(name) or None
+        return (
+            value
+            if isinstance(value, bool)
+            else number
+            if number is not None
+            else run.text(name) or None
+        )
 
     return RunQuantity(name.replace("plain:", "plain run's "), unit_of(name), (name,), as_it_is)
 
@@ -51,7 +59,9 @@ def _quantity(words: str, needs: str, unit: str = "1") -> Callable[[_Reading], _
     """Enter the function below among the QUANTITIES, by its own name."""
 
     def enter(reading: _Reading) -> _Reading:
-        QUANTITIES[reading.__name__.lstrip("_")] = RunQuantity(words, unit, tuple(needs.split()), reading)
+        QUANTITIES[reading.__name__.lstrip("_")] = RunQuantity(
+            words, unit, tuple(needs.split()), reading
+        )
         return reading
 
     return enter
@@ -64,8 +74,11 @@ def _known(run: Run, names: str) -> list[float] | None:
     return known if len(known) == len(found) else None
 
 
-def _formula(name: str, words: str, needs: str, formula: Callable[..., float], unit: str = "1") -> None:
-    """Enter a formula of facts that are numbers. It has no value where one is unknown or a division fails."""
+def _formula(
+    name: str, words: str, needs: str, formula: Callable[..., float], unit: str = "1"
+) -> None:
+    """Enter a formula of facts that are numbers. It has no value where one is unknown or a division
+    fails."""
 
     def reading(run: Run) -> float | None:
         values = _known(run, needs)
@@ -78,9 +91,15 @@ def _formula(name: str, words: str, needs: str, formula: Callable[..., float], u
 
 
 def _compared(
-    name: str, words: str, formula: Callable[[Comparison], Value], more: str = "", unit: str = "1", drafts: bool = False
+    name: str,
+    words: str,
+    formula: Callable[[Comparison], Value],
+    more: str = "",
+    unit: str = "1",
+    drafts: bool = False,
 ) -> None:
-    """Enter a compared quantity. drafts : of speculative runs on measured kernels and a known engine alone."""
+    """Enter a compared quantity. drafts : of speculative runs on measured kernels and a known
+    engine alone."""
 
     def reading(run: Run) -> Value:
         compared = run.comparison
@@ -99,11 +118,23 @@ _formula(
     lambda t, r, b: t * r / b,
 )
 _OVER = {
-    "retokenized_share": ("tokens counted again over tokens generated", "tokens_retokenized tokens_generated"),
+    "retokenized_share": (
+        "tokens counted again over tokens generated",
+        "tokens_retokenized tokens_generated",
+    ),
     "peak_over_mean": ("peak output rate over its mean", "peak_tok_per_s output_tok_per_s"),
-    "concurrency_share": ("mean concurrency over the concurrency asked for", "mean_concurrency batch_size"),
-    "requests_per_slot": ("completed requests per concurrent request", "requests_completed batch_size"),
-    "first_run_over_later": ("first run's time per token over the later ones'", "first_tpot_s later_tpot_s"),
+    "concurrency_share": (
+        "mean concurrency over the concurrency asked for",
+        "mean_concurrency batch_size",
+    ),
+    "requests_per_slot": (
+        "completed requests per concurrent request",
+        "requests_completed batch_size",
+    ),
+    "first_run_over_later": (
+        "first run's time per token over the later ones'",
+        "first_tpot_s later_tpot_s",
+    ),
 }
 """Ratios of the first fact to the second: words and facts."""
 for _name, (_words, _facts) in _OVER.items():
@@ -148,7 +179,9 @@ _formula("positions", "tokens of a round, K + 1", "draft_tokens_k", lambda k: k 
 def _in_flight_times_gpus(run: Run) -> Value:
     # As if the rate were that of one of more than two GPUs.
     known = _known(run, "output_tok_per_s output_tokens batch_size gpu_count")
-    latency, first, token_s = (run.number(name) for name in ("request_latency_s", "ttft_s", "tpot_s"))
+    latency, first, token_s = (
+        run.number(name) for name in ("request_latency_s", "ttft_s", "tpot_s")
+    )
     if known is None or not known[1] or not known[2]:
         return None
     rate, tokens, batch, gpus = known
@@ -172,8 +205,13 @@ def _prefill_in_token_time(run: Run) -> Value:
 
 @_quantity("requests sent in a second", "request_rate", "1/s")
 def _open_loop_rate(run: Run) -> Value:
-    # 0 for a client that keeps a number of requests in flight; unknown where nobody says how requests came.
-    if run.has("batch_kind") and run.number("batch_size") is not None and not is_mean_batch(run.facts):
+    # 0 for a client that keeps a number of requests in flight; unknown where nobody says how
+    # requests came.
+    if (
+        run.has("batch_kind")
+        and run.number("batch_size") is not None
+        and not is_mean_batch(run.facts)
+    ):
         return 0.0
     return run.number("request_rate")
 
@@ -184,7 +222,9 @@ def _random_prompts(run: Run) -> Value:
     return name.startswith("random") and drafter in _TRAINED if name and drafter else None
 
 
-@_quantity("settings in which the two runs differ", "plain:tpot_s|plain:output_tok_per_s|plain:step_time_s")
+@_quantity(
+    "settings in which the two runs differ", "plain:tpot_s|plain:output_tok_per_s|plain:step_time_s"
+)
 def _differences_of_arms(run: Run) -> Value:
     return float(len(differences(run.facts, run.plain))) if run.plain else None
 
@@ -198,7 +238,9 @@ def _time_over_least(run: Run) -> Value:
         return time_s / compared.least_plain_s
     length = run.number("accepted_length") if compared.same_run_length else compared.n_draft + 1.0
     step = run.number("step_time_s")
-    return (step if step is not None else time_s * (length or compared.n_draft + 1.0)) / compared.least_round_s
+    return (
+        step if step is not None else time_s * (length or compared.n_draft + 1.0)
+    ) / compared.least_round_s
 
 
 @_quantity("requests that the server admits", "max_num_seqs|max_running_requests")
@@ -219,17 +261,25 @@ def _unless_told(run: Run) -> float | None:
 
 
 def limit_suspected(run: Run) -> str:
-    """Sentence on the requests that SGLang admits of a larger batch, where no launch line tells. Else empty.
+    """Sentence on the requests that SGLang admits of a larger batch, where no launch line tells.
+    Else empty.
 
-    Those that are not admitted wait before their first token: it lowers a rate, and no time per token becomes longer.
+    Those that are not admitted wait before their first token: it lowers a rate, and no time per
+    token becomes longer.
     """
     batch, admitted = run.number("batch_size") or 0.0, _unless_told(run)
-    if run.text("engine") != "sglang" or run.value("launch_line") or admitted is None or batch <= admitted:
+    if (
+        run.text("engine") != "sglang"
+        or run.value("launch_line")
+        or admitted is None
+        or batch <= admitted
+    ):
         return ""
     if run.number("tpot_s") is not None:
         return ""
     return (
-        f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless --max-running-requests says "
+        f"First suspect: with speculation SGLang admits {admitted:.0f} requests unless "
+        "--max-running-requests says "
         f"{batch:,.0f}: set it, or give your launch line to be judged by it."
     )
 
@@ -254,8 +304,13 @@ def _tokens_over_graph(run: Run) -> Value:
 
 
 def _captured_by_release(run: Run, q: int) -> float | None:
-    """Largest graph that the run's release captures, a request verifying q. None where that is not known. [tokens]"""
-    engine, hardware_id, version = run.text("engine"), run.text("hardware_id"), run.text("engine_version")
+    """Largest graph that the run's release captures, a request verifying q. None where that is not
+    known. [tokens]"""
+    engine, hardware_id, version = (
+        run.text("engine"),
+        run.text("hardware_id"),
+        run.text("engine_version"),
+    )
     if engine not in engine_ids() or hardware_id not in hardware_ids() or not version:
         return None
     rule = load_engine(engine).graph_rule(version)
@@ -274,7 +329,10 @@ def _lowered_graphs(run: Run) -> Value:
     return mode in ("PIECEWISE", "NONE") if mode else None
 
 
-@_quantity("tokens of a round over the budget of a step", "batch_size draft_tokens_k max_num_batched_tokens")
+@_quantity(
+    "tokens of a round over the budget of a step",
+    "batch_size draft_tokens_k max_num_batched_tokens",
+)
 def _tokens_over_budget(run: Run) -> Value:
     known = _known(run, "batch_size draft_tokens_k max_num_batched_tokens")
     if known is None or not known[2]:
@@ -283,7 +341,9 @@ def _tokens_over_budget(run: Run) -> Value:
     return min(batch, run.number("max_num_seqs") or batch) * (k + 1) / budget
 
 
-@_quantity("what this version does with the table", "k_table|launch_line engine_version|launch_line")
+@_quantity(
+    "what this version does with the table", "k_table|launch_line engine_version|launch_line"
+)
 def _guards(run: Run) -> Value:
     # Ids of the engine's guards that concern the table of this run, separated by blanks.
     engine, table, version = run.text("engine"), run.text("k_table"), run.text("engine_version")
@@ -320,7 +380,10 @@ def _table_k(run: Run) -> Value:
         return run.number("draft_tokens_k") if run.value("launch_line") and run.drafts else None
     if batch is None:
         return None
-    return next((float(k) for k, (first, last) in _table_drafts(table).items() if first <= batch <= last), None)
+    return next(
+        (float(k) for k, (first, last) in _table_drafts(table).items() if first <= batch <= last),
+        None,
+    )
 
 
 @_quantity("kind of the engine's build", "engine_version")
@@ -335,19 +398,30 @@ def _kind_of_build(run: Run) -> Value:
     return "today" if engine_class == engine else engine_class.removeprefix(f"{engine}-")
 
 
-@_quantity("drafts accepted in a round, of a trained drafter", "accepted_length draft_tokens_k drafter", "tokens")
+@_quantity(
+    "drafts accepted in a round, of a trained drafter",
+    "accepted_length draft_tokens_k drafter",
+    "tokens",
+)
 def _accepted_drafts(run: Run) -> Value:
     known = _known(run, "accepted_length draft_tokens_k")
-    return None if known is None or not known[1] or run.text("drafter") not in _TRAINED else known[0] - 1.0
+    return (
+        None
+        if known is None or not known[1] or run.text("drafter") not in _TRAINED
+        else known[0] - 1.0
+    )
 
 
 @_quantity(
-    "predicted speedup at the best smaller K above 0, over that at this one", "prediction acceptance_by_position"
+    "predicted speedup at the best smaller K above 0, over that at this one",
+    "prediction acceptance_by_position",
 )
 def _gain_of_another_k(run: Run) -> Value:
     # Only where acceptance is known by position: from one length alone, that at other K is a guess.
     compared = run.comparison
-    return compared.best_gain if compared is not None and run.has("acceptance_by_position") else None
+    return (
+        compared.best_gain if compared is not None and run.has("acceptance_by_position") else None
+    )
 
 
 @_quantity("verification pass over plain step", "verify_time_s plain:step_time_s|plain:tpot_s")
@@ -360,7 +434,9 @@ def _verification_ratio(run: Run) -> Value:
 def _round_over_predicted(run: Run) -> Value:
     # With the run's own accepted length or round.
     compared = run.comparison
-    if compared is None or not (compared.supported and (compared.same_run_length or run.has("step_time_s"))):
+    if compared is None or not (
+        compared.supported and (compared.same_run_length or run.has("step_time_s"))
+    ):
         return None
     return compared.ratio("round")
 
@@ -378,7 +454,8 @@ def _first_token_over_predicted(run: Run) -> Value:
 
 
 def _ratio(name: str) -> Callable[[Comparison], Value]:
-    """Measured over predicted of one row, if the prediction rests on measured kernels and a known engine."""
+    """Measured over predicted of one row, if the prediction rests on measured kernels and a known
+    engine."""
     return lambda compared: compared.ratio(name) if compared.supported else None
 
 
@@ -390,7 +467,11 @@ def _known_speedup(compared: Comparison) -> Value:
 @_quantity("predicted round on this release over that on today's", "prediction engine_version")
 def _round_over_todays(run: Run) -> Value:
     compared = run.comparison
-    return compared.build_share if compared and compared.known_class and run.has("engine_version") else None
+    return (
+        compared.build_share
+        if compared and compared.known_class and run.has("engine_version")
+        else None
+    )
 
 
 _compared(
@@ -399,11 +480,17 @@ _compared(
     _ratio("plain"),
     "plain:tpot_s|plain:output_tok_per_s|tpot_s",
 )
-_compared("draft_over_predicted", "drafting, measured over predicted", _ratio("draft"), "draft_time_s")
+_compared(
+    "draft_over_predicted", "drafting, measured over predicted", _ratio("draft"), "draft_time_s"
+)
 _compared(
     "length_over_published",
     "accepted length over the lowest published for this model and drafter",
-    lambda compared: row.measured / row.low if (row := compared.row("length")) and row.measured is not None else None,
+    lambda compared: (
+        row.measured / row.low
+        if (row := compared.row("length")) and row.measured is not None
+        else None
+    ),
     "accepted_length",
 )
 _compared(

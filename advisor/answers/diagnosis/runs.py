@@ -1,4 +1,5 @@
-"""Files of any kind to runs: measured rows with their server, their plain run and their prediction."""
+"""Files of any kind to runs: measured rows with their server, their plain run and their
+prediction."""
 
 from __future__ import annotations
 
@@ -28,14 +29,16 @@ from advisor.prediction import AdvisorError
 from advisor.text import counted
 
 DEFAULT_ADMITTED = 48
-"""Requests that SGLang admits with speculation where nothing is said (profiles/engines/sglang.yaml). [-]"""
+"""Requests that SGLang admits with speculation where nothing is said
+(profiles/engines/sglang.yaml). [-]"""
 _PLACEMENT = ("gpu_count", "tensor_parallel", "expert_parallel")
 """Columns that tell together on how many accelerators a run was served."""
 
 
 @dataclass(frozen=True)
 class UserInput:
-    """Words of a user about the files. `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
+    """Words of a user about the files. `values` fill and replace names, `columns` rename headers,
+    `otherwise` fills."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -49,11 +52,14 @@ class UserInput:
 def filled(run: Run, words: UserInput) -> Run:
     """The run completed by the user's words.
 
-    A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
-    Raises AdvisorError for a word on no column of ours, and for no number where one is meant.
+    A number of accelerators is of one piece: where a run or the user states a part of it,
+    `otherwise` adds nothing. Raises AdvisorError for a word on no column of ours, and for no number
+    where one is meant.
     """
     own, others = run.facts, _typed(words.otherwise)
-    values = _typed(_at_its_k(words.values, own.get("draft_tokens_k", words.values.get("draft_tokens_k"))))
+    values = _typed(
+        _at_its_k(words.values, own.get("draft_tokens_k", words.values.get("draft_tokens_k")))
+    )
     if any(own.get(name) is not None or name in values for name in _PLACEMENT):
         others = {name: value for name, value in others.items() if name not in _PLACEMENT}
 
@@ -65,7 +71,10 @@ def filled(run: Run, words: UserInput) -> Run:
         return f"from {words.source}" if any(name in others for name in names) else ""
 
     # A user's names replace those of files.
-    accelerator, number = "as given" if "hardware_id" in values else whose("hardware_id"), whose(*_PLACEMENT)
+    accelerator, number = (
+        "as given" if "hardware_id" in values else whose("hardware_id"),
+        whose(*_PLACEMENT),
+    )
     origins = (("the accelerator", accelerator), ("the number of GPUs", number))
     apart = ", ".join(f"{label} {origin}" for label, origin in origins if origin)
     assumed = accelerator if accelerator == number else apart
@@ -73,7 +82,8 @@ def filled(run: Run, words: UserInput) -> Run:
 
 
 def _at_its_k(values: Mapping[str, str], n_draft: Any) -> Mapping[str, str]:
-    """Values with an accepted length typed as X@K at the run's own K. Without one where that is 0 or not known."""
+    """Values with an accepted length typed as X@K at the run's own K. Without one where that is 0
+    or not known."""
     stated, k = values.get("accepted_length", ""), int(as_number(n_draft) or 0)
     if "@" not in stated:
         return values
@@ -85,7 +95,8 @@ def _at_its_k(values: Mapping[str, str], n_draft: Any) -> Mapping[str, str]:
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
-    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and for no number."""
+    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and
+    for no number."""
     out: dict[str, Any] = {}
     for name, value in values.items():
         column = COLUMNS["points"].get(name)
@@ -106,15 +117,16 @@ def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[
 
     Unlike others of their tool, which do.
 
-    A benchmark prints the accepted length of every server that speculates. Rows whose K is known, or whose own file has
-    a launch line, stay as they are. What was taken so is said in sentences.
+    A benchmark prints the accepted length of every server that speculates. Rows whose K is known,
+    or whose own file has a launch line, stay as they are. What was taken so is said in sentences.
     """
     counting = {row.form: row.place for row in rows if "accepted_length" in row.facts}
     out, sentences = [], []
     for row in rows:
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
             sentences.append(
-                f"{row.place}: taken as the run without speculation, since no accepted length is printed there and one "
+                f"{row.place}: taken as the run without speculation, since no accepted length is "
+                "printed there and one "
                 f"is in {counting[row.form]}"
             )
             row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
@@ -125,7 +137,8 @@ def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[
 def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str, Any]:
     """Settings of the server that a row ran on.
 
-    Those of its own file come first; files without a row tell of the rows that speculate, or do not, as they say.
+    Those of its own file come first; files without a row tell of the rows that speculate, or do
+    not, as they say.
     """
     own, measured = _own(row, rows, servers), {one.file for one in rows}
     drafts = _drafts({**own, **row.facts})
@@ -144,7 +157,8 @@ def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str
 
 
 def _own(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> Mapping[str, Any]:
-    """The last server of its own file before it. The first one where all rows of the file stand before."""
+    """The last server of its own file before it. The first one where all rows of the file stand
+    before."""
     own = [one for one in servers if one.file == row.file]
     before = [one for one in own if one.line <= row.line]
     if before:
@@ -189,13 +203,17 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
             continue
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
-        texts = (f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x) for x in (other, value))
+        texts = (
+            f"{x:g}" if isinstance(x, int | float) and not isinstance(x, bool) else str(x)
+            for x in (other, value)
+        )
         out.append(f"{name}: {' -> '.join(texts)}")
     return out
 
 
 def _is_same(name: str, value: Any, other: Any) -> bool:
-    """Whether two values of a setting are one: a model's checkpoint is that which our name for it means."""
+    """Whether two values of a setting are one: a model's checkpoint is that which our name for it
+    means."""
     if value == other or name != "model_id":
         return bool(value == other)
     names = {str(value), str(other)}
@@ -210,18 +228,23 @@ def is_mean_batch(facts: Mapping[str, Any]) -> bool:
 def plain_beside(
     facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
 ) -> Mapping[str, Any]:
-    """Plain run that a speculative one is compared with. The one most like it of all without speculation.
+    """Plain run that a speculative one is compared with. The one most like it of all without
+    speculation.
 
-    One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
-    then they were meant for each other. Empty where none fits.
+    One for another model, accelerator, batch or data set is none, except where the two are all
+    there is (`a_pair`): then they were meant for each other. Empty where none fits.
     """
     same = [name for name in _THE_SAME if name != "batch_size" or not is_mean_batch(facts)]
 
     def fits(row: Mapping[str, Any]) -> bool:
-        return a_pair or all(row.get(name) is None or _is_same(name, row[name], facts.get(name)) for name in same)
+        return a_pair or all(
+            row.get(name) is None or _is_same(name, row[name], facts.get(name)) for name in same
+        )
 
     fitting = [row for row in plain if fits(row)]
-    return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
+    return min(
+        fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={}
+    )
 
 
 MAX_RUNS = 2000
@@ -229,7 +252,15 @@ MAX_RUNS = 2000
 MAX_PREDICTED = 40
 """Of them, those that are predicted: an even sample of more."""
 _NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
-_ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
+_ALIKE = (
+    "model_id",
+    "hardware_id",
+    "engine",
+    "batch_size",
+    "draft_tokens_k",
+    "input_tokens",
+    "output_tokens",
+)
 _ENOUGH_REPEATS = 3
 
 
@@ -262,16 +293,23 @@ class LoadedRuns:
     """Rows that can be used. [-]"""
 
 
-def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str, str]) -> LoadedRuns:
-    """Runs of all files with settings, plain run, prediction. Raises AdvisorError for neither run nor settings."""
+def read_runs(
+    files: Sequence[UserFile], words: UserInput, configs: Mapping[str, str]
+) -> LoadedRuns:
+    """Runs of all files with settings, plain run, prediction. Raises AdvisorError for neither run
+    nor settings."""
     out, rows, servers = LoadedRuns(), [], []
     for file in _named_apart(files):
         table, reason = _table(file, words.columns)
-        file_servers = [Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))]
+        file_servers = [
+            Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))
+        ]
         if file_servers:
             servers += file_servers
             launched = sum("launch_line" in server.facts for server in file_servers)
-            source = f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+            source = (
+                f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+            )
             out.read.append(f"{file.name}: {source}")
         if table is not None:
             out.read.append(f"{file.name}: {table.format_name}")
@@ -291,13 +329,16 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
 
 
 _BATCHES = (1, 4, 16, 64, 256, 1024)
-"""Requests at a time that a server is judged at by prediction alone, besides those of its settings. Own choice. [-]"""
+"""Requests at a time that a server is judged at by prediction alone, besides those of its settings.
+Own choice. [-]"""
 _ADMITTED = 256
-"""Up to which it is judged where neither its settings nor the user say how many run together. Own choice. [-]"""
+"""Up to which it is judged where neither its settings nor the user say how many run together. Own
+choice. [-]"""
 
 
 def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
-    """A server of which nothing was measured, at the batches that it allows. Any other run as it is."""
+    """A server of which nothing was measured, at the batches that it allows. Any other run as it
+    is."""
     k = server.number("draft_tokens_k")
     if not k or not server.value("launch_line") or was_measured(server.facts):
         return [server]
@@ -307,14 +348,27 @@ def _at_batches(server: Run, bar: Scenario | None) -> list[Run]:
     if admitted is None and server.text("engine") == "sglang":
         admitted = float(DEFAULT_ADMITTED)
     last = max(stated or 0.0, admitted or 0.0) or _ADMITTED
-    named = {stated, admitted, server.number("largest_graph_batch"), captured and captured // (k + 1.0)} - {None, 0.0}
-    batches = sorted({float(batch) for batch in (*_BATCHES, *named, last) if batch and batch <= min(last, MAX_BATCH)})
+    named = {
+        stated,
+        admitted,
+        server.number("largest_graph_batch"),
+        captured and captured // (k + 1.0),
+    } - {None, 0.0}
+    batches = sorted(
+        {
+            float(batch)
+            for batch in (*_BATCHES, *named, last)
+            if batch and batch <= min(last, MAX_BATCH)
+        }
+    )
     return [replace(server, facts={**server.facts, "batch_size": batch}) for batch in batches]
 
 
 def was_measured(facts: Mapping[str, Any]) -> bool:
     """Whether a run states a time, a rate or a speedup that a prediction can be held against."""
-    return token_time_s(facts) is not None or any(facts.get(name) is not None for name in ("verify_time_s", "speedup"))
+    return token_time_s(facts) is not None or any(
+        facts.get(name) is not None for name in ("verify_time_s", "speedup")
+    )
 
 
 def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
@@ -331,12 +385,14 @@ def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
 
 
 def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
-    """The run. Where K and accepted length contradict each other the row is refused and its K unknown."""
+    """The run. Where K and accepted length contradict each other the row is refused and its K
+    unknown."""
     k, length = row.number("draft_tokens_k"), row.number("accepted_length")
     if k != 0 or length is None or length <= 1.0:
         return row
     reason = (
-        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no drafts; give each run "
+        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no "
+        "drafts; give each run "
         "the launch line it was served with"
     )
     if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
@@ -344,7 +400,9 @@ def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
         out.contradicted.append(f"{row.place}: {reason}")
         out.n_kept -= 1
     contradicted = ("draft_tokens_k", "speculation_on")
-    return replace(row, facts={name: value for name, value in row.facts.items() if name not in contradicted})
+    return replace(
+        row, facts={name: value for name, value in row.facts.items() if name not in contradicted}
+    )
 
 
 def _text(data: bytes) -> str:
@@ -354,19 +412,27 @@ def _text(data: bytes) -> str:
 
 
 def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Measured | None, str]:
-    """The measured rows of a file under the headers that a user renamed, else why there are none."""
+    """The measured rows of a file under the headers that a user renamed, else why there are
+    none."""
     try:
-        rows = own_rows(read_upload(file.name, file.data, columns={**columns, **file.columns}), (), file.documents)
+        rows = own_rows(
+            read_upload(file.name, file.data, columns={**columns, **file.columns}),
+            (),
+            file.documents,
+        )
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns) -> list[Run]:
-    """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
+def _rows(
+    stated: Measured, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns
+) -> list[Run]:
+    """Every row with its facts, the refused ones as they were written. A name of `models` stays
+    what it is.
 
-    Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
-    are none of the row's own.
+    Names are those that the user says. Numbers that the user fills in stand behind those of a
+    launch line, so that they are none of the row's own.
     """
     rates = any("_per_s" in str(source.prefill.get("metric")) for source in stated.sources)
     values = ({"metric": ANY_RATE} if rates else {}) | dict(_at_its_k(words.values, None))
@@ -384,18 +450,27 @@ def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection
     for frame in (usable, written):
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
             filled = {
-                name for name in words.values if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
+                name
+                for name in words.values
+                if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
             }
-            cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
+            cells = {
+                str(name): cell
+                for name, cell in row.items()
+                if name not in _NOT_FACTS and not pd.isna(cell)
+            }
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
             facts = {**client.get(int(line), {}), **own}
-            server_rows.append(Run(facts, file.name, table.own_line(int(line)), form=table.format_name))
+            server_rows.append(
+                Run(facts, file.name, table.own_line(int(line)), form=table.format_name)
+            )
     return sorted(server_rows, key=lambda one: one.line)
 
 
 def _of_log(server: Run) -> Run:
-    """A server's log as a run of its own, where no result file is given: its rate at the requests that ran."""
+    """A server's log as a run of its own, where no result file is given: its rate at the requests
+    that ran."""
     measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
     if not all(name in server.facts for name in measured.values()):
         return server
@@ -404,7 +479,8 @@ def _of_log(server: Run) -> Run:
 
 
 def _with_repeats(runs: list[Run]) -> list[Run]:
-    """Runs, the first of each group of repeated runs with its time beside that of the later ones."""
+    """Runs, the first of each group of repeated runs with its time beside that of the later
+    ones."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, run in enumerate(runs):
         if run.value("tpot_s") is not None:
@@ -413,14 +489,18 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
         if len(places) >= _ENOUGH_REPEATS:
             run = runs[places[0]]
             first, *later = (float(runs[index].facts["tpot_s"]) for index in places)
-            runs[places[0]] = replace(run, facts={**run.facts, "first_tpot_s": first, "later_tpot_s": median(later)})
+            runs[places[0]] = replace(
+                run, facts={**run.facts, "first_tpot_s": first, "later_tpot_s": median(later)}
+            )
     return runs
 
 
 def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | None) -> list[Run]:
     """The runs, each with the plain one beside it and, of an even sample, its prediction."""
     n, out = len(runs), []
-    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
+    predicted = set(
+        np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist()
+    )
     without = [run for run in runs if run.value("draft_tokens_k") == 0]
     for index, run in enumerate(runs):
         if run.value("draft_tokens_k"):
@@ -431,13 +511,20 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | N
             own = {"draft_tokens_k": 0, "tpot_s": printed_s} if np.isfinite(printed_s) else {}
             run = replace(run, plain=beside or own)
         sampled = index in predicted
-        not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
-        out.append(with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled)
+        not_sampled = replace(
+            run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted"
+        )
+        out.append(
+            with_prediction(run, configs, bar, other_models=True) if sampled else not_sampled
+        )
     return out
 
 
 def with_prediction(
-    run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None, other_models: bool = False
+    run: Run,
+    configs: Mapping[str, str] | None = None,
+    bar: Scenario | None = None,
+    other_models: bool = False,
 ) -> Run:
     """The run with its prediction, or with the reason why it has none."""
     measured = was_measured(run.facts)
@@ -448,5 +535,10 @@ def with_prediction(
     except AdvisorError as error:
         return replace(run, not_compared=str(error))
     if not measured and 0 < found.largest_batch < found.batch_size:
-        return replace(run, not_compared=f"batch {found.batch_size:,.0f} does not fit in the memory of {found.place}")
+        return replace(
+            run,
+            not_compared=(
+                f"batch {found.batch_size:,.0f} does not fit in the memory of {found.place}"
+            ),
+        )
     return replace(run, comparison=found)

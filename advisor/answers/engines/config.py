@@ -1,4 +1,5 @@
-"""What every engine's writer is given and makes, and a launch line of the user's own beside it, flag by flag."""
+"""What every engine's writer is given and makes, and a launch line of the user's own beside it,
+flag by flag."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ EFFECTS: dict[str, str] = {
 OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark")
 """Methods whose drafter runs a model."""
 NEEDS_MODEL = ("eagle", "eagle3", "draft_model", "dflash")
-"""Drafting methods with a checkpoint of their own; mtp and dspark have one only where the target's does not hold it."""
+"""Drafting methods with a checkpoint of their own; mtp and dspark have one only where the target's
+does not hold it."""
 WITHOUT_MODEL = ("ngram", "suffix")
 
 
@@ -47,9 +49,10 @@ class ServedModel:
 class ExportRequest:
     """Values that an engine's configuration is written from.
 
-    method: by its name in vLLM. draft_model: name or path, for the methods of NEEDS_MODEL. file_name: where the launch
-    line looks for the configuration, relative to where the server starts. parallel_drafting: the draft model proposes
-    all K tokens in one pass although its method drafts in turn (P-EAGLE).
+    method: by its name in vLLM. draft_model: name or path, for the methods of NEEDS_MODEL.
+    file_name: where the launch line looks for the configuration, relative to where the server
+    starts. parallel_drafting: the draft model proposes all K tokens in one pass although its method
+    drafts in turn (P-EAGLE).
     """
 
     ranges: Sequence[KRange]
@@ -71,23 +74,30 @@ class ExportRequest:
     token_budget: int = 0
     """Tokens of a step that the engine allows by itself on the accelerator; 0: not known."""
     priced: bool = False
-    """The ranges were decided with `graphs`, so that steps above them were charged their launches."""
+    """The ranges were decided with `graphs`, so that steps above them were charged their
+    launches."""
 
     def priced_again(self, largest: int) -> str:
-        """Advice to ask again with the captured sizes. Empty where the ranges were decided without any."""
+        """Advice to ask again with the captured sizes. Empty where the ranges were decided without
+        any."""
         if not self.priced:
             return ""
-        return f". K by batch was decided without them: ask again with --graph-sizes {largest} (More: CUDA graphs)"
+        return (
+            f". K by batch was decided without them: ask again with --graph-sizes {largest} "
+            "(More: CUDA graphs)"
+        )
 
 
 @dataclass(frozen=True)
 class EngineExport:
     """Configuration of an engine: the JSON object, the launch line and what to know.
 
-    `config` is None where the engine runs without speculation, or with a static K on the launch line only.
+    `config` is None where the engine runs without speculation, or with a static K on the launch
+    line only.
 
-    config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is passed inline.
-    launch_line: one shell command. warnings: what the engine will not do as the schedule says.
+    config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is
+    passed inline. launch_line: one shell command. warnings: what the engine will not do as the
+    schedule says.
     """
 
     engine: str
@@ -99,25 +109,31 @@ class EngineExport:
 
     @property
     def capture_sizes(self) -> str:
-        """JSON of the CUDA graphs to capture, as it stands on the launch line. Empty where the engine's own do."""
+        """JSON of the CUDA graphs to capture, as it stands on the launch line. Empty where the
+        engine's own do."""
         _, _, after = self.launch_line.partition(" --compilation-config ")
         return shlex.split(after)[0] if after else ""
 
 
 def one_slot_a_line(text: str) -> str:
     """A JSON object with each of its own entries on one line."""
-    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    entries = [
+        f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()
+    ]
     return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def option_texts(command: str) -> list[str]:
-    """Pieces of a shell command, the program first, then each option with its values. A shell reads the same words."""
+    """Pieces of a shell command, the program first, then each option with its values. A shell reads
+    the same words."""
     return list(map(shlex.join, option_groups(shlex.split(command))))
 
 
 def option_groups(words: Sequence[str]) -> list[list[str]]:
     """Words of a command, the program's first, then each option with its values."""
-    is_option = [word != "-m" and re.match(r"--|-[a-zA-Z]", word) for word in words]  # `python -m` has none
+    is_option = [
+        word != "-m" and re.match(r"--|-[a-zA-Z]", word) for word in words
+    ]  # `python -m` has none
     starts = [0, *(place for place, found in enumerate(is_option) if found), len(words)]
     return [list(words[start:end]) for start, end in pairwise(starts)]
 
@@ -128,7 +144,8 @@ def one_option_a_line(command: str) -> str:
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """Rows (start, end, K of one server), equal K joined. Raises AdvisorError for none, a gap or an overlap."""
+    """Rows (start, end, K of one server), equal K joined. Raises AdvisorError for none, a gap or an
+    overlap."""
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
@@ -136,7 +153,8 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
         expected = rows[-1][1] + 1 if rows else 1
         if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
             raise AdvisorError(
-                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: expected it to start at "
+                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: "
+                "expected it to start at "
                 f"batch {expected}, not to end before it starts, and K >= 0"
             )
         if rows and rows[-1][2] == item.k_running:
@@ -151,10 +169,11 @@ LEAST_COUNTS = ((1, 1), (2, 2), (4, 4), (8, 8), (256, 16))
 
 
 def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
-    """Sizes to capture, in tokens, that hold every round of `rows` (first and last batch, K), increasing.
+    """Sizes to capture, in tokens, that hold every round of `rows` (first and last batch, K),
+    increasing.
 
-    Empty where the release's own hold them, or were not read. Each range brings the grid of its own batches; what the
-    release captures by itself stays among them, since prompts run in those.
+    Empty where the release's own hold them, or were not read. Each range brings the grid of its own
+    batches; what the release captures by itself stays among them, since prompts run in those.
     """
     graphs, max_tokens = request.graphs, max(k for _, _, k in rows) + 1
     limit = request.served.max_running_requests or rows[-1][1]
@@ -162,7 +181,9 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     longest = max(last * q for _, last, q in spans)
     if graphs is None:
         return ()
-    by_requests = graphs.rule.counts == "requests"  # else one list of sizes holds the steps of every K
+    by_requests = (
+        graphs.rule.counts == "requests"
+    )  # else one list of sizes holds the steps of every K
     if all(last * q <= graphs.largest(q if by_requests else max_tokens) for _, last, q in spans):
         return ()
     sizes = {-(-longest // max_tokens) * max_tokens, *map(int, graphs.sizes(max_tokens))}
@@ -172,16 +193,21 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
 
 
 def check_draft_model(method: str, draft_model: str | None, needed: bool = False) -> None:
-    """Check that a method has its draft model, and none where there can be none. Raises AdvisorError otherwise.
+    """Check that a method has its draft model, and none where there can be none. Raises
+    AdvisorError otherwise.
 
-    needed : the target's checkpoint does not hold the drafter of a method that may lie there (mtp, dspark).
+    needed : the target's checkpoint does not hold the drafter of a method that may lie there (mtp,
+        dspark).
     """
     if (needed or method in NEEDS_MODEL) and not (draft_model or "").strip():
         raise AdvisorError(
-            f"method {method} needs --draft-model (draft_model), the Hugging Face name or path of the draft model"
+            f"method {method} needs --draft-model (draft_model), the Hugging Face name or path of "
+            "the draft model"
         )
     if method in WITHOUT_MODEL and draft_model is not None:
-        raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
+        raise AdvisorError(
+            f"method {method} has no draft model; leave draft_model={draft_model!r} out"
+        )
 
 
 def only_k(request: ExportRequest) -> tuple[int, str]:
@@ -192,7 +218,8 @@ def only_k(request: ExportRequest) -> tuple[int, str]:
 
 
 def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
-    """K > 0 that covers the most batch sizes on a log scale. So small batches count as much as large ones."""
+    """K > 0 that covers the most batch sizes on a log scale. So small batches count as much as
+    large ones."""
     weight: dict[int, float] = {}
     for start, end, k in rows:
         if k > 0:
@@ -229,7 +256,8 @@ def export_tags(request: ExportRequest) -> set[str]:
 
 
 def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
-    """Warnings of the engine's version, and the rules of the check. Raises AdvisorError for no release number."""
+    """Warnings of the engine's version, and the rules of the check. Raises AdvisorError for no
+    release number."""
     engine = load_engine(engine_id)
     texts = []
     for guard in engine.warned_of(export_tags(request), request.version):
@@ -245,8 +273,16 @@ def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
 Verdict = Literal["same", "change", "set", "keep"]
 MAX_LINE = 100_000
 """Characters of a launch line that are read. [-]"""
-_SAME_AS = {"tp": "tensor-parallel-size", "tp-size": "tensor-parallel-size", "dp-size": "data-parallel-size"}
-_SAME_AS |= {"model": "model-path", "max-running-requests": "max-num-seqs", "dp": "data-parallel-size"}
+_SAME_AS = {
+    "tp": "tensor-parallel-size",
+    "tp-size": "tensor-parallel-size",
+    "dp-size": "data-parallel-size",
+}
+_SAME_AS |= {
+    "model": "model-path",
+    "max-running-requests": "max-num-seqs",
+    "dp": "data-parallel-size",
+}
 """Other names of a flag, in vLLM and SGLang."""
 DRAFT_MODEL_PLACEHOLDER = "DRAFT-MODEL"
 """Stands on a launch line for the draft checkpoint that the user has to name."""
@@ -254,7 +290,8 @@ DRAFT_MODEL_PLACEHOLDER = "DRAFT-MODEL"
 
 @dataclass(frozen=True)
 class FlagCheck:
-    """One flag in both lines. same: leave it; change: another value; set: it lacks; keep: ours says nothing of it."""
+    """One flag in both lines. same: leave it; change: another value; set: it lacks; keep: ours says
+    nothing of it."""
 
     flag: str
     given: str
@@ -262,14 +299,20 @@ class FlagCheck:
     verdict: Verdict
 
 
-def check_line(given: str, wanted: str, is_served_as: Callable[[str], bool] = lambda _: False) -> tuple[FlagCheck, ...]:
-    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any.
+def check_line(
+    given: str, wanted: str, is_served_as: Callable[[str], bool] = lambda _: False
+) -> tuple[FlagCheck, ...]:
+    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError
+    without any.
 
     is_served_as : whether another checkpoint than the wanted one is as good.
     """
     (yours, theirs), (ours, names) = _flags(given), _flags(wanted)
     if not yours:
-        raise AdvisorError("no flag was found; paste a launch line such as `vllm serve MODEL --tensor-parallel-size 1`")
+        raise AdvisorError(
+            "no flag was found; paste a launch line such as `vllm serve MODEL "
+            "--tensor-parallel-size 1`"
+        )
     found = []
     for flag in dict.fromkeys([*ours, *yours]):
         wants, has = ours.get(flag), yours.get(flag)
@@ -283,18 +326,27 @@ def check_line(given: str, wanted: str, is_served_as: Callable[[str], bool] = la
 
 
 def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Values by flag, under one name each, and the names as they are written; a served model has --model-path."""
-    start = re.search(r"(?:vllm\s+serve|sglang\S*launch_server|vllm\.entrypoints\S*)", text[:MAX_LINE])
+    """Values by flag, under one name each, and the names as they are written; a served model has
+    --model-path."""
+    start = re.search(
+        r"(?:vllm\s+serve|sglang\S*launch_server|vllm\.entrypoints\S*)", text[:MAX_LINE]
+    )
     try:
-        words = shlex.split(text[start.start() if start else 0 : MAX_LINE].replace("\\\n", " "), comments=True)
+        words = shlex.split(
+            text[start.start() if start else 0 : MAX_LINE].replace("\\\n", " "), comments=True
+        )
     except ValueError as error:
-        raise AdvisorError(f"the line cannot be read as a shell would ({error}); check its quotes") from error
+        raise AdvisorError(
+            f"the line cannot be read as a shell would ({error}); check its quotes"
+        ) from error
     found: dict[str, str] = {}
     written = {"--model-path": "--model-path"}
     name = ""
     for place, word in enumerate(words):
         if re.match(r"--?[a-zA-Z]", word):
-            name, _, value = word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
+            name, _, value = (
+                word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
+            )
             spelled, name = f"--{name}", f"--{_SAME_AS.get(name, name)}"
             found[name], written[name] = value, spelled
         elif name:
@@ -305,14 +357,17 @@ def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _alike(given: str, wanted: str) -> bool:
-    """Whether two values say the same: as text, as JSON in any order, or where the answer leaves it open."""
+    """Whether two values say the same: as text, as JSON in any order, or where the answer leaves it
+    open."""
     try:
         one, other = json.loads(given), json.loads(wanted)
     except ValueError:
         return given == wanted or wanted == DRAFT_MODEL_PLACEHOLDER
     if isinstance(one, dict) and isinstance(other, dict):
         free = {name for name, value in other.items() if value == DRAFT_MODEL_PLACEHOLDER}
-        return {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
+        return {k: v for k, v in one.items() if k not in free} == {
+            k: v for k, v in other.items() if k not in free
+        }
     return bool(one == other)
 
 
@@ -322,7 +377,8 @@ _LEAVE_OUT = re.compile(r'leave (?:"(\w+)" out of )?(--[\w-]+)(?: out)?$')
 def mended_line(line: str, fixes: Sequence[str]) -> str:
     """A launch line with the fixes that are flags, an option a line. Empty where none changes it.
 
-    fixes : as findings word them: `--flag value`, `--flag '{..., "key": value}'`, `leave --flag out`, `leave "key" out
+    fixes : as findings word them: `--flag value`, `--flag '{..., "key": value}'`,
+        `leave --flag out`, `leave "key" out
     of --flag`, `vllm serve ... without --speculative-config`. Others change nothing.
     """
     try:
@@ -339,19 +395,28 @@ def _with_fix(groups: list[list[str]], fix: str) -> list[list[str]]:
         return [group for group in groups if not group[0].startswith("--speculative")]
     if found := _LEAVE_OUT.match(fix):
         key, flag = found.groups()
-        return [one for group in groups if (one := _option(group, flag, None if key is None else {key: None}))]
+        return [
+            one
+            for group in groups
+            if (one := _option(group, flag, None if key is None else {key: None}))
+        ]
     asked = shlex.split(fix) if fix.startswith("--") else []
     if len(asked) % 2 or not all(word.startswith("--") for word in asked[::2]):
         return groups
     for flag, text in zip(asked[::2], asked[1::2], strict=True):
         value = json.loads(text.replace("..., ", "")) if "..., " in text else text
         is_there = any(group[0].partition("=")[0] == flag for group in groups)
-        groups = [_option(group, flag, value) for group in groups] if is_there else [*groups, [flag, text]]
+        groups = (
+            [_option(group, flag, value) for group in groups]
+            if is_there
+            else [*groups, [flag, text]]
+        )
     return groups
 
 
 def _option(words: list[str], flag: str, value: str | dict[str, Any] | None) -> list[str]:
-    """An option as it is where its flag is another; else with the value, its object's keys changed, or left out."""
+    """An option as it is where its flag is another; else with the value, its object's keys changed,
+    or left out."""
     name, equals, own = words[0].partition("=")
     if name != flag:
         return words

@@ -1,7 +1,7 @@
 """A scenario's schedule as engine configuration, and the commands that measure what was predicted.
 
-Options read in vLLM 0.33: vllm/benchmarks/forward (main.py, shapes.py, speculator.py), vllm/benchmarks/serve.py and
-vllm/config/speculative.py (synthetic rejection sampling).
+Options read in vLLM 0.33: vllm/benchmarks/forward (main.py, shapes.py, speculator.py),
+vllm/benchmarks/serve.py and vllm/config/speculative.py (synthetic rejection sampling).
 """
 
 from __future__ import annotations
@@ -18,11 +18,23 @@ import numpy as np
 
 from advisor.answers.best_k import KRange, k_running_at
 from advisor.answers.by_batch import KByContext
-from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
+from advisor.answers.engines.config import (
+    NEEDS_MODEL,
+    EngineExport,
+    ExportRequest,
+    ServedModel,
+    check_draft_model,
+)
 from advisor.answers.engines.vllm import placement_words, token_budget, vllm_speculative_config
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
 from advisor.catalog.hf.fields import parse_json
-from advisor.catalog.models import load_model, model_ids, model_profile, release_names, resolve_model_name
+from advisor.catalog.models import (
+    load_model,
+    model_ids,
+    model_profile,
+    release_names,
+    resolve_model_name,
+)
 from advisor.predict.load import block_warnings, default_graphs
 from advisor.predict.setup import Setup, served_weights
 from advisor.prediction import AdvisorError
@@ -48,12 +60,16 @@ def export_scenario(
     """Checked configuration and launch line of a scenario's schedule.
 
     ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
-    engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
-    served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
-    max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
-    engine_version : release that will load it; None: the scenario's, else the one whose rules were read
-        (`profiles/engines`).
-    folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
+    engine : one that has an export; may differ from the engine whose overheads the scenario
+        assumes.
+    served_model, draft_model : names or paths; default the Hugging Face names of the profiles,
+        where there are any.
+    max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's
+        own.
+    engine_version : release that will load it; None: the scenario's, else the one whose rules were
+        read (`profiles/engines`).
+    folder : where the launch line looks for the engine's file, where it has one; None: where the
+        server starts.
     contexts : whether another context has another K; None: not looked at.
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
@@ -62,7 +78,11 @@ def export_scenario(
     if engine_version is None and setup.scenario.engine == engine:
         engine_version = setup.scenario.engine_version
     method, model = method_for(setup, engine), served_model or default_served_model(setup)
-    if draft_model is None and needs_draft_model(setup, engine) and any(item.k_running for item in ranges):
+    if (
+        draft_model is None
+        and needs_draft_model(setup, engine)
+        and any(item.k_running for item in ranges)
+    ):
         check_draft_model(method, None, needed=True)
     export = export_engine_config(
         engine,
@@ -79,7 +99,9 @@ def export_scenario(
             graphs=default_graphs(setup, engine, engine_version),
             priced=setup.graphs is not None and setup.scenario.graph_sizes is None,
             token_budget=token_budget(setup.hardware),
-            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
+            target_k=int(
+                k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))
+            ),
         ),
     )
     about = [contexts.text] if contexts is not None and contexts.matters else []
@@ -102,11 +124,14 @@ def _served(setup: Setup, model: str, max_running_requests: int | None) -> Serve
 
 
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
-    """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
+    """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot
+    run the method."""
     rule = _export_rule(engine)
     methods = dict.fromkeys(method for one in export_engines() for method in one.methods)
     if request.method not in methods:
-        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}")
+        raise AdvisorError(
+            f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}"
+        )
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
     return import_module(f"advisor.answers.engines.{rule.writer}").export(request)
@@ -120,32 +145,49 @@ def _export_rule(engine: str) -> ExportRule:
 
 
 def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
-    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with b x groups."""
+    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with
+    b x groups."""
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
     running = k_running_at(ranges, np.arange(1, last + 1) * groups)
     edges = np.flatnonzero(np.diff(running)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
-    speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]
-    return tuple(KRange(a + 1, b, int(running[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
+    speedup = [
+        next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups)
+        for a in starts
+    ]
+    return tuple(
+        KRange(a + 1, b, int(running[a]), value)
+        for a, b, value in zip(starts, ends, speedup, strict=True)
+    )
 
 
 def method_for(setup: Setup, engine: str) -> str:
-    """The drafter's method, by its name in vLLM. Raises AdvisorError when the engine cannot run the drafter."""
+    """The drafter's method, by its name in vLLM. Raises AdvisorError when the engine cannot run the
+    drafter."""
     if not _runs(setup, engine):
         raise AdvisorError(
-            f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
+            f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. "
+            "eagle3, mtp or ngram"
         )
     # Whether the engine is known not to run the MTP modules of the model's family.
     support, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
-    if setup.drafter.method != "mtp" or not support.models or not family or family in support.models:
+    if (
+        setup.drafter.method != "mtp"
+        or not support.models
+        or not family
+        or family in support.models
+    ):
         return setup.drafter.method
-    others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
+    others = [
+        one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models
+    ]
     instead = f"export for {' or '.join(others)}, or " if others else ""
     read = f" {rule.reviewed.version}" if rule.reviewed else ""
     raise AdvisorError(
-        f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it refuses the method "
+        f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it "
+        "refuses the method "
         f"or has no such draft model; {instead}choose another drafter, e.g. eagle3 or ngram"
     )
 
@@ -155,7 +197,8 @@ def _mtp_support(engine: str) -> MtpSupport:
 
 
 _SHIP_DSPARK = ("deepseek_v4", "deepseek_v41")
-"""Families for which vLLM looks for the stages in the target's checkpoint where no draft model is named."""
+"""Families for which vLLM looks for the stages in the target's checkpoint where no draft model is
+named."""
 
 
 def _config(setup: Setup) -> Mapping[str, Any]:
@@ -172,22 +215,30 @@ def _model_type(setup: Setup) -> str:
 
 def _runs(setup: Setup, engine: str) -> bool:
     drafter, profile = setup.drafter, load_engine(engine)
-    return drafter.method in profile.methods and (profile.parallel_drafting or not drafter.parallel_drafting)
+    return drafter.method in profile.methods and (
+        profile.parallel_drafting or not drafter.parallel_drafting
+    )
 
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:
-    """Whether an export needs a draft model's name that no profile knows. Only where the engine runs the drafter."""
+    """Whether an export needs a draft model's name that no profile knows. Only where the engine
+    runs the drafter."""
     method = setup.drafter.method
-    # Whether the target's checkpoint holds DSpark's stages: its configuration says so, or all of its family do.
-    ships_dspark = _model_type(setup) in _SHIP_DSPARK or any(key.startswith("dspark_") for key in _config(setup))
+    # Whether the target's checkpoint holds DSpark's stages: its configuration says so, or all of
+    # its family do.
+    ships_dspark = _model_type(setup) in _SHIP_DSPARK or any(
+        key.startswith("dspark_") for key in _config(setup)
+    )
     apart = method in NEEDS_MODEL or (method == "dspark" and not ships_dspark)
     return _runs(setup, engine) and apart and default_draft_model(setup) is None
 
 
 def default_served_model(setup: Setup) -> str:
-    """Hugging Face name of the scenario's model, of its release in the weight format that is asked for.
+    """Hugging Face name of the scenario's model, of its release in the weight format that is asked
+    for.
 
-    The profile's own repository where none is known in it. Raises AdvisorError for the user's own configuration.
+    The profile's own repository where none is known in it. Raises AdvisorError for the user's own
+    configuration.
     """
     scenario = setup.scenario
     if scenario.served_checkpoint is not None:
@@ -195,44 +246,66 @@ def default_served_model(setup: Setup) -> str:
     if scenario.model_config_json is None and scenario.model_id in model_ids():
         own, _ = release_names(scenario.model_id)
         return next((name for name in own if is_served_as(setup, name)), own[0])
-    raise AdvisorError(f"{scenario.model_id} is your own configuration; give the name or path the engine serves")
+    raise AdvisorError(
+        f"{scenario.model_id} is your own configuration; give the name or path the engine serves"
+    )
 
 
 def is_served_as(setup: Setup, name: str) -> bool:
-    """Whether a checkpoint's name says the scenario's model in the weight format that is asked for."""
+    """Whether a checkpoint's name says the scenario's model in the weight format that is asked
+    for."""
     named = resolve_model_name(name)
     if named is None or named.model_id != setup.architecture.id:
         return False
-    asked = setup.scenario.model_copy(update={"weight_dtype": named.weight_format, "expert_dtype": None})
+    asked = setup.scenario.model_copy(
+        update={"weight_dtype": named.weight_format, "expert_dtype": None}
+    )
     return served_weights(load_model(named.model_id), asked).dtypes == setup.architecture.dtypes
 
 
 def format_remark(setup: Setup, served: str) -> str:
-    """Words to name a checkpoint in the weight format that is asked for. Empty where `served` is in it."""
-    formats = sorted({str(one) for one in (setup.scenario.weight_dtype, setup.scenario.expert_dtype) if one})
+    """Words to name a checkpoint in the weight format that is asked for. Empty where `served` is in
+    it."""
+    formats = sorted(
+        {str(one) for one in (setup.scenario.weight_dtype, setup.scenario.expert_dtype) if one}
+    )
     if not formats or is_served_as(setup, served):
         return ""
-    relatives = release_names(setup.architecture.id)[1] if setup.architecture.id in model_ids() else []
+    relatives = (
+        release_names(setup.architecture.id)[1] if setup.architecture.id in model_ids() else []
+    )
     like = next((f", such as {name}" for name in relatives if is_served_as(setup, name)), "")
     return f"weights as {listed(formats)}: name a checkpoint in that format{like}"
 
 
 def default_draft_model(setup: Setup) -> str | None:
-    """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a shipped profile."""
+    """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a
+    shipped profile."""
     draft_id = setup.drafter.draft_model_id
-    return model_profile(draft_id).hf_repo if draft_id is not None and draft_id in model_ids() else None
+    return (
+        model_profile(draft_id).hf_repo
+        if draft_id is not None and draft_id in model_ids()
+        else None
+    )
 
 
 def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
-    """Write the JSON and the launch line into `folder`. Returns the files. Raises AdvisorError when that fails."""
+    """Write the JSON and the launch line into `folder`. Returns the files. Raises AdvisorError when
+    that fails."""
     files: list[tuple[Path, str]] = []
     if export.config is not None:
-        name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"
+        name = (
+            Path(export.file_name).name
+            if export.file_name
+            else f"{export.engine}_speculative_config.json"
+        )
         files.append((folder / name, export.config_json + "\n"))
     if export.capture_sizes:
         files.append((folder / GRAPHS_FILE, export.capture_sizes + "\n"))
     checked = "".join(f"# {text}\n" for text in export.warnings if text.startswith("checked by"))
-    files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n"))
+    files.append(
+        (folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n")
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files:
@@ -245,28 +318,40 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
 def _notes(setup: Setup, engine: str, served: str) -> list[str]:
     scenario, notes = setup.scenario, list[str]()
     if "/" not in (scenario.served_checkpoint or "/"):
-        notes.append(f"write the path or Hugging Face repository of your model for {scenario.served_checkpoint}")
+        notes.append(
+            "write the path or Hugging Face repository of your model for "
+            f"{scenario.served_checkpoint}"
+        )
     if scenario.engine != engine:
-        notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
+        notes.append(
+            f"the schedule was computed with the kernels and overheads of {scenario.engine}, not "
+            f"{engine}"
+        )
     if setup.drafter.method == "dspark" and _model_type(setup) == "deepseek_v4":
         notes.append(
-            "DSpark's stages are looked for in the target's checkpoint: serve a release of DeepSeek-V4 that has them"
+            "DSpark's stages are looked for in the target's checkpoint: serve a release of "
+            "DeepSeek-V4 that has them"
         )
-    notes += filter(None, [format_remark(setup, served), *(text.rstrip(".") for text in block_warnings(setup))])
+    notes += filter(
+        None, [format_remark(setup, served), *(text.rstrip(".") for text in block_warnings(setup))]
+    )
     if scenario.max_tpot_ms is not None:
         notes.append(
-            "beyond the limit on time per output token the schedule names the fastest K; cap the batch instead"
+            "beyond the limit on time per output token the schedule names the fastest K; cap the "
+            "batch instead"
         )
     return notes
 
 
 NOT_TIMED = ("suffix",)
-"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither these nor EAGLE
-heads that draft in parallel."""
+"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither
+these nor EAGLE heads that draft in parallel."""
 PER_RANK = "_per_rank"
-"""Ending of a case's name whose requests are one data-parallel rank's; the reader of the result goes by it."""
+"""Ending of a case's name whose requests are one data-parallel rank's; the reader of the result
+goes by it."""
 OUTPUT_TOKENS = 256
-"""Output of each benchmark request, ours to choose: long enough to average over, short beside most contexts."""
+"""Output of each benchmark request, ours to choose: long enough to average over, short beside most
+contexts."""
 REQUESTS_PER_SLOT = 4
 
 
@@ -281,10 +366,11 @@ class CheckCommand:
 def check_commands(
     setup: Setup, n_draft: int, *, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
-    """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results upload into the page
-    Data.
+    """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results
+    upload into the page Data.
 
-    Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost model alone.
+    Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost
+    model alone.
 
     Raises AdvisorError as `export.export_scenario` does, for vLLM.
     """
@@ -296,21 +382,39 @@ def check_commands(
     scenario, served = setup.scenario, _served(setup, model, None)
     parallel = placement_words(served) + ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
     context = scenario.context_tokens
-    batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
+    batch = -(
+        -scenario.batch_size // setup.placement.attention_groups
+    )  # both benchmark and limit count one rank
     ending = PER_RANK if setup.placement.attention_groups > 1 else ""
     gpus, several = setup.placement.gpus, ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
-    start = ["vllm", "bench", "forward"] if gpus == 1 else ["torchrun", f"--nproc-per-node={gpus}", *several]
+    start = (
+        ["vllm", "bench", "forward"]
+        if gpus == 1
+        else ["torchrun", f"--nproc-per-node={gpus}", *several]
+    )
     forward = [*start, "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
     forward += ["--kv-len-jitter", "0"]
     verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
     verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
     timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
-    step = _command(f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json")
+    step = _command(
+        f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json"
+    )
     server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
     load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
-    load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
+    load += [
+        "--random-input-len",
+        str(max(1, context - OUTPUT_TOKENS // 2)),
+        "--random-output-len",
+        str(OUTPUT_TOKENS),
+    ]
     load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
-    load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size), "--save-result", "--result-filename"]
+    load += [
+        "--num-prompts",
+        str(REQUESTS_PER_SLOT * scenario.batch_size),
+        "--save-result",
+        "--result-filename",
+    ]
     plain = [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"]
     return (
         _command("Plain decode step", plain, "plain_step.json"),

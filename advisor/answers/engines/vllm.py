@@ -1,7 +1,8 @@
 """A schedule as vLLM loads it: launch line and speculative configuration.
 
-Read in vLLM 0.33: vllm/config/speculative.py (fields, types) and vllm/v1/spec_decode/dynamic/utils.py (the table).
-`make test-engines` loads the exports with vLLM's own code.
+Read in vLLM 0.33: vllm/config/speculative.py (fields, types) and
+vllm/v1/spec_decode/dynamic/utils.py (the table). `make test-engines` loads the exports with vLLM's
+own code.
 """
 
 from __future__ import annotations
@@ -33,30 +34,39 @@ TABLE_TESTED_WITH = ("eagle", "eagle3", "dflash")
 PROMPT_LOOKUP = (2, 5)
 """n-gram window, ours to choose: vLLM's own fallback (5, 5) calls itself arbitrary."""
 TOKEN_BUDGETS = (2048, 8192, 16384)
-"""Default max_num_batched_tokens of the server in 0.33: below 70 GiB of GPU memory and on A100, from 70, from 160 GiB
-(vllm/engine/arg_utils.py)."""
+"""Default max_num_batched_tokens of the server in 0.33: below 70 GiB of GPU memory and on A100,
+from 70, from 160 GiB (vllm/engine/arg_utils.py)."""
 
 
 def export(request: ExportRequest) -> EngineExport:
-    """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot run the method."""
+    """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot
+    run the method."""
     ranges, method, served = request.ranges, request.method, request.served
     rows = merged_rows(ranges)
-    fixed = any(k for _, _, k in rows) and len(rows) > 1 and (served.data_parallel > 1 or method in FIXED_K_ONLY)
+    fixed = (
+        any(k for _, _, k in rows)
+        and len(rows) > 1
+        and (served.data_parallel > 1 or method in FIXED_K_ONLY)
+    )
     if fixed:
         ranges = (KRange(1, rows[-1][1], only_k(request)[0], 1.0),)
-    config = vllm_speculative_config(ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting)
+    config = vllm_speculative_config(
+        ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting
+    )
     warnings = list(beyond_schedule(request))
     words = ["vllm", "serve", served.model, *placement_words(served)]
     ranks = served.tensor_parallel * served.data_parallel
     if served.expert_parallel not in (1, ranks):
         warnings.append(
-            f"vLLM spreads experts over all tensor x data parallel ranks ({ranks}), not over {served.expert_parallel}"
+            f"vLLM spreads experts over all tensor x data parallel ranks ({ranks}), not over "
+            f"{served.expert_parallel}"
         )
     if served.redundant_experts is not None:
         words.append("--enable-eplb")
         if served.redundant_experts:
             words += ["--eplb-config", f'{{"num_redundant_experts":{served.redundant_experts}}}']
-    # Else vLLM's own: it admits 256 or more and waits for room; a context is a mean, no --max-model-len.
+    # Else vLLM's own: it admits 256 or more and waits for room; a context is a mean, no
+    # --max-model-len.
     if served.max_running_requests is not None:
         words += ["--max-num-seqs", str(served.max_running_requests)]
     if served.fp8_kv_cache:
@@ -65,11 +75,21 @@ def export(request: ExportRequest) -> EngineExport:
         warnings.append("K = 0 throughout: the engine is started without speculation")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
     if "num_speculative_tokens_per_batch_size" in config and method not in TABLE_TESTED_WITH:
-        warnings.append(f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}")
+        warnings.append(
+            "vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not "
+            f"{method}"
+        )
     elif fixed:
-        reason = f"method {method} drafts a fixed K" if method in FIXED_K_ONLY else "vLLM drops the table of K by batch"
+        reason = (
+            f"method {method} drafts a fixed K"
+            if method in FIXED_K_ONLY
+            else "vLLM drops the table of K by batch"
+        )
         under = "" if method in FIXED_K_ONLY else " under data parallelism"
-        warnings.append(f"{reason}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the schedule")
+        warnings.append(
+            f"{reason}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the "
+            "schedule"
+        )
     if method == "suffix":
         warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
     warnings += _token_budget(request, config, words)
@@ -96,35 +116,50 @@ def token_budget(hardware: Hardware) -> int:
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
-    """Extends the launch line by a budget that holds a step of all requests with drafts, where vLLM's own does not."""
+    """Extends the launch line by a budget that holds a step of all requests with drafts, where
+    vLLM's own does not."""
     requests = request.served.max_running_requests or merged_rows(request.ranges)[-1][1]
     needed = requests * (int(config["num_speculative_tokens"]) + 1)
     if needed <= (request.token_budget or min(TOKEN_BUDGETS)):
         return []
     words += ["--max-num-batched-tokens", str(needed)]
-    return [f"--max-num-batched-tokens {needed} is written, since {requests} requests with their drafts need it"]
+    return [
+        f"--max-num-batched-tokens {needed} is written, since {requests} requests with their "
+        "drafts need it"
+    ]
 
 
-def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]) -> list[str]:
-    """Extends the launch line by sizes to capture where the release's own do not hold every round."""
+def _graphs(
+    request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]
+) -> list[str]:
+    """Extends the launch line by sizes to capture where the release's own do not hold every
+    round."""
     sizes = missing_graphs(request, rows)
     if not sizes or request.graphs is None:
         return []
     own = request.graphs.largest(max(k for _, _, k in rows) + 1)
-    words += ["--compilation-config", json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":"))]
+    words += [
+        "--compilation-config",
+        json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":")),
+    ]
     return [
-        f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule are above the {own:,} "
+        f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule "
+        f"are above the {own:,} "
         f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
         + request.priced_again(sizes[-1])
     ]
 
 
 def vllm_speculative_config(
-    ranges: Sequence[KRange], method: str, draft_model: str | None = None, parallel_drafting: bool = False
+    ranges: Sequence[KRange],
+    method: str,
+    draft_model: str | None = None,
+    parallel_drafting: bool = False,
 ) -> dict[str, Any] | None:
     """vLLM's `--speculative-config` object. None where K is 0 throughout.
 
-    A schedule of one K needs no table; methods that cannot vary K get the one that covers the most batch sizes.
+    A schedule of one K needs no table; methods that cannot vary K get the one that covers the most
+    batch sizes.
     """
     rows = merged_rows(ranges)
     k_max = max(k for _, _, k in rows)

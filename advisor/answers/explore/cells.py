@@ -1,4 +1,5 @@
-"""Cells of a grid: predictions of each combination, batch and K as rows; a scenario over two of its settings."""
+"""Cells of a grid: predictions of each combination, batch and K as rows; a scenario over two of its
+settings."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
-from advisor.catalog.hardware import drafter_name, hardware_called, measured_chips, model_name, own_drafter
+from advisor.catalog.hardware import (
+    drafter_name,
+    hardware_called,
+    measured_chips,
+    model_name,
+    own_drafter,
+)
 from advisor.catalog.models import model_ids
 from advisor.physics import laws
 from advisor.physics.acceptance import acceptance_curves
@@ -71,18 +78,26 @@ _ANSWERED = frozenset(COLUMNS) - set(SETTINGS) | {"batch_size"}
 def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]) -> pd.DataFrame:
     """Predictions of every combination at every batch and K, `COLUMNS`.
 
-    combinations : settings of a scenario, the batch apart; n_gpus is what the placement needs where it is left out.
+    combinations : settings of a scenario, the batch apart; n_gpus is what the placement needs where
+        it is left out.
     batches : sequences that decode together. [-]
 
-    One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction where a combination
-    cannot be. Of each batch one row is `recommended`: the K of least expected loss. Times in milliseconds.
+    One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction
+    where a combination cannot be. Of each batch one row is `recommended`: the K of least expected
+    loss. Times in milliseconds.
     """
-    import pandas as pd  # only here: the context map stands in this file, and commands that draw it need no frames
+    # only here: the context map stands in this file, and commands that draw it need no frames
+    import pandas as pd
 
     found = _answers([dict(settings) for settings in combinations], np.array(batches))
     rows = np.repeat(np.arange(len(found)), [answers["n_draft"].size for _, answers in found])
     columns: dict[str, Any] = {}
-    for name, kind in COLUMNS.items():  # one by one: a frame that changes its kinds takes as long as half a curve
+    for (
+        name,
+        kind,
+    ) in (
+        COLUMNS.items()
+    ):  # one by one: a frame that changes its kinds takes as long as half a curve
         if name in _ANSWERED:
             values = np.concatenate([answers[name] for _, answers in found] or [np.zeros(0)])
             columns[name] = pd.array(values, kind) if kind == "string" else values.astype(kind)
@@ -93,7 +108,8 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
 
 
 def with_prices(best: pd.DataFrame) -> pd.DataFrame:
-    """The rows with `usd` per million output tokens, NaN unless accelerators differ and each has a price."""
+    """The rows with `usd` per million output tokens, NaN unless accelerators differ and each has a
+    price."""
     prices = {}
     for name in best["hardware_id"].unique():
         price = price_of(load_hardware(name)) if name in hardware_ids() else None
@@ -104,7 +120,8 @@ def with_prices(best: pd.DataFrame) -> pd.DataFrame:
 
 
 def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) -> dict[str, int]:
-    """Warnings of kernels that are not measured, each with the number of combinations it concerns."""
+    """Warnings of kernels that are not measured, each with the number of combinations it
+    concerns."""
     told: Counter[str] = Counter()
     for settings in combinations:
         with suppress(AdvisorError):
@@ -113,8 +130,12 @@ def kernel_warnings_of(combinations: Iterable[Mapping[str, Any]], batch: int) ->
 
 
 def _loaded(settings: Mapping[str, Any], batch: int) -> tuple[Scenario, Setup]:
-    """A combination at one batch, its setup without the limit. Raises AdvisorError for one that cannot be."""
-    ranks = (_as_its_kind(name, settings.get(name)) or 1 for name in ("tensor_parallel", "expert_parallel"))
+    """A combination at one batch, its setup without the limit. Raises AdvisorError for one that
+    cannot be."""
+    ranks = (
+        _as_its_kind(name, settings.get(name)) or 1
+        for name in ("tensor_parallel", "expert_parallel")
+    )
     scenario = build_scenario(**{"n_gpus": max(1, *ranks), **settings, "batch_size": batch})
     return scenario, load_setup(scenario.model_copy(update={"max_tpot_ms": None}))
 
@@ -124,21 +145,35 @@ _Answers = tuple[Mapping[str, Any], dict[str, np.ndarray]]
 
 
 def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> list[_Answers]:
-    """The answers of every combination; those that differ in context and limit alone share one curve."""
+    """The answers of every combination; those that differ in context and limit alone share one
+    curve."""
     found: dict[int, _Answers] = {}
     alike: dict[Any, list[tuple[int, Setup]]] = {}
     for place, settings in enumerate(combinations):
         try:
             scenario, setup = _loaded(settings, int(batches[0]))
         except AdvisorError as error:
-            nothing: dict[str, Any] = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
-            nothing |= {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": str(error)}
+            nothing: dict[str, Any] = {
+                name: np.nan for name, kind in COLUMNS.items() if kind == "float32"
+            }
+            nothing |= {
+                "n_draft": -1,
+                "recommended": False,
+                "tier": "",
+                "fits": False,
+                "reason": str(error),
+            }
             found[place] = settings, _columns(batches, 1, nothing)
             continue
         alone = has_lengths(setup) or setup.sweep is not None
         same = setup.scenario if alone else setup.scenario.model_copy(update={"context_tokens": 1})
         lengths = setup.acceptance.low, setup.acceptance.accepted_length, setup.acceptance.high
-        key = same, id(setup.costs), id(setup.draft_costs), *(values.tobytes() for values in lengths)
+        key = (
+            same,
+            id(setup.costs),
+            id(setup.draft_costs),
+            *(values.tobytes() for values in lengths),
+        )
         alike.setdefault(key, []).append((place, replace(setup, scenario=scenario)))
     for together in alike.values():
         places, setups = zip(*together, strict=True)
@@ -148,20 +183,26 @@ def _answers(combinations: Sequence[dict[str, Any]], batches: np.ndarray) -> lis
 
 def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Answers]:
     """The answers of setups that differ in context and limit alone."""
-    contexts, rows_of = np.unique([setup.scenario.context_tokens for setup in setups], return_inverse=True)
+    contexts, rows_of = np.unique(
+        [setup.scenario.context_tokens for setup in setups], return_inverse=True
+    )
     setup, n = setups[0], len(batches)
     if len(contexts) > 1:
         setup = replace(setup, contexts=np.repeat(contexts, n).astype(float))
     curve = curve_for(setup, np.tile(batches, len(contexts)))
     shape = len(curve.batches), len(curve.drafts)
     odds = draft_odds(curve.draws)
-    predicted = {name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()}
+    predicted = {
+        name: _shaped(values, shape) for name, values in _predicted(setup, curve, odds).items()
+    }
 
     @cache
     def chosen(limit_ms: float | None) -> NDArray[np.int64]:
         if limit_ms is None:
             return recommended(odds.loss, odds.noise)
-        limited = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
+        limited = replace(
+            setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": limit_ms})
+        )
         return recommended_drafts(limited, curve)[0]
 
     for each, index in zip(setups, rows_of, strict=True):
@@ -172,7 +213,9 @@ def _of_one_curve(setups: Sequence[Setup], batches: np.ndarray) -> Iterator[_Ans
         yield each.scenario.model_dump(include=set(SETTINGS)), _columns(batches, shape[1], answers)
 
 
-def _columns(batches: np.ndarray, n_drafts: int, predicted: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _columns(
+    batches: np.ndarray, n_drafts: int, predicted: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
     """The answers of one combination, [nB x nK] each: batch by batch, K changing first."""
     shape = len(batches), n_drafts
     answers = {name: _shaped(value, shape).ravel() for name, value in predicted.items()}
@@ -185,7 +228,8 @@ def _shaped(value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _as_its_kind(name: str, value: Any) -> Any:
-    """The value as its column holds it. Nothing where it is none of the kind, which the row's reason says."""
+    """The value as its column holds it. Nothing where it is none of the kind, which the row's
+    reason says."""
     if value is None:
         return None
     try:
@@ -196,7 +240,8 @@ def _as_its_kind(name: str, value: Any) -> Any:
 
 
 def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
-    """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB, nK]."""
+    """The answers of one curve whatever the limit and the memory, arrays that broadcast to [nB,
+    nK]."""
     columns = np.arange(len(curve.drafts))
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
     # What absolute times err by beyond their components is in their bands.
@@ -220,7 +265,8 @@ def _predicted(setup: Setup, curve: Curve, odds: Odds) -> dict[str, Any]:
 
 
 def _banded(name: str, central: Array, drawn: Array) -> dict[str, Array]:
-    """Columns of a figure and the ends of its band; the centre is no quantile of the draws, as in the curve's own."""
+    """Columns of a figure and the ends of its band; the centre is no quantile of the draws, as in
+    the curve's own."""
     low, high = band(drawn)
     ends = {"_low": np.minimum(low, central), "_high": np.maximum(high, central)}
     return {name.format(""): central, **{name.format(end): values for end, values in ends.items()}}
@@ -234,7 +280,8 @@ MAX_CELLS = 4096
 
 @dataclass(frozen=True)
 class ContextMap:
-    """A scenario's decoding over contexts [nC] and batches [nB], arrays [nC, nB]. Prefill is not charged."""
+    """A scenario's decoding over contexts [nC] and batches [nB], arrays [nC, nB]. Prefill is not
+    charged."""
 
     setups: tuple[Setup, ...]
     """One for each context."""
@@ -249,8 +296,8 @@ class ContextMap:
     p_gain: Array
     """Chance that `drafting_k` gains. [-]"""
     drafting_k: NDArray[np.int64]
-    """The recommended K where that is above 0, else the one that would be without K = 0 among them, under the same
-    limit; 0 where the scenario drafts nothing."""
+    """The recommended K where that is above 0, else the one that would be without K = 0 among them,
+    under the same limit; 0 where the scenario drafts nothing."""
     drafting_speedup: Array
     """Speedup at `drafting_k`, which says whether speculation itself gains."""
     tpot_s: Array
@@ -271,26 +318,38 @@ class ContextMap:
 
     def at(self, context: int, batch: int) -> tuple[int, int]:
         """Indices of one context and batch. Raises KeyError for one that is not on the map."""
-        row, column = np.flatnonzero(self.contexts == context), np.flatnonzero(self.batches == batch)
+        row, column = (
+            np.flatnonzero(self.contexts == context),
+            np.flatnonzero(self.batches == batch),
+        )
         if not (row.size and column.size):
             raise KeyError((context, batch))
         return int(row[0]), int(column[0])
 
 
 def context_map(
-    scenario: Scenario, contexts: Sequence[int] = DEFAULT_CONTEXTS, batches: Sequence[int] = DEFAULT_MAP_BATCHES
+    scenario: Scenario,
+    contexts: Sequence[int] = DEFAULT_CONTEXTS,
+    batches: Sequence[int] = DEFAULT_MAP_BATCHES,
 ) -> ContextMap:
-    """A scenario over contexts and batches, its own among them. Raises AdvisorError for impossible ones."""
+    """A scenario over contexts and batches, its own among them. Raises AdvisorError for impossible
+    ones."""
     at = np.unique([*contexts, scenario.context_tokens]).astype(np.int64)
     sizes = np.unique([*batches, scenario.batch_size]).astype(np.int64)
     if at[0] < 1 or at[-1] > MAX_CONTEXT:
-        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT:,} tokens, e.g. 1024,16384,131072")
+        raise AdvisorError(
+            f"contexts must lie in 1..{MAX_CONTEXT:,} tokens, e.g. 1024,16384,131072"
+        )
     if sizes[0] < 1 or sizes[-1] > MAX_BATCH:
         raise AdvisorError(f"batches must lie in 1..{MAX_BATCH:,}, e.g. 1,16,64")
     if at.size * sizes.size > MAX_CELLS:
-        raise AdvisorError(f"{at.size} contexts x {sizes.size} batches are too many; at most {MAX_CELLS:,} cells")
+        raise AdvisorError(
+            f"{at.size} contexts x {sizes.size} batches are too many; at most {MAX_CELLS:,} cells"
+        )
     plain = scenario.model_copy(update={"input_tokens": None, "output_tokens": None})
-    setups = tuple(load_setup(plain.model_copy(update={"context_tokens": int(each)})) for each in at)
+    setups = tuple(
+        load_setup(plain.model_copy(update={"context_tokens": int(each)})) for each in at
+    )
     curves = [curve_for(setup, sizes) for setup in setups]
     rows = [_row(setup, curve) for setup, curve in zip(setups, curves, strict=True)]
     stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -311,11 +370,14 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     """The figures of one context by batch, [nB] each."""
     rows, within = np.arange(curve.batches.size), within_limit(setup, curve)
     best, odds = recommended_drafts(setup, curve)
-    # By the same rule without K = 0 among them: what speculation does where none is recommended; else the same K.
+    # By the same rule without K = 0 among them: what speculation does where none is recommended;
+    # else the same K.
     drafting = np.zeros_like(best)
     if curve.drafts.size > 1:
         drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
-    drafting_s = sum(curve.round_components[name][rows, drafting] for name in ("draft", "draft_host"))
+    drafting_s = sum(
+        curve.round_components[name][rows, drafting] for name in ("draft", "draft_host")
+    )
     return {
         "n_draft": curve.drafts[best],
         "speedup": curve.speedup[rows, best],
@@ -337,7 +399,9 @@ def _drafter_cache(setup: Setup) -> float:
     if setup.draft_architecture is None:
         return 0.0
     tokens, size = setup.scenario.context_tokens, setup.kv_bytes_per_element
-    return cache_bytes_per_gpu(setup.draft_architecture, setup.placement.tensor_parallel, tokens, size)
+    return cache_bytes_per_gpu(
+        setup.draft_architecture, setup.placement.tensor_parallel, tokens, size
+    )
 
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -354,7 +418,8 @@ _OF_EVERY_CURVE = ("batch_size", "n_draft")
 
 @dataclass(frozen=True)
 class Explored:
-    """Figures of the recommended K over two settings, [n down, n across], NaN where it cannot be."""
+    """Figures of the recommended K over two settings, [n down, n across], NaN where it cannot
+    be."""
 
     across: str
     down: str
@@ -370,10 +435,14 @@ class Explored:
 
 
 def explore(scenario: Scenario, across: str, down: str) -> Explored:
-    """Answers over two of AXES, all else as the scenario says. Raises AdvisorError for one setting on both."""
+    """Answers over two of AXES, all else as the scenario says. Raises AdvisorError for one setting
+    on both."""
     if across == down:
         raise AdvisorError(f"{across} is on both axes; choose another for one of them")
-    base, batches = _base(scenario, {across, down}), BATCHES if "Batch" in (across, down) else (scenario.batch_size,)
+    base, batches = (
+        _base(scenario, {across, down}),
+        BATCHES if "Batch" in (across, down) else (scenario.batch_size,),
+    )
 
     @cache
     def curve(settings: tuple[tuple[str, Any], ...]) -> dict[tuple[int, int | None], Array]:
@@ -381,28 +450,46 @@ def explore(scenario: Scenario, across: str, down: str) -> Explored:
         rows = sweep_rows([base | dict(settings)], batches)
         rows = rows[rows["fits"]]
         figures, best = rows[list(FIGURES)].to_numpy(float), rows[rows["recommended"]]
-        by_k = dict(zip(zip(rows["batch_size"], rows["n_draft"], strict=True), figures, strict=True))
+        by_k = dict(
+            zip(zip(rows["batch_size"], rows["n_draft"], strict=True), figures, strict=True)
+        )
         return by_k | {
-            (batch, None): by_k[batch, k] for batch, k in zip(best["batch_size"], best["n_draft"], strict=True)
+            (batch, None): by_k[batch, k]
+            for batch, k in zip(best["batch_size"], best["n_draft"], strict=True)
         }
 
     def cell(settings: Mapping[str, Any]) -> Array:
-        others = tuple((name, value) for name, value in settings.items() if name not in _OF_EVERY_CURVE)
+        others = tuple(
+            (name, value) for name, value in settings.items() if name not in _OF_EVERY_CURVE
+        )
         at = settings.get("batch_size", scenario.batch_size), settings.get("n_draft")
         return curve(others).get(at, np.full(len(FIGURES), np.nan))
 
     rows, columns = _stops(scenario, down), _stops(scenario, across)
-    values = np.moveaxis(np.array([[cell(row | column) for column in columns.values()] for row in rows.values()]), 2, 0)
-    return Explored(across, down, tuple(columns), tuple(rows), dict(zip(FIGURES, values, strict=True)))
+    values = np.moveaxis(
+        np.array([[cell(row | column) for column in columns.values()] for row in rows.values()]),
+        2,
+        0,
+    )
+    return Explored(
+        across, down, tuple(columns), tuple(rows), dict(zip(FIGURES, values, strict=True))
+    )
 
 
 def _base(scenario: Scenario, axes: set[str]) -> dict[str, Any]:
-    """The scenario's settings without its batch, and without what belongs to a setting that an axis changes."""
-    found = {name: value for name, value in scenario.model_dump().items() if value is not None and name != "batch_size"}
+    """The scenario's settings without its batch, and without what belongs to a setting that an axis
+    changes."""
+    found = {
+        name: value
+        for name, value in scenario.model_dump().items()
+        if value is not None and name != "batch_size"
+    }
     if axes <= {"Batch", "K", "Context"}:
         return found
     kept = {"Model": "hardware_json", "Accelerator": "model_config_json"}
-    dropped = {name for name in DOCUMENTS if any(axis in kept and kept[axis] != name for axis in axes)}
+    dropped = {
+        name for name in DOCUMENTS if any(axis in kept and kept[axis] != name for axis in axes)
+    }
     dropped |= {name for name, row in FIELDS.items() if row.is_private and name not in DOCUMENTS}
     return {name: value for name, value in found.items() if name not in dropped}
 
@@ -414,36 +501,52 @@ def _stops(scenario: Scenario, axis: str) -> dict[str, dict[str, Any]]:
     if axis == "Context":
         least = scenario.input_tokens or 1
         return {
-            f"{one:,}": {"context_tokens": one} for one in sorted({*_CONTEXTS, scenario.context_tokens}) if one >= least
+            f"{one:,}": {"context_tokens": one}
+            for one in sorted({*_CONTEXTS, scenario.context_tokens})
+            if one >= least
         }
     if axis == "K":
         return {str(k): {"n_draft": k} for k in range(1, scenario.k_max + 1)}
     if axis == "GPUs":
         return {
-            str(n): {"n_gpus": n, "tensor_parallel": n, "expert_parallel": 1} for n in sorted({*_GPUS, scenario.n_gpus})
+            str(n): {"n_gpus": n, "tensor_parallel": n, "expert_parallel": 1}
+            for n in sorted({*_GPUS, scenario.n_gpus})
         }
     if axis == "Accelerator":
-        names = [scenario.hardware_id, *(name for name in measured_chips() if of_data_centre(load_hardware(name)))]
+        names = [
+            scenario.hardware_id,
+            *(name for name in measured_chips() if of_data_centre(load_hardware(name))),
+        ]
         names = [name for name in dict.fromkeys(names) if name in hardware_ids()]
         return {hardware_called(name, None): {"hardware_id": name} for name in names}
     if axis == "Model":
-        measured = dict.fromkeys([scenario.model_id, *(curve.model_id for curve in acceptance_curves())])
-        return {model_name(name): _of_model(scenario, name) for name in measured if name in model_ids()}
+        measured = dict.fromkeys(
+            [scenario.model_id, *(curve.model_id for curve in acceptance_curves())]
+        )
+        return {
+            model_name(name): _of_model(scenario, name) for name in measured if name in model_ids()
+        }
     if axis == "Drafter":
         return {
-            drafter_name(name): _drafted(scenario, scenario.model_id, name) for name in drafter_ids() if name != "none"
+            drafter_name(name): _drafted(scenario, scenario.model_id, name)
+            for name in drafter_ids()
+            if name != "none"
         }
     return {one: {"weight_dtype": one, "expert_dtype": one} for one in _FORMATS}
 
 
 def _of_model(scenario: Scenario, model_id: str) -> dict[str, Any]:
-    """A model with its own draft module, where it has one, else the scenario's drafter or EAGLE-3."""
-    drafter = own_drafter(model_id) or ("eagle3" if scenario.drafter_id == "mtp" else scenario.drafter_id)
+    """A model with its own draft module, where it has one, else the scenario's drafter or
+    EAGLE-3."""
+    drafter = own_drafter(model_id) or (
+        "eagle3" if scenario.drafter_id == "mtp" else scenario.drafter_id
+    )
     return {"model_id": model_id} | _drafted(scenario, model_id, drafter)
 
 
 def _drafted(scenario: Scenario, model_id: str, drafter_id: str) -> dict[str, Any]:
-    """A drafter with the accepted length measured with it; the scenario's own pair and a user's own number stay."""
+    """A drafter with the accepted length measured with it; the scenario's own pair and a user's own
+    number stay."""
     curves = {curve.id: curve for curve in acceptance_curves()}
     acceptance = scenario.acceptance
     if acceptance in curves and (model_id, drafter_id) != (scenario.model_id, scenario.drafter_id):

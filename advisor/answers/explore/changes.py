@@ -1,4 +1,5 @@
-"""Single changes to a scenario (listed in docs/model.md), another expert design among them, and what each brings."""
+"""Single changes to a scenario (listed in docs/model.md), another expert design among them, and
+what each brings."""
 
 from __future__ import annotations
 
@@ -71,18 +72,31 @@ class Change:
     kernels_apart: bool = False
     """Kernels were measured apart from today's, so their errors are drawn apart."""
     other_acceptance: bool = False
-    """The accepted length comes from another source than today's: the two are compared all the same, and it is said."""
+    """The accepted length comes from another source than today's: the two are compared all the
+    same, and it is said."""
 
 
 def changes(advice: Advice) -> tuple[Change, ...]:
-    """All single changes of the documented list that make another valid scenario. Designs are apart (`designs`)."""
-    makers = (_batches, _draft_lengths, _formats, _cache, _placements, _accelerators, _drafters, _engines)
+    """All single changes of the documented list that make another valid scenario. Designs are apart
+    (`designs`)."""
+    makers = (
+        _batches,
+        _draft_lengths,
+        _formats,
+        _cache,
+        _placements,
+        _accelerators,
+        _drafters,
+        _engines,
+    )
     found = {change.scenario: change for make in makers for change in make(advice)}
     found.pop(advice.scenario, None)
     return tuple(found.values())
 
 
-def _made(kind: Kind, what: str, scenario: Scenario, values: dict[str, Any], **extra: Any) -> Iterator[Change]:
+def _made(
+    kind: Kind, what: str, scenario: Scenario, values: dict[str, Any], **extra: Any
+) -> Iterator[Change]:
     """The change, or nothing where the scenario refuses it."""
     try:
         yield Change(kind, what, build_scenario(**(dict(scenario) | values)), **extra)
@@ -107,46 +121,70 @@ def _draft_lengths(advice: Advice) -> Iterator[Change]:
     scenario = advice.scenario
     if advice.recommendation.n_draft == scenario.k_max < MAX_DRAFT:
         longer = min(2 * scenario.k_max, MAX_DRAFT)
-        yield from _made("draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer})
+        yield from _made(
+            "draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer}
+        )
 
 
 def _formats(advice: Advice) -> Iterator[Change]:
     scenario, setup = advice.scenario, advice.setup
     dtypes, moe = setup.architecture.dtypes, setup.architecture.moe
-    stored = {dtypes.attention, dtypes.dense} | ({dtypes.routed, dtypes.shared} if moe is not None else set())
+    stored = {dtypes.attention, dtypes.dense} | (
+        {dtypes.routed, dtypes.shared} if moe is not None else set()
+    )
     for dtype in _WEIGHT_FORMATS:
-        narrower = [BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[today] for today in stored]
+        narrower = [
+            BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[today] for today in stored
+        ]
         no_wider = all(BYTES_PER_WEIGHT[dtype] <= BYTES_PER_WEIGHT[today] for today in stored)
         if any(narrower) and no_wider and compute_dtype(setup.hardware, dtype) == dtype:
             what = f"weights {'/'.join(sorted(stored))} -> {dtype}"
             values = {"weight_dtype": dtype, "expert_dtype": None}
-            yield from _made("weights", what, scenario, values, notes=(_QUALITY,), kernels_apart=True)
+            yield from _made(
+                "weights", what, scenario, values, notes=(_QUALITY,), kernels_apart=True
+            )
     for dtype in _EXPERT_FORMATS if moe is not None else ():
         served = dtype in _WEIGHT_ONLY or compute_dtype(setup.hardware, dtype) == dtype
         if served and BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[dtypes.routed]:
             what = f"routed experts {dtypes.routed} -> {dtype}"
             yield from _made(
-                "expert weights", what, scenario, {"expert_dtype": dtype}, notes=(_QUALITY,), kernels_apart=True
+                "expert weights",
+                what,
+                scenario,
+                {"expert_dtype": dtype},
+                notes=(_QUALITY,),
+                kernels_apart=True,
             )
 
 
 def _cache(advice: Advice) -> Iterator[Change]:
     if advice.setup.cache.dtype == "bf16":
-        yield from _made("KV cache", "KV cache bf16 -> fp8", advice.scenario, {"kv_dtype": "fp8"}, notes=(_QUALITY,))
+        yield from _made(
+            "KV cache",
+            "KV cache bf16 -> fp8",
+            advice.scenario,
+            {"kv_dtype": "fp8"},
+            notes=(_QUALITY,),
+        )
 
 
 def _placements(advice: Advice) -> Iterator[Change]:
     """Half and double the tensor parallelism, and experts split over the same ranks. Within a node.
 
-    Where today's placement does not fit, every wider one within the node. All-reduces between nodes are not priced, so
-    tensor parallelism stays within the accelerator's own.
+    Where today's placement does not fit, every wider one within the node. All-reduces between nodes
+    are not priced, so tensor parallelism stays within the accelerator's own.
     """
     scenario, node = advice.scenario, gpus_of_node(advice.setup.hardware)
     tp, ep, whole = scenario.tensor_parallel, scenario.expert_parallel, scenario.n_gpus
     ranks = [tp, tp // 2, tp * 2]
     if advice.setup.memory.largest_batch < scenario.batch_size:
         ranks = [tp * 2**power for power in range(1, 4)]
-    pairs = [(tensor, expert) for tensor in ranks for expert in sorted({1, ep, tensor}) if 1 <= tensor <= node]
+    pairs = [
+        (tensor, expert)
+        for tensor in ranks
+        for expert in sorted({1, ep, tensor})
+        if 1 <= tensor <= node
+    ]
     for tensor, expert in pairs:
         gpus = max(tensor, expert)
         if gpus > max(_NODE_GPUS, whole) or (tensor, expert) == (tp, ep):
@@ -166,7 +204,8 @@ def _place(tensor: int, expert: int) -> str:
 def _accelerators(advice: Advice) -> Iterator[Change]:
     """Accelerators with kernel measurements: a ranking on data sheets alone would say little.
 
-    All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has no room.
+    All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has
+    no room.
     """
     for hardware in measured_hardware():
         if advice.scenario.tensor_parallel > gpus_of_node(hardware):
@@ -191,7 +230,10 @@ def _drafters(advice: Advice) -> Iterator[Change]:
             continue
         seen.add(curve.drafter_id)
         what = f"{advice.setup.drafter.name} -> {load_drafter(curve.drafter_id).name}"
-        note = f"Its accepted length is from another source than today's: {curve.id} ({curve.dataset})."
+        note = (
+            f"Its accepted length is from another source than today's: {curve.id} "
+            f"({curve.dataset})."
+        )
         yield from _made(
             "drafter",
             what,
@@ -208,7 +250,9 @@ def _engines(advice: Advice) -> Iterator[Change]:
             what = f"engine {advice.scenario.engine} -> {engine}"
             values = {"engine": engine, "refit": None, **dict.fromkeys(RELEASE_FIELDS)}
             notes = (*_without_refit(advice.scenario), *_without_release(advice.scenario))
-            yield from _made("engine", what, advice.scenario, values, notes=notes, kernels_apart=True)
+            yield from _made(
+                "engine", what, advice.scenario, values, notes=notes, kernels_apart=True
+            )
 
 
 def _without_refit(scenario: Scenario) -> tuple[str, ...]:
@@ -220,7 +264,13 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
     """What to say of another engine, of which the release that is stated says nothing."""
     stated = any(getattr(scenario, name) is not None for name in RELEASE_FIELDS)
     return (
-        ("Its captured CUDA graphs are not stated: neither padding nor steps without one are charged.",)
+        (
+            (
+                "Its captured CUDA graphs are not stated: neither padding nor steps without one "
+                "are "
+                "charged."
+            ),
+        )
         if stated
         else ()
     )
@@ -228,13 +278,17 @@ def _without_release(scenario: Scenario) -> tuple[str, ...]:
 
 _NOTES = (
     "Another model to train: quality is held equal by published scaling laws.",
-    "Routing is assumed to move with the design; as a scenario of its own it takes its class's default.",
+    (
+        "Routing is assumed to move with the design; as a scenario of its own it takes its class's "
+        "default."
+    ),
 )
 
 
 @dataclass(frozen=True)
 class DesignStanding:
-    """The scenario's design against the best for speedup and the best for time per token, at equal quality."""
+    """The scenario's design against the best for speedup and the best for time per token, at equal
+    quality."""
 
     space: DesignSpace
     best: Candidate
@@ -244,7 +298,8 @@ class DesignStanding:
 
 
 def design_is_searched(setup: Setup) -> bool:
-    """Whether other expert designs can be held against this scenario's: it needs experts and a drafter."""
+    """Whether other expert designs can be held against this scenario's: it needs experts and a
+    drafter."""
     return setup.architecture.moe is not None and setup.drafter.kind != "none"
 
 
@@ -262,7 +317,8 @@ def design_standing(setup: Setup) -> DesignStanding | None:
     best, fastest = found["sd_speedup"], found["tpot"]
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         text = (
-            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} from the fit by which "
+            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} "
+            "from the fit by which "
             "other designs are costed: they are not ranked against it here."
         )
     else:
@@ -283,7 +339,8 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
         other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
         return (
             f"{space.baseline_problem} Of designs that do, at equal quality, {k_over_n(best)} has "
-            f"{best.speedup_gain.value:.2f} times its speedup and {other}is {fastest.tpot_gain.value:.2f} times as "
+            f"{best.speedup_gain.value:.2f} times its speedup and {other}is "
+            f"{fastest.tpot_gain.value:.2f} times as "
             "fast per token."
         )
     losses = [
@@ -297,13 +354,20 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
         if len(losses) == 1:
             near = next(what for what, _, gain in found if not _beyond_noise(gain))
             rest = f"; its {near} is within noise of the best"
-        return f"Another architecture would be faster: this one loses {', and '.join(losses)}, at equal quality{rest}."
-    edges = [f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}" for what, item, gain in found]
+        return (
+            f"Another architecture would be faster: this one loses {', and '.join(losses)}, at "
+            f"equal quality{rest}."
+        )
+    edges = [
+        f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}"
+        for what, item, gain in found
+    ]
     return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
 
 
 def _weights(space: DesignSpace, item: Candidate) -> str:
-    """The design's weights over the scenario's own, where they differ: a reader may have held them fixed."""
+    """The design's weights over the scenario's own, where they differ: a reader may have held them
+    fixed."""
     ratio = item.total_params / space.baseline.total_params
     return f" ({ratio:.2f} times the weights)" if abs(ratio - 1.0) > _SAME_SIZE else ""
 
@@ -319,7 +383,8 @@ def _beyond_noise(gain: Band) -> bool:
 def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[Change, Candidate]]:
     """The best design for speedup and the best for time per token, as changes that can be applied.
 
-    None where the baseline's own measured rows are far from the form: the comparison would be of kernels, not designs.
+    None where the baseline's own measured rows are far from the form: the comparison would be of
+    kernels, not designs.
     """
     space = standing.space
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
@@ -334,14 +399,17 @@ def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[C
             adopted = build_scenario(**(dict(scenario) | values))
             change = Change("design", f"train {space.describe(index)}", adopted, notes)
         except AdvisorError:
-            continue  # its config.json cannot be written, so it cannot be made the scenario; the Design page says why
+            # its config.json cannot be written, so it cannot be made the scenario; the Design page
+            # says why
+            continue
         made.append((change, item))
     return made
 
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-"""What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it by themselves."""
+"""What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it
+by themselves."""
 _APART_SEED = 20250602
 """Seed of kernel errors that have nothing in common with today's."""
 NOT_OFFERED = "not offered"
@@ -376,17 +444,23 @@ class Effect:
     def helps(self, goal: Goal) -> bool:
         """Whether the gain is beyond noise: its band lies above 1 and it reaches MIN_GAIN.
 
-        A higher ratio does not help by itself: time per token or tokens/s per GPU must not fall with it.
+        A higher ratio does not help by itself: time per token or tokens/s per GPU must not fall
+        with it.
         """
         if self.before is None:
             return True
         absolute = max(self.gain["tpot"].value, self.gain["tokens_per_s_per_gpu"].value)
-        return self.gain[goal].low > 1.0 and self.gain[goal].value >= 1.0 + MIN_GAIN and absolute >= 1.0
+        return (
+            self.gain[goal].low > 1.0
+            and self.gain[goal].value >= 1.0 + MIN_GAIN
+            and absolute >= 1.0
+        )
 
 
 @dataclass(frozen=True)
 class NextSteps:
-    """Changes that were tried, in the order of the list, those refused, and how the design stands."""
+    """Changes that were tried, in the order of the list, those refused, and how the design
+    stands."""
 
     effects: tuple[Effect, ...]
     refused: tuple[tuple[str, str], ...]
@@ -411,7 +485,8 @@ class _Drawn:
 
 
 def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> NextSteps:
-    """Evaluate every change of the documented list. `pause` is called between any two, so that a caller can stop it."""
+    """Evaluate every change of the documented list. `pause` is called between any two, so that a
+    caller can stop it."""
     standing = design_standing(advice.setup)
     pause()
     fits, before = _today(advice)
@@ -453,11 +528,14 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
 
 
 def evaluate(advice: Advice, change: Change) -> Effect | str:
-    """Effect of one change at its own best K under the draws of today's, or the reason why it has none."""
+    """Effect of one change at its own best K under the draws of today's, or the reason why it has
+    none."""
     return _evaluated(advice, change, _today(advice))
 
 
-def _evaluated(advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False) -> Effect | str:
+def _evaluated(
+    advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False
+) -> Effect | str:
     """`only_proven` refuses a change whose direction measured pairs do not bear out."""
     scenario = change.scenario
     try:
@@ -465,7 +543,9 @@ def _evaluated(advice: Advice, change: Change, today: tuple[bool, _Drawn], only_
         records = records_between(advice.setup, setup)
         doubt = unproven(records) if only_proven else None
         if doubt is not None:
-            return f"{NOT_OFFERED}: {doubt.name}, such changes were {doubt.evidence} ({doubt.needed})"
+            return (
+                f"{NOT_OFFERED}: {doubt.name}, such changes were {doubt.evidence} ({doubt.needed})"
+            )
         if setup.memory.largest_batch < scenario.batch_size:
             return "it does not fit in memory"
         draws = make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
@@ -497,8 +577,11 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     )
 
 
-def _effect(change: Change, today: tuple[bool, _Drawn], after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
-    """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes of this kind."""
+def _effect(
+    change: Change, today: tuple[bool, _Drawn], after: _Drawn, time_ratio: tuple[float, float]
+) -> Effect:
+    """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes
+    of this kind."""
     fits, before = today
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
     gain: dict[Goal, Band] = {
@@ -509,8 +592,13 @@ def _effect(change: Change, today: tuple[bool, _Drawn], after: _Drawn, time_rati
             ),
             time_ratio,
         ),
-        "tpot": _at_least(Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s), time_ratio),
-        "speedup": Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
+        "tpot": _at_least(
+            Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s),
+            time_ratio,
+        ),
+        "speedup": Band.of(
+            after.speed.speedup / before.speed.speedup, after.speedup / before.speedup
+        ),
     }
     return Effect(
         change,
@@ -523,27 +611,41 @@ def _effect(change: Change, today: tuple[bool, _Drawn], after: _Drawn, time_rati
 
 
 def _at_least(band: Band, time_ratio: tuple[float, float]) -> Band:
-    """`band` of a gain, no narrower than such ratios were found to be: a time above the predicted one is a gain below.
+    """`band` of a gain, no narrower than such ratios were found to be: a time above the predicted
+    one is a gain below.
 
     The chance of a gain is that of a lognormal with the wider band.
     """
-    low, high = min(band.low, band.value / time_ratio[1]), max(band.high, band.value / time_ratio[0])
+    low, high = (
+        min(band.low, band.value / time_ratio[1]),
+        max(band.high, band.value / time_ratio[0]),
+    )
     if (low, high) == (band.low, band.high):
         return band
     log_sd = math.log(high / low) / (2 * _Z_80)
-    return Band(band.value, low, high, 0.5 * (1.0 + math.erf(math.log(band.value) / (log_sd * math.sqrt(2.0)))))
+    return Band(
+        band.value,
+        low,
+        high,
+        0.5 * (1.0 + math.erf(math.log(band.value) / (log_sd * math.sqrt(2.0)))),
+    )
 
 
 def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
-    """The best designs at equal quality, with the bands of the design search, which share its own draws."""
+    """The best designs at equal quality, with the bands of the design search, which share its own
+    draws."""
     found = []
     space = standing.space
     own = space.baseline.served
     tpot_s = float(own.tpot_s[0, 0])
-    rate = laws.tokens_per_s_per_gpu(float(space.question.batches[0]), tpot_s, space.setup.placement.gpus)
+    rate = laws.tokens_per_s_per_gpu(
+        float(space.question.batches[0]), tpot_s, space.setup.placement.gpus
+    )
     before = Speed(int(own.n_draft[0, 0]), float(own.speedup[0, 0]), tpot_s, float(rate))
     for change, item in design_changes(advice.scenario, standing):
-        after = Speed(item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
+        after = Speed(
+            item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0]
+        )
         gain: dict[Goal, Band] = {
             "tokens_per_s_per_gpu": item.tpot_gain,
             "tpot": item.tpot_gain,

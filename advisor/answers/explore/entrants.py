@@ -1,9 +1,11 @@
-"""What is asked of a leaderboard, and the models that take part, each with the drafters known for it.
+"""What is asked of a leaderboard, and the models that take part, each with the drafters known for
+it.
 
-How much of a draft is accepted has no default in this project. Here it is, in this order: as the user says; the curve
-measured with this very model; for a model with an MTP module of its own and no curve, the middle of the heads that were
-measured, marked as borrowed; else nothing is drafted. On an asked kind of text a curve measured on that kind goes
-first, and all that were measured on another are carried to it, borrowed ones before their middle is taken.
+How much of a draft is accepted has no default in this project. Here it is, in this order: as the
+user says; the curve measured with this very model; for a model with an MTP module of its own and no
+curve, the middle of the heads that were measured, marked as borrowed; else nothing is drafted. On
+an asked kind of text a curve measured on that kind goes first, and all that were measured on
+another are carried to it, borrowed ones before their middle is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ from advisor.answers.by_batch import BatchHistogram
 from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.task_transfer import TASKS, Task, carried, task_of, task_transfer
-from advisor.physics.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, parse_acceptance
+from advisor.physics.acceptance import (
+    Acceptance,
+    AcceptanceCurve,
+    acceptance_curves,
+    parse_acceptance,
+)
 from advisor.physics.architecture import Architecture, parameter_counts
 from advisor.physics.draft import load_drafter
 from advisor.physics.hardware import load_hardware
@@ -35,12 +42,14 @@ from advisor.prediction import AdvisorError, Array
 
 By = Literal["cost", "throughput", "speed", "energy"]
 BY: tuple[By, ...] = get_args(By)
-"""Orders: cost [USD per million tokens], throughput [tokens/s per GPU], time per output token, energy [J per token]."""
+"""Orders: cost [USD per million tokens], throughput [tokens/s per GPU], time per output token,
+energy [J per token]."""
 
 
 @dataclass(frozen=True)
 class ModelFilter:
-    """Filter on the models that take part, by size in parameters and by name. None or empty sets no limit."""
+    """Filter on the models that take part, by size in parameters and by name. None or empty sets no
+    limit."""
 
     names: tuple[str, ...] = ()
     """Ids, or patterns of ids such as `qwen3*`."""
@@ -52,27 +61,35 @@ class ModelFilter:
     """Only these; None: all."""
 
     def __post_init__(self) -> None:
-        """Raises AdvisorError for a pattern that no model has, and for an empty or senseless range of sizes."""
+        """Raises AdvisorError for a pattern that no model has, and for an empty or senseless range
+        of sizes."""
         known = model_ids()
         for name in self.names:
             if not fnmatch.filter(known, name):
                 raise AdvisorError(
-                    f"no shipped model is called {name[:60]!r}; give ids or patterns such as qwen3*, as `advisor "
+                    f"no shipped model is called {name[:60]!r}; give ids or patterns such as "
+                    "qwen3*, as `advisor "
                     "models` lists them, or a config.json with --config"
                 )
         for what in ("total", "active"):
             least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
             for value in (least, most):
                 if value is not None and not value > 0:
-                    raise AdvisorError(f"a limit on {what} parameters must be above 0, e.g. 4e10; got {value:g}")
+                    raise AdvisorError(
+                        f"a limit on {what} parameters must be above 0, e.g. 4e10; got {value:g}"
+                    )
             if least is not None and most is not None and least > most:
-                raise AdvisorError(f"no model has {least:g} or more and {most:g} or fewer {what} parameters")
+                raise AdvisorError(
+                    f"no model has {least:g} or more and {most:g} or fewer {what} parameters"
+                )
 
     def models(self) -> tuple[str, ...]:
         """Ids of the shipped models that are meant by name."""
         if not self.names:
             return model_ids()
-        return tuple(each for each in model_ids() if any(fnmatch.fnmatch(each, name) for name in self.names))
+        return tuple(
+            each for each in model_ids() if any(fnmatch.fnmatch(each, name) for name in self.names)
+        )
 
     def why_not(self, name: str, architecture: Architecture) -> str:
         """Reason that a model takes no part, by its name and size, empty where it does."""
@@ -89,8 +106,8 @@ class ModelFilter:
 
 @dataclass(frozen=True)
 class RankQuestion:
-    """A load on a machine. `scenario` gives accelerator, GPUs, context, formats, engine, kind of text and the limit on
-    time per token; its model, drafter, batch and placement are not read."""
+    """A load on a machine. `scenario` gives accelerator, GPUs, context, formats, engine, kind of
+    text and the limit on time per token; its model, drafter, batch and placement are not read."""
 
     scenario: Scenario
     users: BatchHistogram
@@ -99,7 +116,8 @@ class RankQuestion:
     usd_per_hour: float | None = None
     """Price of one GPU; None: the accelerator profile's."""
     drafter: tuple[str, str] | None = None
-    """Drafter and accepted length for every model that it can serve; None: what is known of each."""
+    """Drafter and accepted length for every model that it can serve; None: what is known of
+    each."""
     expert_parallel: bool = False
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False
@@ -111,20 +129,33 @@ class RankQuestion:
     @property
     def load_text(self) -> str:
         """The load in words, as `64 users`, or `1 to 128 users`."""
-        batches = [batch for batch, weight in zip(self.users.batches, self.users.weights, strict=True) if weight > 0]
+        batches = [
+            batch
+            for batch, weight in zip(self.users.batches, self.users.weights, strict=True)
+            if weight > 0
+        ]
         least, most = min(batches), max(batches)
-        return f"{most:,} user{'' if most == 1 else 's'}" if least == most else f"{least:,} to {most:,} users"
+        return (
+            f"{most:,} user{'' if most == 1 else 's'}"
+            if least == most
+            else f"{least:,} to {most:,} users"
+        )
 
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
     """Order where none is asked for: cost where a price is known, else throughput."""
     given, name = scenario.hardware_json, scenario.hardware_id
     hardware = load_hardware(name) if given is None else hardware_from_own(given, name)
-    return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
+    return (
+        "cost"
+        if usd_per_hour is not None or hardware.price_usd_per_hour is not None
+        else "throughput"
+    )
 
 
 def users_of(scenario: Scenario) -> int:
-    """Sequences that decode together on all of a scenario's GPUs, in all copies of the model. [-]"""
+    """Sequences that decode together on all of a scenario's GPUs, in all copies of the model.
+    [-]"""
     placement = max(scenario.tensor_parallel, scenario.expert_parallel)
     return scenario.batch_size * (scenario.n_gpus // placement)
 
@@ -152,7 +183,8 @@ def one_load(users: int) -> BatchHistogram:
 
 
 def load_from_text(text: str) -> BatchHistogram:
-    """A load as a number of users, `64`, or users with shares of time, `1:10,64:90`. Raises AdvisorError else."""
+    """A load as a number of users, `64`, or users with shares of time, `1:10,64:90`. Raises
+    AdvisorError else."""
     try:
         return BatchHistogram.from_text(text) if ":" in text else one_load(int(text))
     except AdvisorError as error:
@@ -168,12 +200,15 @@ def load_as_text(users: BatchHistogram) -> str:
     """A load as `load_from_text` reads it."""
     if len(users.batches) == 1:
         return str(users.batches[0])
-    return ",".join(f"{batch}:{weight:g}" for batch, weight in zip(users.batches, users.weights, strict=True))
+    return ",".join(
+        f"{batch}:{weight:g}" for batch, weight in zip(users.batches, users.weights, strict=True)
+    )
 
 
 Accepted = Literal["measured", "borrowed", "carried", "uncarried", "given", "none"]
-"""Where an accepted length is from: measured with this model, borrowed from other heads, either of them carried to
-another kind of text, measured on text that nothing is known to carry to the asked kind, given by the user, or none."""
+"""Where an accepted length is from: measured with this model, borrowed from other heads, either of
+them carried to another kind of text, measured on text that nothing is known to carry to the asked
+kind, given by the user, or none."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +225,13 @@ class Entrant:
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
-    """A model with each drafter known, and last without any. Raises AdvisorError where it cannot be loaded."""
-    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
+    """A model with each drafter known, and last without any. Raises AdvisorError where it cannot be
+    loaded."""
+    base = question.scenario.model_dump() | {
+        "model_id": name,
+        "model_config_json": config,
+        "batch_size": 1,
+    }
     architecture = architecture_of(name, config)
     found = []
     for known in _drafters(architecture, question):
@@ -199,14 +239,20 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
         task = question.scenario.task if known.heads is None and known.accepted != "none" else None
         drafter = {"drafter_id": known.drafter_id, "acceptance": known.acceptance, "task": task}
         try:
-            setup = load_setup(build_scenario(**base | drafter), True if known.heads is not None else None)
+            setup = load_setup(
+                build_scenario(**base | drafter), True if known.heads is not None else None
+            )
         except AdvisorError:
             if known.drafter_id == "none":
                 raise
             continue  # this drafter cannot serve this model: it then decodes plainly
         if known.heads is not None:
             setup = replace(setup, acceptance=known.heads.spread_over(setup.acceptance))
-        remarks = "" if known.accepted == "given" else "".join(f"; {text}" for text in setup.acceptance.remarks)
+        remarks = (
+            ""
+            if known.accepted == "given"
+            else "".join(f"; {text}" for text in setup.acceptance.remarks)
+        )
         found.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
     return found
 
@@ -235,7 +281,9 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
         if question.drafter[0] != "none":
             yield _Known(*question.drafter, "given", "as given for every model")
     else:
-        several = (curve for curve in acceptance_curves(model_id=architecture.id) if len(curve.n_draft) > 1)
+        several = (
+            curve for curve in acceptance_curves(model_id=architecture.id) if len(curve.n_draft) > 1
+        )
         known = _first_of_each("drafter_id", several, scenario.task)
         for drafter_id, curve in known.items():
             accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
@@ -243,8 +291,18 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
         if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
             heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
             if heads is not None:
-                yield _Known("mtp", heads.chances, "carried" if heads.n_carried else "borrowed", heads.text, heads)
-    plain = "no accepted length of a drafter is measured for it" if question.drafter is None else "plain decoding"
+                yield _Known(
+                    "mtp",
+                    heads.chances,
+                    "carried" if heads.n_carried else "borrowed",
+                    heads.text,
+                    heads,
+                )
+    plain = (
+        "no accepted length of a drafter is measured for it"
+        if question.drafter is None
+        else "plain decoding"
+    )
     yield _Known("none", "0", "none", plain)
 
 
@@ -254,7 +312,9 @@ def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
     return "carried" if is_carried(curve, kind, task) else "uncarried"
 
 
-def _first_of_each(key: str, curves: Iterable[AcceptanceCurve], task: str | None) -> dict[str, AcceptanceCurve]:
+def _first_of_each(
+    key: str, curves: Iterable[AcceptanceCurve], task: str | None
+) -> dict[str, AcceptanceCurve]:
     """The first curve of each value of a field, of the asked task where it has one."""
     first: dict[str, AcceptanceCurve] = {}
     for curve in curves:
@@ -273,14 +333,16 @@ class BorrowedHeads:
     """Measured MTP heads as they are lent to another model."""
 
     chances: str
-    """Chances of each draft token given those before it, comma-separated, from the median accepted length at each K."""
+    """Chances of each draft token given those before it, comma-separated, from the median accepted
+    length at each K."""
     text: str
     """Sentence on what the length rests on."""
     n_carried: int
     """Heads whose length was carried to the asked text. [-]"""
     down: Array
     up: Array
-    """Distance that being carried adds to the ends of the band, in logarithms, median over the heads, [K]. [-]"""
+    """Distance that being carried adds to the ends of the band, in logarithms, median over the
+    heads, [K]. [-]"""
     remarks: tuple[str, ...]
 
     def spread_over(self, known: Acceptance) -> Acceptance:
@@ -288,22 +350,30 @@ class BorrowedHeads:
         value, most = known.accepted_length, np.arange(known.accepted_length.size) + 1.0
         down = np.hypot(np.log(value / known.low), self.down)
         up = np.hypot(np.log(known.high / value), self.up)
-        low, high = np.maximum(value * np.exp(-down), 1.0), np.maximum(np.minimum(value * np.exp(up), most), value)
+        low, high = (
+            np.maximum(value * np.exp(-down), 1.0),
+            np.maximum(np.minimum(value * np.exp(up), most), value),
+        )
         return replace(known, low=low, high=high, source=self.text, remarks=self.remarks)
 
 
 def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
-    """Whether a curve's lengths are moved to the asked text: of another kind, where both kinds are known."""
+    """Whether a curve's lengths are moved to the asked text: of another kind, where both kinds are
+    known."""
     known = task_of(curve.dataset)
-    return task not in (None, known) and known in TASKS and task_transfer(kind, known, str(task)) is not None
+    return (
+        task not in (None, known)
+        and known in TASKS
+        and task_transfer(kind, known, str(task)) is not None
+    )
 
 
 @functools.lru_cache(maxsize=32)
 def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> BorrowedHeads | None:
     """The middle of the measured MTP heads, K as far as all go, each on the asked text first.
 
-    One curve a model, of the asked task where there is one. A head whose text is not known is left out where a task is
-    asked: it cannot be said to be of it. None where no head is left.
+    One curve a model, of the asked task where there is one. A head whose text is not known is left
+    out where a task is asked: it cannot be said to be of it. None where no head is left.
     """
     every_k = [
         curve
@@ -318,13 +388,16 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
     size = max(k_max, longest)
     measured = [parse_acceptance(curve.id, size) for curve in heads]
     moved = [
-        carried(curve.id, known, _KIND, task, context_tokens) for curve, known in zip(heads, measured, strict=True)
+        carried(curve.id, known, _KIND, task, context_tokens)
+        for curve, known in zip(heads, measured, strict=True)
     ]
     lengths = np.median([each.accepted_length[: longest + 1] for each in moved], axis=0)
     gains = np.maximum(np.diff(lengths), 0.0)
     before = np.concatenate([[1.0], gains[:-1]])
     # Where a draft brought nothing, the next one does not either.
-    chances = np.minimum(np.divide(gains, before, out=np.zeros_like(gains), where=before > 0.0), 1.0)
+    chances = np.minimum(
+        np.divide(gains, before, out=np.zeros_like(gains), where=before > 0.0), 1.0
+    )
     names = ", ".join(sorted(curve.model_id for curve in heads))
     kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
     return BorrowedHeads(
@@ -338,12 +411,15 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
 
 
 def _added(measured: Sequence[Acceptance], moved: Sequence[Acceptance], end: str) -> Array:
-    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [-]"""
+    """What being carried added to the distance of a band's end from the middle, in logarithms, [K].
+    [-]"""
 
     def far(known: Acceptance) -> Array:
         return np.abs(np.log(getattr(known, end) / known.accepted_length))
 
-    squares = [np.square(far(new)) - np.square(far(old)) for old, new in zip(measured, moved, strict=True)]
+    squares = [
+        np.square(far(new)) - np.square(far(old)) for old, new in zip(measured, moved, strict=True)
+    ]
     return np.asarray(np.sqrt(np.maximum(np.median(squares, axis=0), 0.0)))
 
 
@@ -362,14 +438,18 @@ class Scores:
     """Cells by model id, or the name as given where no shipped model is called so."""
 
     def column(self, name: str) -> str:
-        """A column by its name, without regard to case. Raises AdvisorError with those there are."""
+        """A column by its name, without regard to case. Raises AdvisorError with those there
+        are."""
         for known in self.columns:
             if known.lower() == name.strip().lower():
                 return known
-        raise AdvisorError(f"{self.file_name} has no column {name[:60]!r}; it has {', '.join(self.columns)[:600]}")
+        raise AdvisorError(
+            f"{self.file_name} has no column {name[:60]!r}; it has {', '.join(self.columns)[:600]}"
+        )
 
     def numbers(self, name: str) -> dict[str, float]:
-        """Numbers of a column by model, empty cells left out. Raises AdvisorError for a cell that is no number."""
+        """Numbers of a column by model, empty cells left out. Raises AdvisorError for a cell that
+        is no number."""
         column, found = self.column(name), {}
         for model, row in self.cells.items():
             if text := row[column]:
@@ -377,11 +457,14 @@ class Scores:
                     found[model] = float(text)
                 except ValueError as error:
                     raise AdvisorError(
-                        f"{self.file_name}: {column[:60]} of {model[:60]} is {text[:40]!r}, not a number; choose a "
+                        f"{self.file_name}: {column[:60]} of {model[:60]} is {text[:40]!r}, not a "
+                        "number; choose a "
                         "column of numbers"
                     ) from error
                 if not math.isfinite(found[model]):
-                    raise AdvisorError(f"{self.file_name}: {column[:60]} of {model[:60]} is not a finite number")
+                    raise AdvisorError(
+                        f"{self.file_name}: {column[:60]} of {model[:60]} is not a finite number"
+                    )
         return found
 
     @property
@@ -390,26 +473,35 @@ class Scores:
         return tuple(name for name in self.cells if name not in model_ids())
 
     def where(self, condition: str) -> frozenset[str]:
-        """Models whose cell is as `column=value` says, in any case. Raises AdvisorError where none is."""
+        """Models whose cell is as `column=value` says, in any case. Raises AdvisorError where none
+        is."""
         name, equals, value = condition.partition("=")
         if not equals:
             raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
         column, wanted = self.column(name), value.strip().lower()
-        found = frozenset(model for model, row in self.cells.items() if row[column].lower() == wanted)
+        found = frozenset(
+            model for model, row in self.cells.items() if row[column].lower() == wanted
+        )
         if not found:
             seen = sorted({row[column] for row in self.cells.values() if row[column]})[:12]
             raise AdvisorError(
-                f"{self.file_name}: no model has {column}={value.strip()[:60]}; it holds {', '.join(seen)[:600]}"
+                f"{self.file_name}: no model has {column}={value.strip()[:60]}; it holds "
+                f"{', '.join(seen)[:600]}"
             )
         return found
 
 
 def read_scores(name: str, data: bytes) -> Scores:
-    """Scores from a CSV with a column of models. Raises AdvisorError for no such table, or a model twice."""
+    """Scores from a CSV with a column of models. Raises AdvisorError for no such table, or a model
+    twice."""
     if len(data) > MAX_SCORES_BYTES:
-        raise AdvisorError(f"{name} has more than {MAX_SCORES_BYTES:,} bytes; a table of scores is smaller")
+        raise AdvisorError(
+            f"{name} has more than {MAX_SCORES_BYTES:,} bytes; a table of scores is smaller"
+        )
     try:
-        rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig")), skipinitialspace=True, strict=True))
+        rows = list(
+            csv.reader(io.StringIO(data.decode("utf-8-sig")), skipinitialspace=True, strict=True)
+        )
     except (UnicodeDecodeError, csv.Error) as error:
         raise AdvisorError(f"{name} is no CSV ({error}); give columns model,score") from error
     rows = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
@@ -418,24 +510,35 @@ def read_scores(name: str, data: bytes) -> Scores:
     columns = tuple(cell for i, cell in enumerate(header) if i != place)
     if place is None or not columns or not all(columns) or len(set(columns)) < len(columns):
         raise AdvisorError(
-            f"{name}: the first line must name a column model and one column or more of scores, each once"
+            f"{name}: the first line must name a column model and one column or more of scores, "
+            "each once"
         )
     if not 2 <= len(rows) <= _MAX_ROWS + 1:
-        raise AdvisorError(f"{name} has {max(len(rows) - 1, 0):,} rows of models; 1 to {_MAX_ROWS:,} are read")
+        raise AdvisorError(
+            f"{name} has {max(len(rows) - 1, 0):,} rows of models; 1 to {_MAX_ROWS:,} are read"
+        )
     return Scores(name, columns, _cells(name, header, place, rows[1:]))
 
 
-def _cells(name: str, header: Sequence[str], place: int, rows: Sequence[Sequence[str]]) -> dict[str, dict[str, str]]:
+def _cells(
+    name: str, header: Sequence[str], place: int, rows: Sequence[Sequence[str]]
+) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise AdvisorError(f"{name}: line {number} has {len(row)} cells, the first line {len(header)}")
+            raise AdvisorError(
+                f"{name}: line {number} has {len(row)} cells, the first line {len(header)}"
+            )
         model = _model(row[place])
         if not model:
             raise AdvisorError(f"{name}: line {number} names no model")
         if model in found:
             raise AdvisorError(f"{name}: {model[:60]} is listed twice (line {number}); delete one")
-        found[model] = {column: cell for i, (column, cell) in enumerate(zip(header, row, strict=True)) if i != place}
+        found[model] = {
+            column: cell
+            for i, (column, cell) in enumerate(zip(header, row, strict=True))
+            if i != place
+        }
     return found
 
 

@@ -1,4 +1,5 @@
-"""What a sweep computes: every combination of the listed settings, in parts that are computed one by one."""
+"""What a sweep computes: every combination of the listed settings, in parts that are computed one
+by one."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from advisor.profiles import PROFILES, read_file, shown_path
 MAX_SCENARIOS = 20_000_000
 """Batches times combinations that one sweep may ask for. [-]"""
 CURVES_PER_PART = 64
-"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
+"""Combinations, each with all its batches, in one part of the result: what is lost when a worker
+is. [-]"""
 MAX_BYTES = 1_000_000
 _CASES = "cases"
 _OWN = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
@@ -35,22 +37,31 @@ class SweepPlan:
     """Every combination of `cases` and `axes`, each at all `batches`."""
 
     cases: tuple[Settings, ...]
-    """Settings that belong together, e.g. a model with its placement; one empty case where none are listed."""
+    """Settings that belong together, e.g. a model with its placement; one empty case where none are
+    listed."""
     axes: Mapping[str, tuple[Any, ...]]
     """Values of every other setting, one or several."""
     batches: tuple[int, ...]
     own: Mapping[tuple[str, str], Settings] = field(default_factory=dict)
-    """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
+    """What a setting of `own_named` and its text in the plan stand for: the user's own model or
+    accelerator."""
 
     def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
-        """The plan with the user's own models and accelerators, by file and content. `read` gives a path's fields."""
-        listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
+        """The plan with the user's own models and accelerators, by file and content. `read` gives a
+        path's fields."""
+        listed = [
+            *self.axes.items(),
+            *((name, (one,)) for case in self.cases for name, one in case.items()),
+        ]
         own: dict[tuple[str, str], Settings] = {}
         for name, values in listed:
             for text in values if name in _OWN else ():
                 if fields := read(name, str(text)):
                     digest = hashlib.sha256(str(fields[_OWN[name]]).encode()).hexdigest()[:6]
-                    own[name, text] = {**fields, name: f"own-{fields[name].removeprefix('own-')}-{digest}"}
+                    own[name, text] = {
+                        **fields,
+                        name: f"own-{fields[name].removeprefix('own-')}-{digest}",
+                    }
         return replace(self, own=own)
 
     @property
@@ -71,7 +82,9 @@ class SweepPlan:
     def part(self, index: int) -> tuple[Settings, ...]:
         """The combinations of one part, in the order of the whole: the last axis changes first."""
         first = index * CURVES_PER_PART
-        return tuple(map(self._combination, range(first, min(first + CURVES_PER_PART, self.n_curves))))
+        return tuple(
+            map(self._combination, range(first, min(first + CURVES_PER_PART, self.n_curves)))
+        )
 
     def _combination(self, index: int) -> Settings:
         found: dict[str, Any] = {}
@@ -85,7 +98,8 @@ class SweepPlan:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of question and constants: parts of equal ones fit. The axes count in their order."""
+        """Twelve hex digits of question and constants: parts of equal ones fit. The axes count in
+        their order."""
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         if self.own:
             asked["own"] = sorted(map(str, self.own.items()))
@@ -96,9 +110,14 @@ class SweepPlan:
     def text(self) -> str:
         """The plan as YAML, which `read_plan` reads back."""
         cases = [dict(case) for case in self.cases if case]
-        axes = {name: values[0] if len(values) == 1 else list(values) for name, values in self.axes.items()}
+        axes = {
+            name: values[0] if len(values) == 1 else list(values)
+            for name, values in self.axes.items()
+        }
         content = {**({_CASES: cases} if cases else {}), **axes, "batch_size": list(self.batches)}
-        return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+        return yaml.safe_dump(
+            content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
+        )
 
 
 def made_by() -> dict[str, str]:
@@ -117,7 +136,9 @@ def _constants_sha256(folder: Path) -> str:
 
 def load_plan(path: Path) -> SweepPlan:
     """Read a plan from a file, as `read_plan`. Raises AdvisorError, also when it cannot be read."""
-    text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode("utf-8", "replace")
+    text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode(
+        "utf-8", "replace"
+    )
     try:
         return read_plan(text)
     except AdvisorError as error:
@@ -127,32 +148,51 @@ def load_plan(path: Path) -> SweepPlan:
 def read_plan(text: str) -> SweepPlan:
     """Read a plan from YAML.
 
-    Scenario settings by name, each one value or a list, and `cases` of settings that go together. Raises AdvisorError
-    for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
+    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
+    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than
+    MAX_SCENARIOS.
     """
     content = _mapping(text)
     cases = content.pop(_CASES, [{}])
     if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
-        raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
+        raise AdvisorError(
+            "cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}"
+        )
     batches = _batches(content.pop("batch_size", None))
     _check_names([*content, *(name for case in cases for name in case)])
     for name in content.keys() & {name for case in cases for name in case}:
         raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
-    axes = {name: tuple(value) if isinstance(value, list) else (value,) for name, value in content.items()}
-    for name, values in (*axes.items(), *((name, (one,)) for case in cases for name, one in case.items())):
+    axes = {
+        name: tuple(value) if isinstance(value, list) else (value,)
+        for name, value in content.items()
+    }
+    for name, values in (
+        *axes.items(),
+        *((name, (one,)) for case in cases for name, one in case.items()),
+    ):
         if not values:
             raise AdvisorError(f"{name}: the list is empty; give at least one value")
-        if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
-            raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
+        if not all(
+            one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool))
+            for one in values
+        ):
+            raise AdvisorError(
+                f"{name}: expected a number, a text or a list of them (lists stand beside cases)"
+            )
         if any(isinstance(one, str) and not one.isprintable() for one in values):
-            raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
+            raise AdvisorError(
+                f"{name}: a text holds characters that cannot be shown; write it anew"
+            )
         if len(set(values)) < len(values):
             raise AdvisorError(f"{name}: duplicate value")
     if len({frozenset(case.items()) for case in cases}) < len(cases):
         raise AdvisorError("cases: duplicate case")
     plan = SweepPlan(tuple(cases), axes, batches)
     if plan.n_scenarios > MAX_SCENARIOS:
-        raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
+        raise AdvisorError(
+            f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are "
+            "computed"
+        )
     return plan
 
 
@@ -179,10 +219,16 @@ def _mapping(text: str) -> dict[str, Any]:
 
 def _batches(given: Any) -> tuple[int, ...]:
     values = given if isinstance(given, list) else [given]
-    if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+    if (
+        given is None
+        or not values
+        or not all(isinstance(one, int) and not isinstance(one, bool) for one in values)
+    ):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
     if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
-        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is out of range; give 1 to {MAX_BATCH:,}")
+        raise AdvisorError(
+            f"batch_size: {str(wrong[0])[:40]} is out of range; give 1 to {MAX_BATCH:,}"
+        )
     if len(set(values)) < len(values):
         raise AdvisorError("batch_size: duplicate value")
     return tuple(values)

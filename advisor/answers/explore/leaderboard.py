@@ -1,13 +1,15 @@
-"""The leaderboard: every model at its best placement and K on one machine at one load, ranked, with its doubts.
+"""The leaderboard: every model at its best placement and K on one machine at one load, ranked, with
+its doubts.
 
 Every placement and number of copies is bounded, few are evaluated with draws.
 
-Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model.
-An error of a kernel is shared since one measured table (or data sheet) of the accelerator prices it for all models:
-where the table is slow or fast, at other clocks or another version of the engine, it is so for all of them; what
-differs by the shape of a model's own matrices is left to the model. A model's own: its experts' kernel at their
-shape, its routing, its accepted length, what the components leave unexplained, and that part of an absolute time's
-error which the draws of the components do not hold (`spend.own_log_sd`).
+Shared: host and launches, links, attention, dense products: one accelerator and one engine run them
+for every model. An error of a kernel is shared since one measured table (or data sheet) of the
+accelerator prices it for all models: where the table is slow or fast, at other clocks or another
+version of the engine, it is so for all of them; what differs by the shape of a model's own matrices
+is left to the model. A model's own: its experts' kernel at their shape, its routing, its accepted
+length, what the components leave unexplained, and that part of an absolute time's error which the
+draws of the components do not hold (`spend.own_log_sd`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
-from advisor.answers.explore.entrants import BY, Accepted, Entrant, RankQuestion, architecture_of, entrants_of
+from advisor.answers.explore.entrants import (
+    BY,
+    Accepted,
+    Entrant,
+    RankQuestion,
+    architecture_of,
+    entrants_of,
+)
 from advisor.physics import laws
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.bands import Draws, make_draws, rank_range, ranks
@@ -34,20 +43,30 @@ from advisor.physics.step import Placement
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import with_placement
 from advisor.predict.setup import Setup
-from advisor.predict.spend import Price, banded, drawn_times, no_price, price_of, spend_at, token_time_s
+from advisor.predict.spend import (
+    Price,
+    banded,
+    drawn_times,
+    no_price,
+    price_of,
+    spend_at,
+    token_time_s,
+)
 from advisor.prediction import AdvisorError, Array, Prediction, Tier, lowest
 from advisor.text import counted
 
 
 @dataclass(frozen=True)
 class PlacedModel:
-    """A model placed: copies of one instance, each with its share of the users, and the K of each load."""
+    """A model placed: copies of one instance, each with its share of the users, and the K of each
+    load."""
 
     entrant: Entrant
     setup: Setup
     copies: int
     curve: Curve
-    """Curve at the batch of the fullest copy at each load, with the draws that every command recommends K by."""
+    """Curve at the batch of the fullest copy at each load, with the draws that every command
+    recommends K by."""
     rows: NDArray[np.int64]
     """Where each load stands in the curve, [loads]."""
     columns: NDArray[np.int64]
@@ -66,7 +85,9 @@ class PlacedModel:
     @property
     def token_s(self) -> Array:
         """Time for a token of one sequence at each load, its own prefill included, [loads]. [s]"""
-        return np.asarray(token_time_s(self.curve, self.setup.placement.gpus)[self.rows, self.columns])
+        return np.asarray(
+            token_time_s(self.curve, self.setup.placement.gpus)[self.rows, self.columns]
+        )
 
     @property
     def tpot_s(self) -> Array:
@@ -99,9 +120,9 @@ class _Option:
 def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> Array:
     """Value that the leaderboard is ordered by, lower is better, [...] from times [..., loads].
 
-    speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token, to which money is in
-    proportion, as tokens/s per GPU are in inverse proportion. (Energy is ranked afterwards; its placement is that of
-    the most tokens per GPU-second.)
+    speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token,
+    to which money is in proportion, as tokens/s per GPU are in inverse proportion. (Energy is
+    ranked afterwards; its placement is that of the most tokens per GPU-second.)
     """
     if question.by == "speed":
         return mean_over_tokens(question, token_s, tpot_s)
@@ -109,24 +130,34 @@ def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> A
 
 
 def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
-    """Tokens per second of one paid GPU over the loads by their share of the time, [...] from [..., loads]."""
-    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
+    """Tokens per second of one paid GPU over the loads by their share of the time, [...] from [...,
+    loads]."""
+    users, weights = (
+        np.array(each, float) for each in (question.users.batches, question.users.weights)
+    )
     paid = question.scenario.n_gpus if question.whole_machine else gpus
-    return np.asarray((weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
+    return np.asarray(
+        (weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1)
+    )
 
 
 def mean_over_tokens(question: RankQuestion, token_s: Array, values: Array) -> Array:
     """Mean of `values` [..., loads] over the tokens that each load writes, [...]."""
-    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
+    users, weights = (
+        np.array(each, float) for each in (question.users.batches, question.users.weights)
+    )
     written = weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s)
     return np.asarray((written * values).sum(-1) / written.sum(-1))
 
 
-def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> PlacedModel | ExcludedModel:
+def best_placement(
+    entrants: Sequence[Entrant], question: RankQuestion
+) -> PlacedModel | ExcludedModel:
     """The best of a model's drafters, placements and copies, or what keeps it off.
 
-    The placement with the best bound is evaluated first: a bound takes the fastest K that keeps the limit, and the
-    recommended K is never faster. Once a bound is worse than what was found, no further one can be better.
+    The placement with the best bound is evaluated first: a bound takes the fastest K that keeps the
+    limit, and the recommended K is never faster. Once a bound is worse than what was found, no
+    further one can be better.
     """
     drafting = [one for one in entrants if one.accepted != "none"]
     reasons: list[ExcludedModel] = []
@@ -155,7 +186,9 @@ def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Pla
     return best
 
 
-def _evaluated(option: _Option, entrant: Entrant, question: RankQuestion) -> tuple[float, PlacedModel]:
+def _evaluated(
+    option: _Option, entrant: Entrant, question: RankQuestion
+) -> tuple[float, PlacedModel]:
     """The score of an option at its recommended K, with the curve it is read from."""
     grid, rows = np.unique(option.batches, return_inverse=True)
     curve = curve_for(option.placed, grid)
@@ -180,23 +213,37 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Exclud
         token_s = token_time_s(curve, setup.placement.gpus)
         allowed = within_limit(setup, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
-        least_token, least_tpot = (np.where(allowed, each, np.inf).min(axis=1) for each in (token_s, curve.tpot_s))
+        least_token, least_tpot = (
+            np.where(allowed, each, np.inf).min(axis=1) for each in (token_s, curve.tpot_s)
+        )
         for count, at, row in zip(counts, batches, rows.reshape(batches.shape), strict=True):
             if np.isfinite(least_token[row]).all():
-                bound = score(question, count * setup.placement.gpus, least_token[row], least_tpot[row])
+                bound = score(
+                    question, count * setup.placement.gpus, least_token[row], least_tpot[row]
+                )
                 found.append(_Option(float(bound), setup, count, at))
     return found or _missed(entrant, question, largest, fastest)
 
 
-def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> ExcludedModel:
+def _missed(
+    entrant: Entrant, question: RankQuestion, largest: int, fastest: float
+) -> ExcludedModel:
     name, architecture = entrant.name, entrant.setup.architecture
     limit, context = architecture.max_context_tokens, question.scenario.context_tokens
     if limit is not None and context > limit:
-        return ExcludedModel(name, "context longer than the model's own", f"at most {limit:,} tokens")
+        return ExcludedModel(
+            name, "context longer than the model's own", f"at most {limit:,} tokens"
+        )
     if math.isinf(fastest):
-        most = f"{counted(largest, 'sequence')} at most" if largest else "not even its weights and one sequence fit"
+        most = (
+            f"{counted(largest, 'sequence')} at most"
+            if largest
+            else "not even its weights and one sequence fit"
+        )
         return ExcludedModel(name, "does not fit in memory", most)
-    return ExcludedModel(name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best")
+    return ExcludedModel(
+        name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best"
+    )
 
 
 NODE_GPUS = 8
@@ -204,7 +251,8 @@ NODE_GPUS = 8
 
 
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
-    """The setup on every placement whose weights leave room for one sequence: powers of two up to a node."""
+    """The setup on every placement whose weights leave room for one sequence: powers of two up to a
+    node."""
     architecture, n_gpus = setup.architecture, question.scenario.n_gpus
     limit = architecture.max_context_tokens
     if limit is not None and question.scenario.context_tokens > limit:
@@ -233,7 +281,8 @@ def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
 
 
 def _copies(setup: Setup, question: RankQuestion) -> list[int]:
-    """Numbers of copies to try: powers of two, and as many as the machine holds; never more than users."""
+    """Numbers of copies to try: powers of two, and as many as the machine holds; never more than
+    users."""
     most = question.scenario.n_gpus // setup.placement.gpus
     if question.whole_machine:
         return [most]
@@ -267,7 +316,9 @@ def times_under_draws(placed: PlacedModel) -> DrawnTimes:
     setup, name = placed.setup, placed.entrant.name
     grid = placed.curve.batches
     drafts, columns = np.unique(placed.columns, return_inverse=True)
-    curve = curve_for(setup, grid, placed.curve.drafts[drafts], draws=board_draws(setup.costs, name))
+    curve = curve_for(
+        setup, grid, placed.curve.drafts[drafts], draws=board_draws(setup.costs, name)
+    )
     own_z = np.random.default_rng(own_seed(name) + 1).standard_normal(len(curve.draws))
     at = np.zeros(grid.size, np.int64)
     at[placed.rows] = columns
@@ -278,7 +329,8 @@ def times_under_draws(placed: PlacedModel) -> DrawnTimes:
 
 @dataclass(frozen=True)
 class Standing:
-    """One model on the board, with figures as means over the loads by the tokens that each writes."""
+    """One model on the board, with figures as means over the loads by the tokens that each
+    writes."""
 
     name: str
     rank: int
@@ -346,8 +398,11 @@ class _Figures:
     tier: Tier
 
 
-def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], object] = lambda *_: None) -> Leaderboard:
-    """Rank all models that take part. Raises AdvisorError where none does, or the question is impossible."""
+def leaderboard(
+    question: RankQuestion, on_progress: Callable[[str, float], object] = lambda *_: None
+) -> Leaderboard:
+    """Rank all models that take part. Raises AdvisorError where none does, or the question is
+    impossible."""
     named: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
     named += question.configs
     placed: list[PlacedModel] = []
@@ -373,7 +428,9 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
     on_progress("", 1.0)
     if hardware is None:
         reasons = Counter(each.detail or each.reason for each in missed)  # the commonest first
-        told = "; ".join(f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3))
+        told = "; ".join(
+            f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3)
+        )
         raise AdvisorError(f"no model takes part: {told or 'none was named'}")
     price = price_of(hardware, question.usd_per_hour)
     if question.by == "cost" and price is None:
@@ -381,10 +438,14 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
     if question.by == "energy" and hardware.board_power_w is None:
         others = " or ".join(by for by in BY if by != "energy")
         raise AdvisorError(f"the power of {hardware.name} is not known; rank by {others}")
-    return Leaderboard(question, hardware, price, _standings(placed, question, price), tuple(missed))
+    return Leaderboard(
+        question, hardware, price, _standings(placed, question, price), tuple(missed)
+    )
 
 
-def _standings(placed: Sequence[PlacedModel], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:
+def _standings(
+    placed: Sequence[PlacedModel], question: RankQuestion, price: Price | None
+) -> tuple[Standing, ...]:
     if not placed:
         return ()
     figures = [_figures(each, question, price) for each in placed]
@@ -393,7 +454,8 @@ def _standings(placed: Sequence[PlacedModel], question: RankQuestion, price: Pri
     low, high = rank_range(drawn)
     first = np.mean(drawn == 1, axis=0)
     return tuple(
-        _standing(figures[i], rank, (int(low[i]), int(high[i])), float(first[i])) for rank, i in enumerate(order, 1)
+        _standing(figures[i], rank, (int(low[i]), int(high[i])), float(first[i]))
+        for rank, i in enumerate(order, 1)
     )
 
 
@@ -408,14 +470,18 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         middle = mean_over_tokens(question, placed.token_s, central)
         return float(middle), mean_over_tokens(question, drawn.token_s, draws)
 
-    rate, rates = (throughput(question, placed.gpus, each) for each in (placed.token_s, drawn.token_s))
+    rate, rates = (
+        throughput(question, placed.gpus, each) for each in (placed.token_s, drawn.token_s)
+    )
     pairs = {
         "speedup": mean(curve.speedup[at], drawn.speedup),
         "tpot_s": mean(placed.tpot_s, drawn.tpot_s),
         "tokens_per_s_per_gpu": (float(rate), rates),
     }
     if price is not None:
-        usd, all_usd = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (float(rate), rates))
+        usd, all_usd = (
+            laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (float(rate), rates)
+        )
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
     told: dict[str, Prediction | None] = {"usd_per_million": None}
     for name, (value, draws) in pairs.items():
@@ -423,17 +489,22 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
     told["joules_per_token"] = joules = _energy(placed, question)
     merit, merits = pairs["tpot_s"] if question.by == "speed" else (1.0 / float(rate), 1.0 / rates)
     if question.by == "energy" and joules is not None:
-        # One error moves the power of all models, a little more where they wait: what moves ranks is time, which the
-        # throughput's draws have. The middle power is each model's own.
+        # One error moves the power of all models, a little more where they wait: what moves ranks
+        # is time, which the throughput's draws have. The middle power is each model's own.
         merit, merits = joules.value, joules.value * float(rate) / rates
     limit_ms = question.scenario.max_tpot_ms
-    p_limit = 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
+    p_limit = (
+        1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
+    )
     return _Figures(placed, merit, merits, told, p_limit, tier)
 
 
 def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
-    """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a known power."""
-    own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(placed.curve.draws))
+    """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a
+    known power."""
+    own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(
+        len(placed.curve.draws)
+    )
     at_loads = []
     for row, column in zip(placed.rows, placed.columns, strict=True):
         arm = spend_at(placed.setup, placed.curve, int(row), int(column), None, own_z=own_z).chosen

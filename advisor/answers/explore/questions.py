@@ -1,4 +1,5 @@
-"""Questions to a sweep (where drafting pays, what is fastest, what one K for all loses), and a sweep as a map."""
+"""Questions to a sweep (where drafting pays, what is fastest, what one K for all loses), and a
+sweep as a map."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Tier
 
 SURE = 0.8
-"""Share of the draws in which drafting has to gain, so that it counts as paying (own choice). [-]"""
+"""Share of the draws in which drafting has to gain, so that it counts as paying (own choice).
+[-]"""
 _PAIR = ["model_id", "hardware_id"]
 _SAID = ("n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tier")
 _ABSOLUTE = tuple(name for name in COLUMNS if name.startswith(("tpot", "tokens_per_s")))
@@ -27,7 +29,8 @@ def predicted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
-    """Some columns of the rows that hold a prediction: forty would have to be copied with each choice of rows."""
+    """Some columns of the rows that hold a prediction: forty would have to be copied with each
+    choice of rows."""
     return predicted(frame[[*names, "reason"]])
 
 
@@ -38,17 +41,24 @@ def varied(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def where_drafting_pays(frame: pd.DataFrame) -> pd.DataFrame:
-    """The largest batch of each model and accelerator at which drafting pays, at the best other settings.
+    """The largest batch of each model and accelerator at which drafting pays, at the best other
+    settings.
 
     frame : rows of a sweep, `COLUMNS`.
 
-    A row for each pair that was predicted: `pays_up_to` (empty where it never does), the K, speedup and odds there, the
-    settings with which it does, and whether any of its batches `fits`. Of several with the same batch the one of the
-    largest speedup.
+    A row for each pair that was predicted: `pays_up_to` (empty where it never does), the K, speedup
+    and odds there, the settings with which it does, and whether any of its batches `fits`. Of
+    several with the same batch the one of the largest speedup.
     """
-    known = _columns(frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits")
-    pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= SURE) & known["fits"]]
-    best = frame.loc[pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index]
+    known = _columns(
+        frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits"
+    )
+    pays = known[
+        known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= SURE) & known["fits"]
+    ]
+    best = frame.loc[
+        pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index
+    ]
     pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
     found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
     found = found.rename(columns={"batch_size": "pays_up_to"})
@@ -57,19 +67,22 @@ def where_drafting_pays(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFrame:
-    """The row of most tokens per second and GPU of each model among those that fit and keep a limit.
+    """The row of most tokens per second and GPU of each model among those that fit and keep a
+    limit.
 
     frame : rows of a sweep, `COLUMNS`.
     max_tpot_ms : limit on the time per output token of one user; None: none. [ms]
 
-    A row for each model that was predicted, without figures where no row keeps the limit; `least_tpot_ms` is then the
-    best there is, empty where nothing fits.
+    A row for each model that was predicted, without figures where no row keeps the limit;
+    `least_tpot_ms` is then the best there is, empty where nothing fits.
     """
     known = _columns(frame, "model_id", "tpot_ms", "tokens_per_s_per_gpu", "fits")
     fits = known[known["fits"]]
     quick = fits if max_tpot_ms is None else fits[fits["tpot_ms"] <= max_tpot_ms]
     # Of as many tokens per second, the one that waits least for each.
-    order = quick.sort_values(["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable")
+    order = quick.sort_values(
+        ["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable"
+    )
     best = frame.loc[order.groupby("model_id").tail(1).index]
     models = known[["model_id"]].drop_duplicates()
     least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
@@ -87,7 +100,9 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
         "row",
     ]
     kinds = {"batch_size": "Int64", "n_draft": "Int64", "row": "Int64"}
-    return found.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
+    return (
+        found.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
+    )
 
 
 def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
@@ -95,17 +110,21 @@ def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
 
     frame : rows of a sweep, `COLUMNS`.
 
-    `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
-    `tier` the lowest among them. [loss and worst as shares] A K that every point has stands before one that fewer have,
-    whose mean is over other points; among those of as many points the least loss is first.
+    `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how
+    many have this K, `tier` the lowest among them. [loss and worst as shares] A K that every point
+    has stands before one that fewer have, whose mean is over other points; among those of as many
+    points the least loss is first.
     """
     fits = _columns(frame, "n_draft", "expected_loss", "tier", "fits")
     losses = _losses(fits[fits["fits"]], "n_draft")
-    return losses.sort_values(["points", "loss"], ascending=[False, True], kind="stable").reset_index(drop=True)
+    return losses.sort_values(
+        ["points", "loss"], ascending=[False, True], kind="stable"
+    ).reset_index(drop=True)
 
 
 def loss_of_recommended(frame: pd.DataFrame) -> float | None:
-    """Mean loss of each point's own recommended K, over the points that fit. [-] None where none does."""
+    """Mean loss of each point's own recommended K, over the points that fit. [-] None where none
+    does."""
     known = _columns(frame, "fits", "recommended", "expected_loss")
     loss = known.loc[known["fits"] & known["recommended"], "expected_loss"]
     return float(loss.mean()) if len(loss) else None
@@ -113,8 +132,12 @@ def loss_of_recommended(frame: pd.DataFrame) -> float | None:
 
 def _losses(fits: pd.DataFrame, by: str) -> pd.DataFrame:
     ranks = {tier.value: tier.rank for tier in Tier}
-    groups = fits.assign(rank=fits["tier"].map(ranks), loss=fits["expected_loss"].astype(float)).groupby(by, sort=True)
-    found = groups.agg(loss=("loss", "mean"), worst=("loss", "max"), points=("loss", "size"), tier=("rank", "max"))
+    groups = fits.assign(
+        rank=fits["tier"].map(ranks), loss=fits["expected_loss"].astype(float)
+    ).groupby(by, sort=True)
+    found = groups.agg(
+        loss=("loss", "mean"), worst=("loss", "max"), points=("loss", "size"), tier=("rank", "max")
+    )
     found["tier"] = [list(Tier)[int(rank)].value for rank in found["tier"]]
     return found.reset_index()
 
@@ -125,23 +148,32 @@ def _others(frame: pd.DataFrame, *named: str) -> list[str]:
 
 
 def axes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Settings that vary and do not follow from one another, model and accelerator first, batch last.
+    """Settings that vary and do not follow from one another, model and accelerator first, batch
+    last.
 
     A placement that goes with its model (`cases` of a plan) is no axis of its own.
     """
     kept: list[str] = []
     some = predicted(frame)[list(varied(frame))].drop_duplicates()
     for name in sorted(some, key=lambda one: (one not in _PAIR, one == "batch_size")):
-        if not any((some.groupby(known, dropna=False)[name].nunique(dropna=False) == 1).all() for known in kept):
+        if not any(
+            (some.groupby(known, dropna=False)[name].nunique(dropna=False) == 1).all()
+            for known in kept
+        ):
             kept.append(name)
     return tuple(kept)
 
 
 def values_of(frame: pd.DataFrame, name: str) -> list[object]:
-    """Values of a setting in their order: numbers by size, texts as the rows come, None for not set."""
+    """Values of a setting in their order: numbers by size, texts as the rows come, None for not
+    set."""
     values = [None if pd.isna(one) else one for one in frame[name].drop_duplicates()]
     numbers = [one for one in values if isinstance(one, (int, float, np.number))]
-    ordered = sorted(numbers) if len(numbers) == len([one for one in values if one is not None]) else values
+    ordered = (
+        sorted(numbers)
+        if len(numbers) == len([one for one in values if one is not None])
+        else values
+    )
     return [*([None] if None in values and ordered is not values else []), *ordered]
 
 
@@ -149,7 +181,11 @@ def where(frame: pd.DataFrame, fixed: Mapping[str, object]) -> pd.DataFrame:
     """Rows with these settings. A setting that is not set is None."""
     keep = np.ones(len(frame), bool)
     for name, value in fixed.items():
-        keep &= (frame[name].isna() if value is None else frame[name] == value).fillna(value=False).to_numpy(bool)
+        keep &= (
+            (frame[name].isna() if value is None else frame[name] == value)
+            .fillna(value=False)
+            .to_numpy(bool)
+        )
     return frame[keep]
 
 
@@ -196,17 +232,24 @@ class SweepMap:
 
 
 def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
-    """Two settings to look at first, the batch across and the one of most values down. None for fewer."""
+    """Two settings to look at first, the batch across and the one of most values down. None for
+    fewer."""
     free = axes(frame)
     if len(free) < 2:
         return None
     x = "batch_size" if "batch_size" in free else free[-1]
     # Of as many values the first, which is model or accelerator.
-    return x, max((name for name in free if name != x), key=lambda name: predicted(frame)[name].nunique(dropna=False))
+    return x, max(
+        (name for name in free if name != x),
+        key=lambda name: predicted(frame)[name].nunique(dropna=False),
+    )
 
 
-def choices(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> dict[str, tuple[list[object], object]]:
-    """Values of each further axis beside those chosen before it, and the `fixed` one, else the first."""
+def choices(
+    frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]
+) -> dict[str, tuple[list[object], object]]:
+    """Values of each further axis beside those chosen before it, and the `fixed` one, else the
+    first."""
     rest, found = predicted(frame), {}
     for name in axes(frame):
         if name in (x, y):
@@ -227,9 +270,14 @@ def sweep_map(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) 
     left_out = sum(max(0, len(values) - MAX_SIDE) for values in sides.values())
     sides = {name: values[:MAX_SIDE] for name, values in sides.items()}
     row = np.full((len(sides[y]), len(sides[x])), -1)
-    places = {name: {value: at for at, value in enumerate(values)} for name, values in sides.items()}
+    places = {
+        name: {value: at for at, value in enumerate(values)} for name, values in sides.items()
+    }
     for index, across, down in zip(best.index, best[x], best[y], strict=True):
-        at = [places[name].get(None if pd.isna(value) else value) for name, value in ((y, down), (x, across))]
+        at = [
+            places[name].get(None if pd.isna(value) else value)
+            for name, value in ((y, down), (x, across))
+        ]
         if None not in at:
             row[tuple(at)] = index
     return SweepMap(x, y, tuple(sides[x]), tuple(sides[y]), settled, row, best, left_out)
@@ -247,9 +295,12 @@ class SweepView:
 
 
 def view_of(sweep: Sweep, max_tpot_ms: float | None, wishes: Mapping[str, object]) -> SweepView:
-    """A sweep with its first map, fixed at the wished values of settings where the sweep has them."""
+    """A sweep with its first map, fixed at the wished values of settings where the sweep has
+    them."""
     sides = default_axes(sweep.frame)
-    return SweepView(sweep, max_tpot_ms, None if sides is None else sweep_map(sweep.frame, *sides, wishes))
+    return SweepView(
+        sweep, max_tpot_ms, None if sides is None else sweep_map(sweep.frame, *sides, wishes)
+    )
 
 
 def setting_text(name: str, value: object) -> str:

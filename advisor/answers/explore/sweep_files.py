@@ -31,7 +31,8 @@ _PLAN = "plan.json"
 _AHEAD = 2
 """Parts handed out for each worker: one in work, one waiting. [-]"""
 _LOST = (
-    "a worker ended before its part was done (stopped from outside, or out of memory); the parts written are kept: "
+    "a worker ended before its part was done (stopped from outside, or out of memory); the parts "
+    "written are kept: "
     "give the same command again to go on, with fewer workers if memory was short"
 )
 Show = Callable[[float], None]
@@ -50,10 +51,13 @@ class SweepResult:
     elapsed_s: float
 
 
-def run_sweep(plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None = None) -> SweepResult:
+def run_sweep(
+    plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None = None
+) -> SweepResult:
     """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
 
-    folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
+    folder : made where it is not there; one that holds another sweep, or other files alone, is
+        refused.
     workers : processes on this machine. [-]
     show : called with the share done after every part.
 
@@ -78,7 +82,12 @@ def run_sweep(plan: SweepPlan, folder: Path, workers: int = 1, show: Show | None
 
 def _open(plan: SweepPlan, folder: Path) -> None:
     """Make the folder the plan's, or see that it is."""
-    note = {"digest": plan.digest, "cases": plan.cases, "axes": plan.axes, "batch_size": plan.batches}
+    note = {
+        "digest": plan.digest,
+        "cases": plan.cases,
+        "axes": plan.axes,
+        "batch_size": plan.batches,
+    }
     place = folder / _PLAN
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,10 +98,13 @@ def _open(plan: SweepPlan, folder: Path) -> None:
             return
         written = json.loads(read_file(place, 10_000_000))
     except (OSError, ValueError) as error:
-        raise AdvisorError(f"cannot use {shown_path(folder)}: {error}; give a new folder") from error
+        raise AdvisorError(
+            f"cannot use {shown_path(folder)}: {error}; give a new folder"
+        ) from error
     if not isinstance(written, dict) or written.get("digest") != plan.digest:
         raise AdvisorError(
-            f"{shown_path(folder)} holds another sweep (settings in another order count as one), or one by other "
+            f"{shown_path(folder)} holds another sweep (settings in another order count as one), "
+            "or one by other "
             "constants or another release; give a new folder"
         )
 
@@ -128,7 +140,9 @@ def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
     return content.getvalue()
 
 
-def _in_processes(tasks: Iterator[_Part], batches: Sequence[int], workers: int) -> Iterator[tuple[int, bytes]]:
+def _in_processes(
+    tasks: Iterator[_Part], batches: Sequence[int], workers: int
+) -> Iterator[tuple[int, bytes]]:
     # One thread each: small arrays, and threads of a worker only wait for those of the others.
     before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
@@ -160,7 +174,8 @@ MAX_ROWS = 2_000_000
 MAX_PART_BYTES = 64 * 2**20
 _MAX_TEXT = 1000
 _BYTES_PER_ROW = 2000
-"""A row's share of a file, unpacked, is a tenth of this; a file beyond holds something else. [bytes]"""
+"""A row's share of a file, unpacked, is a tenth of this; a file beyond holds something else.
+[bytes]"""
 _MAX_HEAD_BYTES = 4 * 2**20
 _MAX_NAME = 300
 _NO_NAME = re.compile(r"[^\w.,@/:+ -]")
@@ -189,24 +204,29 @@ class Sweep:
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
-    """A sweep from its folder or some of its files, as `read_sweep`. Raises AdvisorError without any."""
+    """A sweep from its folder or some of its files, as `read_sweep`. Raises AdvisorError without
+    any."""
     files: list[Path] = []
     for path in paths:
         parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not parts:
             raise AdvisorError(
-                f"{shown_path(path)} holds no *.parquet file; give the folder that `explore --plan FILE --output` names"
+                f"{shown_path(path)} holds no *.parquet file; give the folder that `explore "
+                "--plan FILE --output` names"
             )
         files += parts
-    return read_sweep([(path.name, read_file(path, MAX_PART_BYTES, "a part of a sweep")) for path in files], max_rows)
+    return read_sweep(
+        [(path.name, read_file(path, MAX_PART_BYTES, "a part of a sweep")) for path in files],
+        max_rows,
+    )
 
 
 def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> Sweep:
     """Read the Parquet files of one sweep, (name, content) each.
 
-    Settings younger than a file stand at their defaults. A row that stands in several files counts once. Raises
-    AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made by other
-    constants than the files before it.
+    Settings younger than a file stand at their defaults. A row that stands in several files counts
+    once. Raises AdvisorError naming file, column and row for what is no sweep, holds values that
+    none can have, or was made by other constants than the files before it.
     """
     if not files:
         raise AdvisorError(f"no file was given; {_HOW}")
@@ -216,7 +236,8 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
         rows += file.metadata.num_rows
         if rows > max_rows:
             raise AdvisorError(
-                f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read here: ask larger "
+                f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read "
+                "here: ask larger "
                 "sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
             )
         tables.append((_shown(name), file))
@@ -225,17 +246,21 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
     for name, maker in makers.items():
         if maker != makers[first]:
             raise AdvisorError(
-                f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: numbers of the two "
+                f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: "
+                "numbers of the two "
                 "do not compare; give the files of one sweep"
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
     sweep = sweep_from(frame, makers[first])
     remarks = dict.fromkeys(names_of_today(file.schema_arrow.names)[1] for _, file in tables)
-    return replace(sweep, notes=(*sweep.notes, *(f"{text[0].upper()}{text[1:]}." for text in remarks if text)))
+    return replace(
+        sweep, notes=(*sweep.notes, *(f"{text[0].upper()}{text[1:]}." for text in remarks if text))
+    )
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
-    """Rows as `sweep_rows` gives them as a finished sweep. Raises AdvisorError where there is none."""
+    """Rows as `sweep_rows` gives them as a finished sweep. Raises AdvisorError where there is
+    none."""
     notes = []
     again = frame.duplicated([*SETTINGS, "n_draft"])
     if again.any():
@@ -254,17 +279,28 @@ def _shown(name: str) -> str:
 def _opened(name: str, content: bytes) -> pq.ParquetFile:
     """The file with its head read, and no row yet."""
     try:
-        limits = {"thrift_string_size_limit": _MAX_HEAD_BYTES, "thrift_container_size_limit": _MAX_HEAD_BYTES}
+        limits = {
+            "thrift_string_size_limit": _MAX_HEAD_BYTES,
+            "thrift_container_size_limit": _MAX_HEAD_BYTES,
+        }
         there = set(pq.ParquetFile(io.BytesIO(content), **limits).schema_arrow.names)
         text = [column for column, kind in COLUMNS.items() if kind == "string" and column in there]
-        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=text, page_checksum_verification=True, **limits)
+        file = pq.ParquetFile(
+            io.BytesIO(content), read_dictionary=text, page_checksum_verification=True, **limits
+        )
         meta = file.metadata
-        unpacked = sum(meta.row_group(index).total_byte_size for index in range(meta.num_row_groups))
+        unpacked = sum(
+            meta.row_group(index).total_byte_size for index in range(meta.num_row_groups)
+        )
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise AdvisorError(f"{name} is no readable Parquet file ({_first(error)}); {_HOW}") from error
+        raise AdvisorError(
+            f"{name} is no readable Parquet file ({_first(error)}); {_HOW}"
+        ) from error
     known = set(_stored_names(file))
     # Files of before a setting existed are read at its default.
-    by_default = {row.name for row in FIELDS.values() if not (row.needed or row.is_required)} - {"batch_size"}
+    by_default = {row.name for row in FIELDS.values() if not (row.needed or row.is_required)} - {
+        "batch_size"
+    }
     needed = [column for column in COLUMNS if column not in {*_YOUNGER, *by_default}]
     if missing := [column for column in needed if column not in known]:
         more = " and others" if len(missing) > 6 else ""
@@ -275,7 +311,10 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
     if len(known) < len(file.schema_arrow.names):
         raise AdvisorError(f"{name}: duplicate column; {_HOW}")
     if unpacked > _BYTES_PER_ROW * max(meta.num_rows, 1000):
-        raise AdvisorError(f"{name}: {meta.num_rows:,} rows unpack to {unpacked:,} bytes, more than a sweep's; {_HOW}")
+        raise AdvisorError(
+            f"{name}: {meta.num_rows:,} rows unpack to {unpacked:,} bytes, more than a sweep's; "
+            f"{_HOW}"
+        )
     return file
 
 
@@ -295,17 +334,24 @@ def _made_by(file: pq.ParquetFile) -> dict[str, str]:
 
 
 def _by_words(maker: Mapping[str, str]) -> str:
-    return f"release {maker['release']}, constants {maker['constants']}" if maker else "a release that is not named"
+    return (
+        f"release {maker['release']}, constants {maker['constants']}"
+        if maker
+        else "a release that is not named"
+    )
 
 
 def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
-    """The rows of one file as `COLUMNS`. Raises AdvisorError where a value is none of its column's."""
+    """The rows of one file as `COLUMNS`. Raises AdvisorError where a value is none of its
+    column's."""
     stored = _stored_names(file)
     present = [column for column in COLUMNS if column in stored]
     try:
         table = file.read(columns=[stored[column] for column in present])
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise AdvisorError(f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew") from error
+        raise AdvisorError(
+            f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew"
+        ) from error
     found = {column: _values(name, column, table.column(stored[column])) for column in present}
     for column in COLUMNS.keys() - found.keys():
         default = FIELDS[column].default if column in FIELDS else None
@@ -322,10 +368,14 @@ def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
         given = given.value_type
     is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
     is_number = pa.types.is_integer(given) or pa.types.is_floating(given)
-    fits = {"string": is_text, "bool": pa.types.is_boolean(given)}.get(kind, is_number) or pa.types.is_null(given)
+    fits = {"string": is_text, "bool": pa.types.is_boolean(given)}.get(
+        kind, is_number
+    ) or pa.types.is_null(given)
     if not fits or (kind in ("bool", "int32", "int16") and values.null_count):
         expected = {"string": "text", "bool": "true or false"}.get(kind, "numbers")
-        raise AdvisorError(f"{name}, column {column}: expected {expected}, got {str(given)[:40]}; {_HOW}")
+        raise AdvisorError(
+            f"{name}, column {column}: expected {expected}, got {str(given)[:40]}; {_HOW}"
+        )
     if kind == "string":
         values = _texts(column, values)
     try:
@@ -337,13 +387,16 @@ def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
 
 
 def _texts(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts cut and cleaned, each distinct one once: a long one could stand in every row, and pictures read markup."""
+    """Texts cut and cleaned, each distinct one once: a long one could stand in every row, and
+    pictures read markup."""
     chunks = []
     for chunk in values.chunks:
         # A file without a dictionary of its own gives the texts themselves.
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         chunks.append(
-            pa.array([_clean(column, one) for one in coded.dictionary.to_pylist()], "string").take(coded.indices)
+            pa.array([_clean(column, one) for one in coded.dictionary.to_pylist()], "string").take(
+                coded.indices
+            )
         )
     return pa.chunked_array(chunks, "string")
 
@@ -370,19 +423,27 @@ def _check(name: str, frame: pd.DataFrame) -> None:
     }
     for column in (*_BANDS, "accepted_length", "plain_step_ms", "round_ms"):
         values = frame[column].to_numpy()
-        within[f"{column}: expected a number above 0"] = (np.isfinite(values) & (values > 0)) | ~done
+        within[f"{column}: expected a number above 0"] = (
+            np.isfinite(values) & (values > 0)
+        ) | ~done
     for column in _BANDS:
         ends = "tpot_{}_ms" if column == "tpot_ms" else f"{column}_{{}}"
         low, high = (frame[ends.format(end)].to_numpy() for end in ("low", "high"))
-        value, none = frame[column].to_numpy(), np.isnan(low) & np.isnan(high) & (column != "speedup")
-        within[f"{column}: expected a band around the value"] = ((low <= value) & (value <= high)) | none | ~done
+        value, none = (
+            frame[column].to_numpy(),
+            np.isnan(low) & np.isnan(high) & (column != "speedup"),
+        )
+        within[f"{column}: expected a band around the value"] = (
+            ((low <= value) & (value <= high)) | none | ~done
+        )
     for what, good in within.items():
         wrong = ~np.asarray(good.fillna(value=False) if isinstance(good, pd.Series) else good, bool)
         if wrong.any():
             column = what.partition(":")[0]
             row = int(np.flatnonzero(wrong)[0])
             raise AdvisorError(
-                f"{name}, row {row + 1}, {what}, got {printable(str(frame[column].iloc[row]), 40)}; {_HOW}"
+                f"{name}, row {row + 1}, {what}, got "
+                f"{printable(str(frame[column].iloc[row]), 40)}; {_HOW}"
             )
     if bool((done & frame[["model_id", "hardware_id"]].isna().any(axis=1)).any()):
         raise AdvisorError(f"{name}: a prediction names no model or no accelerator; {_HOW}")

@@ -1,4 +1,5 @@
-"""All ways to choose K on the same requests, acceptance and arrivals; accepted drafts per step from a file."""
+"""All ways to choose K on the same requests, acceptance and arrivals; accepted drafts per step from
+a file."""
 
 from __future__ import annotations
 
@@ -39,20 +40,26 @@ MAX_TRACE_BYTES = 20_000_000
 MAX_TRACE_STEPS = 2_000_000
 MAX_TRACE_REQUESTS = 20_000
 _STEPS = "per_step_accepted"
-"""Field of vLLM's `metrics.speculative_decoding` (docs.vllm.ai, per-request acceptance metrics, 0.29 to 0.33, read
-2026-11-22), which AIPerf's records carry on. A step that drafted nothing accepted nothing."""
+"""Field of vLLM's `metrics.speculative_decoding` (docs.vllm.ai, per-request acceptance metrics,
+0.29 to 0.33, read 2026-11-22), which AIPerf's records carry on. A step that drafted nothing
+accepted nothing."""
 _MAX_DEPTH = 6
 _FORMATS = (
-    "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each request), vLLM's "
-    "replies with --per-request-spec-decode-metrics detailed, one to a line or in a list, or CSV with a column "
+    "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each "
+    "request), vLLM's "
+    "replies with --per-request-spec-decode-metrics detailed, one to a line or in a list, or CSV "
+    "with a column "
     "`accepted` and, for several requests, a column `request`"
 )
 
 
 def recorded(data: bytes, file_name: str) -> RecordedSteps:
-    """Accepted drafts per step from an engine's log, as JSON or CSV. Raises AdvisorError saying what is wrong where."""
+    """Accepted drafts per step from an engine's log, as JSON or CSV. Raises AdvisorError saying
+    what is wrong where."""
     if len(data) > MAX_TRACE_BYTES:
-        raise AdvisorError(f"{file_name} has {len(data):,} bytes; at most {MAX_TRACE_BYTES:,} are read")
+        raise AdvisorError(
+            f"{file_name} has {len(data):,} bytes; at most {MAX_TRACE_BYTES:,} are read"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -80,11 +87,14 @@ def _json_rows(text: str, file_name: str) -> list[list[int]]:
     rows = content if isinstance(content[0], list) else [content]
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, list) or not row:
-            raise AdvisorError(f"{file_name}, request {number}: expected a list of accepted drafts; {_FORMATS}")
+            raise AdvisorError(
+                f"{file_name}, request {number}: expected a list of accepted drafts; {_FORMATS}"
+            )
         for step, value in enumerate(row, start=1):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise AdvisorError(
-                    f"{file_name}, request {number}, step {step}: {str(value)[:20]!r} is no whole number"
+                    f"{file_name}, request {number}, step {step}: {str(value)[:20]!r} is no whole "
+                    "number"
                 )
     return rows
 
@@ -104,12 +114,15 @@ def _json_content(text: str, file_name: str) -> Any:
         try:
             records.append(read_json(line))
         except ValueError as error:
-            raise AdvisorError(f"{file_name}, line {number}, is not valid JSON; {_FORMATS}") from error
+            raise AdvisorError(
+                f"{file_name}, line {number}, is not valid JSON; {_FORMATS}"
+            ) from error
     return records
 
 
 def _reported(content: Any, depth: int) -> Iterator[list[Any]]:
-    """What each request's steps accepted, in vLLM's replies or AIPerf's records: every non-empty list named _STEPS."""
+    """What each request's steps accepted, in vLLM's replies or AIPerf's records: every non-empty
+    list named _STEPS."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(content, dict):
@@ -137,7 +150,8 @@ def _csv_rows(text: str, file_name: str) -> list[list[int]]:
             cell = (line["accepted"] or "").strip()
             if not cell.isascii() or not cell.isdigit():
                 raise AdvisorError(
-                    f"{file_name}, line {reader.line_num}, column accepted: {cell[:20]!r} is no whole number >= 0"
+                    f"{file_name}, line {reader.line_num}, column accepted: {cell[:20]!r} is no "
+                    "whole number >= 0"
                 )
             by_request.setdefault((line.get("request") or "").strip(), []).append(int(cell))
     except csv.Error as error:
@@ -151,10 +165,12 @@ MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000
 MAX_REQUEST_TOKENS = 16_384
 LONGEST_S = 30.0
-"""Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
+"""Estimated processor time that a simulation may take: within a minute on a core shared by two.
+[s]"""
 ITERATION_S, SLOT_S = 30e-6, 50e-9
-"""Processor time of one iteration of one policy, and of each slot in it; 100 to 50,000 slots measured on one Xeon core
-in November 2026: 21 to 66 us with up to 1,000 slots, 19 to 58 ns a slot beyond. [s]"""
+"""Processor time of one iteration of one policy, and of each slot in it; 100 to 50,000 slots
+measured on one Xeon core in November 2026: 21 to 66 us with up to 1,000 slots, 19 to 58 ns a slot
+beyond. [s]"""
 _STREAMS = 2_000
 """Distinct acceptance streams drawn; more requests share them, which 2,000 average out."""
 _ROUNDS_OF_REQUESTS = 2
@@ -165,9 +181,11 @@ _ROUNDS_OF_REQUESTS = 2
 class SimulationPlan:
     """Plan of a simulation.
 
-    requests : asked for in all. Iterations : limit per server; request_tokens : output of each request. [-]
+    requests : asked for in all. Iterations : limit per server; request_tokens : output of each
+        request. [-]
 
-    batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
+    batch_size : slots of a server. load_share : None keeps every slot full while a request waits;
+        else Poisson arrivals
     at this share of what plain decoding could serve, so that the batch varies.
     """
 
@@ -179,13 +197,19 @@ class SimulationPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
+        limits = {
+            "requests": MAX_REQUESTS,
+            "iterations": MAX_ITERATIONS,
+            "request_tokens": MAX_REQUEST_TOKENS,
+        }
         for name, most in limits.items():
             value = getattr(self, name)
             if not 1 <= value <= most:
                 raise AdvisorError(f"{name}={value} must lie in 1..{most:,}")
         if self.load_share is not None and not 0 < self.load_share <= 2:
-            raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
+            raise AdvisorError(
+                f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7"
+            )
         if self.seed < 0:
             raise AdvisorError(f"seed={self.seed} must not be negative")
 
@@ -214,16 +238,23 @@ class SimulationPlan:
 
     def estimate_s(self, n_policies: int) -> float:
         """Processor time at most, all policies together. [s]"""
-        return n_policies * self.most_iterations * (ITERATION_S + SLOT_S * self.servers * self.batch_size)
+        return (
+            n_policies
+            * self.most_iterations
+            * (ITERATION_S + SLOT_S * self.servers * self.batch_size)
+        )
 
     def check_duration(self, n_policies: int) -> None:
-        """Raise AdvisorError, with the iterations that there is time for, where the estimate exceeds LONGEST_S."""
+        """Raise AdvisorError, with the iterations that there is time for, where the estimate
+        exceeds LONGEST_S."""
         asked_s = self.estimate_s(n_policies)
         if asked_s > LONGEST_S:
             fitting = max(1, int(self.most_iterations * LONGEST_S / asked_s))
             raise AdvisorError(
-                f"{self.requests:,} requests and {self.iterations:,} iterations under {n_policies} policies would take "
-                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most {fitting:,} iterations"
+                f"{self.requests:,} requests and {self.iterations:,} iterations under "
+                f"{n_policies} policies would take "
+                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most "
+                f"{fitting:,} iterations"
             )
 
 
@@ -265,17 +296,24 @@ class SimulationReport:
 
     @property
     def load_note(self) -> str:
-        """Sentence on the offered load where it is not the one asked for, and on how full the servers were."""
+        """Sentence on the offered load where it is not the one asked for, and on how full the
+        servers were."""
         plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
         low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
-        mean = f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of {plan.batch_size:,}"
+        mean = (
+            f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of "
+            f"{plan.batch_size:,}"
+        )
         if plan.load_share is not None:
             mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
         elif float(low) < plan.batch_size:
             mean += ": the tail, when no request waits and slots empty, is included"
         if self.requests == plan.requests:
             return f"{mean}."
-        return f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full once. {mean}."
+        return (
+            f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is "
+            f"full once. {mean}."
+        )
 
     def of(self, policy: str) -> PolicyOutcome:
         """The outcome of a policy by name."""
@@ -292,7 +330,8 @@ def process_of(
     """Process by which acceptance varies around the accepted length of the costs.
 
     kind : `list` of independent rounds, `switching` between passages, or `trace` with its steps.
-    passages : spread, good_share and good_tokens of `switching_around`; the mean stays at the longest scheduled K.
+    passages : spread, good_share and good_tokens of `switching_around`; the mean stays at the
+        longest scheduled K.
     """
     if kind == "trace" and recorded_steps is not None:
         return recorded_steps
@@ -305,9 +344,15 @@ def process_of(
 def policies_for(
     ranges: Sequence[KRange], k_max: int, cascade: CascadeSettings | None = None
 ) -> tuple[tuple[Policy, int | None], ...]:
-    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle. Each with its static K."""
+    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle. Each with its
+    static K."""
     static: list[tuple[Policy, int | None]] = [(StaticK(k), k) for k in range(k_max + 1)]
-    controlled = (BatchSchedule(tuple(ranges)), Cascade(cascade or CascadeSettings()), EmaAdaptive(), Oracle())
+    controlled = (
+        BatchSchedule(tuple(ranges)),
+        Cascade(cascade or CascadeSettings()),
+        EmaAdaptive(),
+        Oracle(),
+    )
     return (*static, *((policy, None) for policy in controlled))
 
 
@@ -322,13 +367,18 @@ def simulate_policies(
 ) -> SimulationReport:
     """Every policy on the same trace and load.
 
-    Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
-    Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
+    Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than
+    LONGEST_S. Before each policy, `on_policy` gets its name and the share of policies done; it may
+    raise to end the simulation.
     """
     if costs.k_max < 1:
-        raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
+        raise AdvisorError(
+            "nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1"
+        )
     if plan.batch_size > costs.batches[-1]:
-        raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
+        raise AdvisorError(
+            f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}"
+        )
     policies = policies_for(ranges, costs.k_max, cascade)
     plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])
@@ -350,7 +400,9 @@ def simulate_policies(
 
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
     if plan.load_share is None:
-        return closed_loop(plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens)
+        return closed_loop(
+            plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens
+        )
     plain_s = float(interpolate_batches(costs.batches, costs.round_time_s, plan.batch_size)[0])
     capacity_per_s = plan.batch_size / plain_s / plan.request_tokens
     rate_per_s, rng = plan.load_share * capacity_per_s, np.random.default_rng([plan.seed, 1])
@@ -359,7 +411,9 @@ def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
     )
 
 
-def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float) -> PolicyOutcome:
+def _outcome(
+    run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float
+) -> PolicyOutcome:
     by_draft = run.iterations_by_draft
     speedup = plain_tpot_s / run.mean_tpot_s
     total = max(int(by_draft.sum()), 1)
@@ -370,7 +424,9 @@ def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, b
         tpot_s=run.mean_tpot_s,
         speedup=speedup,
         gain_over_best_static=speedup / best_static - 1,
-        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95)) if run.request_tpot_s.size else None,
+        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95))
+        if run.request_tpot_s.size
+        else None,
         mean_draft=float(by_draft @ np.arange(by_draft.size) / total),
         iterations_by_draft=tuple(int(n) for n in by_draft),
         test_share=None if tests is None else float(tests.sum() / total),

@@ -1,10 +1,13 @@
-"""Ways to choose K while serving: one K, by batch, by acceptance (SGLang), by measured utility (Cascade), hindsight.
+"""Ways to choose K while serving: one K, by batch, by acceptance (SGLang), by measured utility
+(Cascade), hindsight.
 
-A policy is a frozen description; its controller holds the state of many independent servers ("groups") at once. All
-sequences of a group run the same K in an iteration, as vLLM's batch-size table and SGLang's adaptive mode do.
+A policy is a frozen description; its controller holds the state of many independent servers
+("groups") at once. All sequences of a group run the same K in an iteration, as vLLM's batch-size
+table and SGLang's adaptive mode do.
 
-Utility of a K in Cascade (arXiv:2506.20675) = tokens per round / (round time / plain step time). What the published
-description leaves open is listed in docs/decisions/cascade.md; every constant is a field of `CascadeSettings`.
+Utility of a K in Cascade (arXiv:2506.20675) = tokens per round / (round time / plain step time).
+What the published description leaves open is listed in docs/decisions/cascade.md; every constant is
+a field of `CascadeSettings`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Situation:
-    """One iteration as the groups meet it. Only hindsight may read `run_length`: no engine knows it beforehand."""
+    """One iteration as the groups meet it. Only hindsight may read `run_length`: no engine knows it
+    beforehand."""
 
     batch: IntArray
     """Active sequences, [G]."""
@@ -36,7 +40,8 @@ class Situation:
 
 @dataclass(frozen=True)
 class IterationOutcome:
-    """Values that the groups measured in one iteration, [G]. Idle groups carry zeros and are not `busy`."""
+    """Values that the groups measured in one iteration, [G]. Idle groups carry zeros and are not
+    `busy`."""
 
     busy: BoolArray
     batch: IntArray
@@ -47,10 +52,12 @@ class IterationOutcome:
 
 
 class Controller:
-    """State of one policy over all groups. One that learns nothing leaves `observe` and `restart` as they are."""
+    """State of one policy over all groups. One that learns nothing leaves `observe` and `restart`
+    as they are."""
 
     def choose(self, situation: Situation) -> IntArray:
-        """K of each group for the coming iteration, [G], within 0..k_max. Raises NotImplementedError here."""
+        """K of each group for the coming iteration, [G], within 0..k_max. Raises
+        NotImplementedError here."""
         raise NotImplementedError
 
     def observe(self, outcome: IterationOutcome) -> None:
@@ -80,7 +87,8 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class StaticK:
-    """Policy of one K always. K = 0 is an engine started without speculation: no drafter to keep warm."""
+    """Policy of one K always. K = 0 is an engine started without speculation: no drafter to keep
+    warm."""
 
     k: int
     keeps_drafter: bool = False
@@ -91,9 +99,12 @@ class StaticK:
         return f"static K={self.k}"
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
-        """Controller with a table of this K alone. Raises AdvisorError for one that the costs do not cover."""
+        """Controller with a table of this K alone. Raises AdvisorError for one that the costs do
+        not cover."""
         if not 0 <= self.k < time_s.shape[1]:
-            raise AdvisorError(f"static K={self.k} lies outside the costs' drafts 0..{time_s.shape[1] - 1}")
+            raise AdvisorError(
+                f"static K={self.k} lies outside the costs' drafts 0..{time_s.shape[1] - 1}"
+            )
         return _Table(np.full(time_s.shape[0], self.k, dtype=np.int64))
 
 
@@ -106,10 +117,13 @@ class BatchSchedule:
     keeps_drafter: bool = True
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
-        """Controller with a dense table over every reachable batch. Raises AdvisorError for a K without costs."""
+        """Controller with a dense table over every reachable batch. Raises AdvisorError for a K
+        without costs."""
         table = k_running_at(self.ranges, np.arange(time_s.shape[0]))
         if table.max() >= time_s.shape[1]:
-            raise AdvisorError(f"the schedule uses K={table.max()}; the costs cover 0..{time_s.shape[1] - 1}")
+            raise AdvisorError(
+                f"the schedule uses K={table.max()}; the costs cover 0..{time_s.shape[1] - 1}"
+            )
         return _Table(table)
 
 
@@ -125,9 +139,10 @@ class _Table(Controller):
 class Oracle:
     """Hindsight that picks K for the long-run rate.
 
-    It sees how many drafts each sequence would accept in this round. It maximises tokens - rate * time, rate being what
-    the group has reached so far: at the best reachable rate that is the optimality condition of a renewal-reward
-    process. No engine can do this; it bounds what any control is worth.
+    It sees how many drafts each sequence would accept in this round. It maximises tokens - rate *
+    time, rate being what the group has reached so far: at the best reachable rate that is the
+    optimality condition of a renewal-reward process. No engine can do this; it bounds what any
+    control is worth.
     """
 
     name: str = "oracle (hindsight)"
@@ -151,8 +166,12 @@ class _Hindsight(Controller):
         tokens = tokens + situation.batch[:, None]
         cost = self.cost[situation.batch]
         started = self.time > 0
-        plain = np.divide(situation.batch, cost[:, 0], out=np.zeros(run.shape[0]), where=cost[:, 0] > 0)
-        rate = np.where(started, np.divide(self.tokens, self.time, out=plain.copy(), where=started), plain)
+        plain = np.divide(
+            situation.batch, cost[:, 0], out=np.zeros(run.shape[0]), where=cost[:, 0] > 0
+        )
+        rate = np.where(
+            started, np.divide(self.tokens, self.time, out=plain.copy(), where=started), plain
+        )
         return np.asarray((tokens - rate[:, None] * cost).argmax(axis=1), dtype=np.int64)
 
     def observe(self, outcome: IterationOutcome) -> None:
@@ -174,15 +193,18 @@ sgl-project/sglang@015c8726 python/sglang/srt/speculative/adaptive_spec_params.p
 class EmaAdaptive:
     """Acceptance-only adaptation with SGLang's rules and constants: costs play no part in it.
 
-    One state per batch slot (the largest key not above the batch size), kept across requests. Each iteration of a slot
-    that drafts moves an
-    average of accepted drafts; after `warmup_batches`, every `update_interval` iterations K steps down through the
-    candidates while the average is at most (next lower K) - 1/2 + down_hysteresis (1/2 where that is 0), else up while
-    it exceeds K - 1/2. From K = 0 the next decision always probes the smallest positive candidate.
-    Candidates beyond the costs' k_max are left out. The padding of a batch to a captured graph size is not modelled.
+    One state per batch slot (the largest key not above the batch size), kept across requests. Each
+    iteration of a slot that drafts moves an
+    average of accepted drafts; after `warmup_batches`, every `update_interval` iterations K steps
+    down through the candidates while the average is at most (next lower K) - 1/2 + down_hysteresis
+    (1/2 where that is 0), else up while it exceeds K - 1/2. From K = 0 the next decision always
+    probes the smallest positive candidate. Candidates beyond the costs' k_max are left out. The
+    padding of a batch to a captured graph size is not modelled.
     """
 
-    slots: Mapping[int, tuple[tuple[int, ...], float]] = field(default_factory=lambda: dict(SGLANG_DEFAULT_SLOTS))
+    slots: Mapping[int, tuple[tuple[int, ...], float]] = field(
+        default_factory=lambda: dict(SGLANG_DEFAULT_SLOTS)
+    )
     ema_alpha: float = 0.2
     update_interval: int = 5
     warmup_batches: int = 10
@@ -196,15 +218,20 @@ class EmaAdaptive:
         """
         k_max = time_s.shape[1] - 1
         candidates = {
-            key: tuple(sorted({k for k in ks if 0 <= k <= k_max})) or (0,) for key, (ks, _) in self.slots.items()
+            key: tuple(sorted({k for k in ks if 0 <= k <= k_max})) or (0,)
+            for key, (ks, _) in self.slots.items()
         }
         if not candidates or min(candidates) < 1:
-            raise AdvisorError("EMA slots need at least one batch size, and batch sizes of at least 1")
+            raise AdvisorError(
+                "EMA slots need at least one batch size, and batch sizes of at least 1"
+            )
         return _Ema(self, candidates, n_groups)
 
 
 class _Ema(Controller):
-    def __init__(self, policy: EmaAdaptive, candidates: Mapping[int, Sequence[int]], n_groups: int) -> None:
+    def __init__(
+        self, policy: EmaAdaptive, candidates: Mapping[int, Sequence[int]], n_groups: int
+    ) -> None:
         self.policy = policy
         self.keys = np.array(sorted(candidates))
         self.steps = [np.array(candidates[key]) for key in self.keys]
@@ -232,7 +259,9 @@ class _Ema(Controller):
             if not groups.size:
                 continue
             accepted = outcome.tokens[groups] / outcome.batch[groups] - 1.0
-            moved = (1 - self.policy.ema_alpha) * self.ema[s, groups] + self.policy.ema_alpha * accepted
+            moved = (1 - self.policy.ema_alpha) * self.ema[
+                s, groups
+            ] + self.policy.ema_alpha * accepted
             self.ema[s, groups] = np.where(outcome.n_draft[groups] > 0, moved, self.ema[s, groups])
             self.count[s, groups] += 1
             since = self.count[s, groups] - self.policy.warmup_batches
@@ -256,8 +285,11 @@ class _Ema(Controller):
         off = steps[old] == 0
         probe = np.minimum(old + 1, last)
         self.index[s, groups] = np.where(off, probe, index)
-        # A slot that began at K = 0 has no acceptance history: its first probe starts from that K's neutral average.
-        self.ema[s, groups] = np.where(off & (ema < 0) & (steps[probe] > 0), steps[probe] - 1.0, ema)
+        # A slot that began at K = 0 has no acceptance history: its first probe starts from that K's
+        # neutral average.
+        self.ema[s, groups] = np.where(
+            off & (ema < 0) & (steps[probe] > 0), steps[probe] - 1.0, ema
+        )
 
     def _slot(self, batch: IntArray) -> IntArray:
         return np.maximum(np.searchsorted(self.keys, batch, side="right") - 1, 0)
@@ -268,26 +300,30 @@ _BASELINE, _TRIAL, _SET = 0, 1, 2
 
 @dataclass(frozen=True)
 class CascadeSettings:
-    """Constants of the controller. The defaults are the paper's, or stated as ours where the paper gives none."""
+    """Constants of the controller. The defaults are the paper's, or stated as ours where the paper
+    gives none."""
 
     trial_iterations: int = 4
     max_trials: int = 4
     set_iterations: int = 16
     """A test that ends with K > 0 returns the set phase to this length: ours."""
     converged_fraction: float = 0.10
-    """A trial whose utility differs by at most this fraction from that of the K it climbed from ends the test."""
+    """A trial whose utility differs by at most this fraction from that of the K it climbed from
+    ends the test."""
     back_off_factor: float = 2.0
     """Growth of the set phase each time K = 0 is chosen; 1 switches back-off off."""
     baseline_refresh_iterations: int = 100
     baseline_iterations: int = 4
     """Ours: the paper says "a few"."""
     initial_draft: int = 1
-    """Ours: K of a request's first trial. 52 test iterations in 13 tests of an always-bad request need 1."""
+    """Ours: K of a request's first trial. 52 test iterations in 13 tests of an always-bad request
+    need 1."""
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """The policy: one controller per request at batch 1, as published. Per server above it, our extension."""
+    """The policy: one controller per request at batch 1, as published. Per server above it, our
+    extension."""
 
     settings: CascadeSettings = CascadeSettings()
     name: str = "Cascade"
@@ -339,7 +375,9 @@ class CascadeController(Controller):
     def observe(self, outcome: IterationOutcome) -> None:
         """Account the iteration. End the phases that are complete."""
         busy = outcome.busy
-        per_sequence = np.divide(outcome.tokens, outcome.batch, out=np.zeros(busy.size), where=outcome.batch > 0)
+        per_sequence = np.divide(
+            outcome.tokens, outcome.batch, out=np.zeros(busy.size), where=outcome.batch > 0
+        )
         self.tokens += per_sequence
         self.time += outcome.time_s
         self.rounds += busy
@@ -350,12 +388,18 @@ class CascadeController(Controller):
         if not done.size:
             return
         phase = self.phase[done]
-        for code, finish in ((_BASELINE, self._end_baseline), (_TRIAL, self._end_trial), (_SET, self._end_set)):
+        for code, finish in (
+            (_BASELINE, self._end_baseline),
+            (_TRIAL, self._end_trial),
+            (_SET, self._end_set),
+        ):
             groups = done[phase == code]
             if groups.size:
                 finish(groups)
 
-    def _begin(self, groups: IntArray, phase: int, k: IntArray | int, iterations: IntArray | int) -> None:
+    def _begin(
+        self, groups: IntArray, phase: int, k: IntArray | int, iterations: IntArray | int
+    ) -> None:
         self.phase[groups] = phase
         self.k[groups] = k
         self.left[groups] = iterations
@@ -385,8 +429,11 @@ class CascadeController(Controller):
         on = groups[~stop]
         self._begin(on, _TRIAL, following[~stop], self.settings.trial_iterations)
 
-    def _climb(self, groups: IntArray, k: IntArray, utility: Array, trial: IntArray) -> tuple[IntArray, np.ndarray]:
-        """Next K of the hill climb from the best of the test so far, and whether the test ends, all [len(groups)]."""
+    def _climb(
+        self, groups: IntArray, k: IntArray, utility: Array, trial: IntArray
+    ) -> tuple[IntArray, np.ndarray]:
+        """Next K of the hill climb from the best of the test so far, and whether the test ends, all
+        [len(groups)]."""
         first = trial == 1
         last = self.top_utility[groups]
         upward = np.where((utility >= 1) & (k < self.k_max), 1, -1)
@@ -400,7 +447,13 @@ class CascadeController(Controller):
         outside = (following < 1) | (following > self.k_max)
         self.step[groups] = np.where(worse, -step, step)
         self.top_utility[groups] = np.where(worse, last, utility)
-        stop = converged | passed_maximum | unpaying_at_one | outside | (trial >= self.settings.max_trials)
+        stop = (
+            converged
+            | passed_maximum
+            | unpaying_at_one
+            | outside
+            | (trial >= self.settings.max_trials)
+        )
         return following, stop
 
     def _start_set(self, groups: IntArray) -> None:

@@ -1,8 +1,10 @@
-"""Requests served in decode iterations by a policy that chooses K: acceptance drawn once, load, and the loop itself.
+"""Requests served in decode iterations by a policy that chooses K: acceptance drawn once, load, and
+the loop itself.
 
-A trace is indexed by token position, not by iteration, so that a policy which moves faster meets the same good and
-bad passages as a slower one. `run_length[r, p]` is the number of drafts in a row that the target would accept when
-request r stands at its p-th output token; a round with K drafts there accepts min(run_length, K) of them.
+A trace is indexed by token position, not by iteration, so that a policy which moves faster meets
+the same good and bad passages as a slower one. `run_length[r, p]` is the number of drafts in a row
+that the target would accept when request r stands at its p-th output token; a round with K drafts
+there accepts min(run_length, K) of them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from advisor.prediction import AdvisorError, Array
 
 RunLengths = NDArray[np.int8]
 DEFAULT_SPREAD = 1.5
-"""Assumed, in logits: how far good and bad passages lie above and below the middle. No engine publishes it."""
+"""Assumed, in logits: how far good and bad passages lie above and below the middle. No engine
+publishes it."""
 DEFAULT_PASSAGE_TOKENS = 40.0
 """Assumed mean passage length; the same as the copying passages of studies/runtime.py. [tokens]"""
 
@@ -28,14 +31,17 @@ DEFAULT_PASSAGE_TOKENS = 40.0
 class AcceptanceProcess(Protocol):
     """Anything that can draw run lengths [n_streams, n_tokens] up to k_max from a Generator."""
 
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
+    def run_lengths(
+        self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
+    ) -> RunLengths:
         """Draws. The same Generator state gives the same array."""
         ...
 
 
 @dataclass(frozen=True)
 class PerPosition:
-    """Independent rounds. Conditional[j] = P(draft j+1 accepted | drafts 1..j accepted), 0 beyond the list."""
+    """Independent rounds. Conditional[j] = P(draft j+1 accepted | drafts 1..j accepted), 0 beyond
+    the list."""
 
     conditional: tuple[float, ...]
 
@@ -45,22 +51,36 @@ class PerPosition:
 
     @classmethod
     def from_accepted_length(cls, accepted_length: ArrayLike) -> PerPosition:
-        """Process of a table AL(0..k_max), AL(0) = 1. Raises AdvisorError for one that no process can have."""
+        """Process of a table AL(0..k_max), AL(0) = 1. Raises AdvisorError for one that no process
+        can have."""
         survival = np.diff(np.asarray(accepted_length, dtype=float), prepend=0.0)
-        if survival.size < 2 or survival[0] != 1 or np.any(np.diff(survival) > 1e-12) or np.any(survival < 0):
+        if (
+            survival.size < 2
+            or survival[0] != 1
+            or np.any(np.diff(survival) > 1e-12)
+            or np.any(survival < 0)
+        ):
             raise AdvisorError(
-                "accepted_length must start with 1 at K = 0 and grow by ever smaller, non-negative steps"
+                "accepted_length must start with 1 at K = 0 and grow by ever smaller, "
+                "non-negative steps"
             )
         before = survival[:-1]
         return cls(
-            tuple(float(c) for c in np.divide(survival[1:], before, out=np.zeros(before.size), where=before > 0))
+            tuple(
+                float(c)
+                for c in np.divide(
+                    survival[1:], before, out=np.zeros(before.size), where=before > 0
+                )
+            )
         )
 
     def accepted_length(self, k_max: int) -> Array:
         """Mean tokens per round for K = 0..k_max, bonus token included. [k_max + 1]"""
         return np.concatenate([[1.0], 1.0 + np.cumsum(_survival(self.conditional, k_max))])
 
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
+    def run_lengths(
+        self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
+    ) -> RunLengths:
         """Run lengths [n_streams, n_tokens], independent over positions."""
         uniform = rng.random((n_streams, n_tokens), dtype=np.float32)
         return _runs(uniform, self.conditional, k_max)
@@ -72,7 +92,8 @@ class Switching:
 
     A two-state Markov chain over tokens, with a per-position list for each state.
 
-    good_tokens, bad_tokens: mean passage lengths (geometric). A stream starts in either state with its long-run share.
+    good_tokens, bad_tokens: mean passage lengths (geometric). A stream starts in either state with
+    its long-run share.
     """
 
     good: tuple[float, ...]
@@ -82,7 +103,9 @@ class Switching:
 
     def __post_init__(self) -> None:
         if min(self.good_tokens, self.bad_tokens) < 1:
-            raise AdvisorError("good_tokens and bad_tokens are mean passage lengths and must be at least 1")
+            raise AdvisorError(
+                "good_tokens and bad_tokens are mean passage lengths and must be at least 1"
+            )
         PerPosition(self.good), PerPosition(self.bad)
 
     def is_good(self, n_streams: int, n_tokens: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -96,8 +119,11 @@ class Switching:
             state = state ^ flips
         return np.ascontiguousarray(path.T)
 
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
-        """Run lengths [n_streams, n_tokens]. A draft is judged by the state at the round's first token."""
+    def run_lengths(
+        self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
+    ) -> RunLengths:
+        """Run lengths [n_streams, n_tokens]. A draft is judged by the state at the round's first
+        token."""
         path = self.is_good(n_streams, n_tokens, rng)
         uniform = rng.random((n_streams, n_tokens), dtype=np.float32)
         return np.where(path, _runs(uniform, self.good, k_max), _runs(uniform, self.bad, k_max))
@@ -107,35 +133,45 @@ class Switching:
 class RecordedSteps:
     """Accepted drafts per step as an engine logged them: one sequence of whole numbers per request.
 
-    A step that accepted a drafts covers a + 1 tokens; seen from its i-th token, a - i drafts were still right. What
-    lies beyond the recorded draft length is unknown and counts as rejected, so results for longer K are lower bounds.
-    Streams are the recorded requests, each entered at a random step and repeated as often as needed.
+    A step that accepted a drafts covers a + 1 tokens; seen from its i-th token, a - i drafts were
+    still right. What lies beyond the recorded draft length is unknown and counts as rejected, so
+    results for longer K are lower bounds. Streams are the recorded requests, each entered at a
+    random step and repeated as often as needed.
     """
 
     steps: tuple[tuple[int, ...], ...]
 
     @classmethod
     def from_array(cls, accepted: ArrayLike | Sequence[Sequence[int]]) -> RecordedSteps:
-        """Process of accepted drafts, [n_steps] or a row a request. Raises AdvisorError for counts that are none."""
+        """Process of accepted drafts, [n_steps] or a row a request. Raises AdvisorError for counts
+        that are none."""
         rows: list[tuple[int, ...]] = []
         values = list(accepted)  # type: ignore[arg-type]
         for number, row in enumerate([values] if values and np.ndim(values[0]) == 0 else values):
             array = np.asarray(row, dtype=float)
             if array.ndim != 1 or not array.size:
                 raise AdvisorError(f"request {number} of the acceptance trace holds no steps")
-            if not np.all((array >= 0) & (array <= 126) & (array == np.round(array))):  # NaN is none of these
+            if not np.all(
+                (array >= 0) & (array <= 126) & (array == np.round(array))
+            ):  # NaN is none of these
                 raise AdvisorError(
-                    f"request {number} of the acceptance trace: accepted drafts must be whole numbers in 0..126"
+                    f"request {number} of the acceptance trace: accepted drafts must be whole "
+                    "numbers in 0..126"
                 )
             rows.append(tuple(int(a) for a in array))
         if not rows:
             raise AdvisorError("the acceptance trace is empty; give accepted drafts per step")
         return cls(tuple(rows))
 
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
+    def run_lengths(
+        self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
+    ) -> RunLengths:
         """Run lengths [n_streams, n_tokens]."""
         out = np.empty((n_streams, n_tokens), dtype=np.int8)
-        starts = [int(rng.integers(len(self.steps[stream % len(self.steps)]))) for stream in range(n_streams)]
+        starts = [
+            int(rng.integers(len(self.steps[stream % len(self.steps)])))
+            for stream in range(n_streams)
+        ]
         for number, row in enumerate(self.steps[:n_streams]):
             covered = np.asarray(row, dtype=np.int64) + 1
             ends = np.cumsum(covered)
@@ -149,7 +185,8 @@ class RecordedSteps:
 def draw_trace(
     process: AcceptanceProcess, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
 ) -> RunLengths:
-    """Run lengths [n_streams, n_tokens], which start over. Raises AdvisorError for sizes below 1, k_max beyond 126."""
+    """Run lengths [n_streams, n_tokens], which start over. Raises AdvisorError for sizes below 1,
+    k_max beyond 126."""
     if min(n_streams, n_tokens, k_max) < 1 or k_max > 126:
         raise AdvisorError("n_streams and n_tokens must be positive and k_max lie in 1..126")
     return process.run_lengths(n_streams, n_tokens, k_max, rng)
@@ -165,7 +202,8 @@ def concave(accepted_length: ArrayLike) -> Array:
 
 
 def per_position(accepted_length: ArrayLike) -> PerPosition:
-    """Independent rounds whose mean accepted length at each K is the given AL(0..k_max), made concave."""
+    """Independent rounds whose mean accepted length at each K is the given AL(0..k_max), made
+    concave."""
     return PerPosition.from_accepted_length(concave(accepted_length))
 
 
@@ -181,21 +219,27 @@ def switching_around(
     Raises AdvisorError for a K outside the table, or a spread or share that no passages can have.
     accepted_length : AL(0..k_max). [tokens per round]
     n_draft : the K at which the mean is kept, 1..k_max. [-]
-    spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is no switching. [-]
+    spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is
+        no switching. [-]
     good_share : share of output tokens in good passages, inside (0, 1). [-]
     good_tokens : mean length of a good passage; bad ones follow from the share. [tokens]
 
-    An engine's accepted length is tokens over rounds, so passages combine as 1 / AL = share / AL_good +
-    (1 - share) / AL_bad. The middle of the two is shifted until that holds (bisection).
+    An engine's accepted length is tokens over rounds, so passages combine as 1 / AL = share /
+    AL_good + (1 - share) / AL_bad. The middle of the two is shifted until that holds (bisection).
     """
     length = concave(accepted_length)
     if not 1 <= n_draft < length.size:
         raise AdvisorError(f"n_draft={n_draft} must lie in 1..{length.size - 1}")
     if not 0 < good_share < 1 or spread < 0 or good_tokens < 1:
-        raise AdvisorError("good_share must lie inside (0, 1), spread not be negative, good_tokens be at least 1")
+        raise AdvisorError(
+            "good_share must lie inside (0, 1), spread not be negative, good_tokens be at least 1"
+        )
     bad_tokens = good_tokens * (1 - good_share) / good_share
     if bad_tokens < 1:
-        raise AdvisorError("good_share leaves bad passages shorter than one token; lower it or lengthen good_tokens")
+        raise AdvisorError(
+            "good_share leaves bad passages shorter than one token; lower it or lengthen "
+            "good_tokens"
+        )
     central = np.clip(PerPosition.from_accepted_length(length).conditional, 1e-6, 1 - 1e-6)
     logit = np.log(central / (1 - central))
 
@@ -237,9 +281,9 @@ class Load:
 
     arrival_s [G, R] not decreasing along R, output_tokens [G, R], concurrency = slots per group.
 
-    Build it with `closed_loop` or `poisson_arrivals`. An arrival at infinity is no request: groups may have different
-    numbers of them. Requests of a group are served first come, first served; prompt
-    processing takes no time here, so a group's clock counts decode iterations only.
+    Build it with `closed_loop` or `poisson_arrivals`. An arrival at infinity is no request: groups
+    may have different numbers of them. Requests of a group are served first come, first served;
+    prompt processing takes no time here, so a group's clock counts decode iterations only.
     """
 
     arrival_s: Array
@@ -253,13 +297,20 @@ def closed_loop(
     requests_per_group: ArrayLike | None = None,
     output_tokens: ArrayLike | None = None,
 ) -> Load:
-    """All requests wait from the start. A finished one is replaced at once until none is left, then the batch drains.
+    """All requests wait from the start. A finished one is replaced at once until none is left, then
+    the batch drains.
 
-    requests_per_group: one number or [G]. output_tokens: one number or [G, R]; None: requests never end (and
-    requests_per_group defaults to concurrency).
+    requests_per_group: one number or [G]. output_tokens: one number or [G, R]; None: requests never
+    end (and requests_per_group defaults to concurrency).
     """
-    offered = _offered(n_groups, concurrency, concurrency if requests_per_group is None else requests_per_group)
-    return _load(np.where(offered, 0.0, np.inf), ENDLESS if output_tokens is None else output_tokens, concurrency)
+    offered = _offered(
+        n_groups, concurrency, concurrency if requests_per_group is None else requests_per_group
+    )
+    return _load(
+        np.where(offered, 0.0, np.inf),
+        ENDLESS if output_tokens is None else output_tokens,
+        concurrency,
+    )
 
 
 def poisson_arrivals(
@@ -272,7 +323,8 @@ def poisson_arrivals(
 ) -> Load:
     """Poisson arrivals at rate_per_s per group.
 
-    At most `concurrency` run together, the rest wait. Raises AdvisorError for a rate that is not positive.
+    At most `concurrency` run together, the rest wait. Raises AdvisorError for a rate that is not
+    positive.
 
     requests_per_group: one number or [G].
     """
@@ -299,7 +351,8 @@ class SimulationResult:
     tokens: IntArray
     """Output tokens of each group."""
     sequence_time_s: Array
-    """Iteration time summed over the sequences that lived through it; / tokens = mean time per output token."""
+    """Iteration time summed over the sequences that lived through it; / tokens = mean time per
+    output token."""
     busy_time_s: Array
     """Iteration time of each group."""
     iterations: IntArray
@@ -321,17 +374,23 @@ class SimulationResult:
         return np.asarray(self.sequence_time_s / self.tokens)
 
 
-def simulate(costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int) -> SimulationResult:
+def simulate(
+    costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int
+) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
-    Raises AdvisorError for a trace of another shape, or no iterations. A change of K costs nothing: vLLM and SGLang
-    prepare graphs and buffers for every K of a table when they start and look K up anew at each step
-    (vllm-project/vllm issue 48627; sgl-project/sglang pull requests 21599 and 28045; read on 2026-11-22).
+    Raises AdvisorError for a trace of another shape, or no iterations. A change of K costs nothing:
+    vLLM and SGLang prepare graphs and buffers for every K of a table when they start and look K up
+    anew at each step (vllm-project/vllm issue 48627; sgl-project/sglang pull requests 21599 and
+    28045; read on 2026-11-22).
     costs : time of a round by batch and K; must reach to load.concurrency.
-    trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
-        n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.
+    trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream
+        g R + r, modulo n_streams, and starts over beyond n_tokens. All randomness is in the trace
+        and the load.
     """
     if trace.ndim != 2 or not trace.size:
-        raise AdvisorError(f"the acceptance trace has shape {trace.shape}; expected [streams, tokens]")
+        raise AdvisorError(
+            f"the acceptance trace has shape {trace.shape}; expected [streams, tokens]"
+        )
     if n_iterations < 1:
         raise AdvisorError("n_iterations must be at least 1")
     loop = _Loop(costs, policy, trace, load)
@@ -402,10 +461,13 @@ class _Loop:
         return True
 
     def _admit(self) -> None:
-        """Fill free slots with waiting requests. An idle group's clock jumps to its next arrival."""
+        """Fill free slots with waiting requests. An idle group's clock jumps to its next
+        arrival."""
         while True:
             left = self.next_request < self.offered
-            upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
+            upcoming = self.load.arrival_s[
+                self.rows, np.minimum(self.next_request, self.requests - 1)
+            ]
             idle = left & ~self.active.any(axis=1)
             self.clock = np.where(idle, np.maximum(self.clock, upcoming), self.clock)
             groups = np.flatnonzero(left & (upcoming <= self.clock) & ~self.active.all(axis=1))

@@ -1,8 +1,10 @@
-"""Any Hugging Face config.json of a decoder-only model -> Architecture, with every assumption and its size in GB.
+"""Any Hugging Face config.json of a decoder-only model -> Architecture, with every assumption and
+its size in GB.
 
-The language-model block is unwrapped first, then each topic is read by its own module: `mixers`, `layers`,
-`weight_format`. A key that a type's own configuration class defines by another key (the width of Mixtral's experts)
-is no assumption where the published files of that type leave it out too.
+The language-model block is unwrapped first, then each topic is read by its own module: `mixers`,
+`layers`, `weight_format`. A key that a type's own configuration class defines by another key (the
+width of Mixtral's experts) is no assumption where the published files of that type leave it out
+too.
 
 What is not read or not modelled is named too, each key with what it may come to in GB.
 """
@@ -16,8 +18,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.catalog.engines import engines
-from advisor.catalog.hf.dialects import NESTED_KEYS, Dialect, LayerKind, Layers, dialects, model_types, refused
-from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json, shown
+from advisor.catalog.hf.dialects import (
+    NESTED_KEYS,
+    Dialect,
+    LayerKind,
+    Layers,
+    dialects,
+    model_types,
+    refused,
+)
+from advisor.catalog.hf.fields import (
+    MAX_CONTEXT,
+    MAX_LAYERS,
+    MAX_VOCABULARY,
+    Fields,
+    parse_json,
+    shown,
+)
 from advisor.catalog.hf.layers import (
     EXPERT_COUNT_KEYS,
     EXPERT_WIDTH_KEYS,
@@ -54,8 +71,12 @@ from advisor.prediction import AdvisorError
 
 OF_EXPERTS = re.compile(r"expert|moe|router|routed")
 OF_MTP = re.compile(r"mtp|nextn|dspark|medusa|eagle")
-_TRAINED_WITH = re.compile(r"loss|coef|jitter|dropout|capacity|_eps|softcap|warmup|(?:^|_)lr$|init|balanc")
-_SAID_ELSEWHERE = frozenset({*EXPERT_COUNT_KEYS, *TOP_K_KEYS, *EXPERT_WIDTH_KEYS, *LATENT_WIDTH_KEYS})
+_TRAINED_WITH = re.compile(
+    r"loss|coef|jitter|dropout|capacity|_eps|softcap|warmup|(?:^|_)lr$|init|balanc"
+)
+_SAID_ELSEWHERE = frozenset(
+    {*EXPERT_COUNT_KEYS, *TOP_K_KEYS, *EXPERT_WIDTH_KEYS, *LATENT_WIDTH_KEYS}
+)
 _AS_COUNTED: Mapping[str, tuple[Any, ...]] = {
     "mtp_transformer_layers": (1,),
     "mtp_layers_block_type": (["attention", "moe"],),
@@ -68,14 +89,23 @@ _OF_BITSANDBYTES = re.compile(r"_?(?:bnb_4bit|llm_int8|load_in)_")
 
 
 def unread(fields: Fields, architecture: Architecture) -> list[str]:
-    """A sentence for each key of the expert, draft and quantisation blocks that nothing was read from."""
+    """A sentence for each key of the expert, draft and quantisation blocks that nothing was read
+    from."""
     sizes = weight_bytes_by_component(architecture)
-    experts = f"the {gb(sizes['routed'])} of routed experts" if architecture.moe else "experts that are not counted"
+    experts = (
+        f"the {gb(sizes['routed'])} of routed experts"
+        if architecture.moe
+        else "experts that are not counted"
+    )
     said, known = [], model_types()
     for source in {id(each): each for each in (fields, expert_fields(fields))}.values():
-        for key, value in _in_doubt(source, known.placement | known.choice_of_experts | _SAID_ELSEWHERE):
+        for key, value in _in_doubt(
+            source, known.placement | known.choice_of_experts | _SAID_ELSEWHERE
+        ):
             if OF_MTP.search(key):
-                said.append((key, value, f"the {gb(sizes['mtp'])} of multi-token-prediction modules"))
+                said.append(
+                    (key, value, f"the {gb(sizes['mtp'])} of multi-token-prediction modules")
+                )
             elif OF_EXPERTS.search(key):
                 said.append((key, value, experts))
     block = fields.block("quantization_config")
@@ -93,7 +123,12 @@ def unread(fields: Fields, architecture: Architecture) -> list[str]:
 def _in_doubt(fields: Fields, known: frozenset[str]) -> Iterator[tuple[str, Any]]:
     """Keys that were not looked up, are not `known` and say something."""
     for key, value in fields.values.items():
-        if key in fields.read or key in known or value in _AS_COUNTED.get(key, ()) or _TRAINED_WITH.search(key):
+        if (
+            key in fields.read
+            or key in known
+            or value in _AS_COUNTED.get(key, ())
+            or _TRAINED_WITH.search(key)
+        ):
             continue
         if value:
             yield key, value
@@ -105,7 +140,9 @@ def _repeats(key: str, value: object, architecture: Architecture) -> bool:
     if key == "group_size":
         grouped = {_GROUP[each] for each in formats if each in _GROUP}
         return value == -1 or not grouped or value in grouped
-    return key == "moe_quant_algo" and str(value).lower().startswith(architecture.dtypes.routed.partition("_")[0])
+    return key == "moe_quant_algo" and str(value).lower().startswith(
+        architecture.dtypes.routed.partition("_")[0]
+    )
 
 
 def _contradictions(fields: Fields) -> Iterator[str]:
@@ -128,27 +165,33 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
             f"at most {cache} per million tokens, in 16 bits"
         )
     if fields.get("per_layer_config"):
-        said.append("per_layer_config is not read: all layers are taken to have the sizes of the other keys")
+        said.append(
+            "per_layer_config is not read: all layers are taken to have the sizes of the other keys"
+        )
     if fields.get("ple_layer_ids") and not fields.get("hc_lowrank"):
         said.append("hyper-connections are not counted: hc_count and hc_lowrank are not stated")
     if architecture.table_params:
         said.append(
-            f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of GPU memory unless the "
-            "engine keeps them in the host's, as vLLM does by itself; looking them up takes no time here"
+            f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of "
+            "GPU memory unless the "
+            "engine keeps them in the host's, as vLLM does by itself; looking them up takes no "
+            "time here"
         )
     stages, moe = dspark_stages(fields), architecture.moe
     if stages and moe is not None:
         experts = fields.optional_count("dspark_n_routed_experts", minimum=1) or moe.n_experts
         size = stages * experts * expert_params(moe) * BYTES_PER_WEIGHT[architecture.dtypes.routed]
         said.append(
-            f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction modules: take the "
+            f"its {stages} DSpark stages draft a block at once and are no multi-token-prediction "
+            "modules: take the "
             f"drafter dspark, which leaves out their {gb(size)} of experts ({experts} a stage)"
         )
     return said
 
 
 def dspark_stages(fields: Fields) -> int:
-    """Stages of a DSpark drafter in the checkpoint: what its MTP key then counts. 0 without one. [-]"""
+    """Stages of a DSpark drafter in the checkpoint: what its MTP key then counts. 0 without one.
+    [-]"""
     if not fields.optional_count("dspark_block_size"):
         return 0
     return fields.optional_count("num_nextn_predict_layers", "num_mtp_layers", maximum=64) or 0
@@ -160,14 +203,30 @@ def gb(size_bytes: float) -> str:
 
 
 OWN = "own"
-"""Id of an architecture that was read from a configuration: a name says nothing of what is in it."""
-_INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
-_MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-_SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
+"""Id of an architecture that was read from a configuration: a name says nothing of what is in
+it."""
+_INHERITED_KEYS = (
+    "tie_word_embeddings",
+    "dtype",
+    "torch_dtype",
+    "quantization_config",
+    "_name_or_path",
+)
+_MTP_KEYS = (
+    "num_nextn_predict_layers",
+    "num_mtp_layers",
+    "mtp_num_hidden_layers",
+    "num_mtp_modules",
+)
+_SIZE_IN_NAME = re.compile(
+    r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])"
+)
 _NAME_TOLERANCE = {True: 0.10, False: 0.05}
-"""Of a known and of an unknown model_type: names round, and a known type's counting is held to published sizes."""
+"""Of a known and of an unknown model_type: names round, and a known type's counting is held to
+published sizes."""
 DESIGN_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+(-\d{1,3})?)+$")
-"""How the name of a design ends (`design.handoff.design_name`), with the number that tells equal names apart."""
+"""How the name of a design ends (`design.handoff.design_name`), with the number that tells equal
+names apart."""
 
 
 def architecture_from_config(
@@ -181,20 +240,23 @@ def architecture_from_config(
 
     Parameters
     ----------
-    config : the parsed object, or the JSON text of config.json (not a path; see `catalog.load_model`).
+    config : the parsed object, or the JSON text of config.json (not a path; see
+        `catalog.load_model`).
     name : how to call the model; by default the file's _name_or_path, else its model_type.
     file_name : what messages call the file.
-    published : the configuration is a shipped model's, held to its published sizes: what it leaves out is known.
+    published : the configuration is a shipped model's, held to its published sizes: what it leaves
+        out is known.
 
     Returns
     -------
-    Architecture, with every assumption in `warnings`: keys that are missing, with what they come to in GB, an unknown
-    model_type (read as plain grouped-query attention), parts that are not modelled, and totals that contradict an
-    "-XXB-AYB" pattern in the name.
+    Architecture, with every assumption in `warnings`: keys that are missing, with what they come to
+    in GB, an unknown model_type (read as plain grouped-query attention), parts that are not
+    modelled, and totals that contradict an "-XXB-AYB" pattern in the name.
 
     Raises
     ------
-    AdvisorError : broken JSON, a key that is missing or out of range, or a model that is no decoder.
+    AdvisorError : broken JSON, a key that is missing or out of range, or a model that is no
+        decoder.
 
     References
     ----------
@@ -202,7 +264,9 @@ def architecture_from_config(
     """
     warnings: list[str] = []
     fields = _language_model(config, file_name, warnings)
-    label = (name or fields.text("_name_or_path") or fields.text("model_type") or "imported model").strip("/ ")
+    label = (
+        name or fields.text("_name_or_path") or fields.text("model_type") or "imported model"
+    ).strip("/ ")
     fields.where = f"config.json of {label[-80:]}" if file_name == "config.json" else file_name
     try:
         architecture = _build(fields, label, warnings)
@@ -220,7 +284,9 @@ def architecture_from_config(
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 
 
-def _language_model(config: Mapping[str, Any] | str | bytes, file_name: str, warnings: list[str]) -> Fields:
+def _language_model(
+    config: Mapping[str, Any] | str | bytes, file_name: str, warnings: list[str]
+) -> Fields:
     """The language model's keys of a configuration, parsed or as text."""
     if isinstance(config, (str, bytes)):
         config = parse_json(config, file_name)
@@ -239,7 +305,10 @@ def _part_layers(kinds: list[LayerKind], ffns: list[FfnKind]) -> Layers:
     dense = frozenset(i for i, kind in enumerate(ffns) if kind == "dense")
     attention = frozenset(i for i, kind in enumerate(kinds) if kind != "none")
     linear = frozenset(i for i, kind in enumerate(kinds) if kind == "linear")
-    return {"routed": routed, "shared": routed, "dense": dense} | {"attention": attention, "linear": linear}
+    return {"routed": routed, "shared": routed, "dense": dense} | {
+        "attention": attention,
+        "linear": linear,
+    }
 
 
 def _refuse_other_files(fields: Fields) -> None:
@@ -247,16 +316,24 @@ def _refuse_other_files(fields: Fields) -> None:
     values = fields.values
     remedy = "give the config.json of the model's Hugging Face repository"
     if "_class_name" in values or "_diffusers_version" in values:
-        fields.refuse(f"this describes a diffusers pipeline component, expected a language model; {remedy}")
+        fields.refuse(
+            f"this describes a diffusers pipeline component, expected a language model; {remedy}"
+        )
     if "peft_type" in values:
-        fields.refuse(f"this is an adapter_config.json, expected the base model's config.json; {remedy}")
+        fields.refuse(
+            f"this is an adapter_config.json, expected the base model's config.json; {remedy}"
+        )
     sized = any(key in values for key in (*_HIDDEN_KEYS, *NESTED_KEYS))
-    if not sized and ("tokenizer_class" in values or "added_tokens_decoder" in values or "chat_template" in values):
+    if not sized and (
+        "tokenizer_class" in values or "added_tokens_decoder" in values or "chat_template" in values
+    ):
         fields.refuse(f"this is a tokenizer_config.json, expected config.json; {remedy}")
     if not sized and "weight_map" in values:
         fields.refuse(f"this is a weight index, expected config.json; {remedy}")
     if not sized and "dim" in values and "n_layers" in values:
-        fields.refuse(f"this is a params.json in the publisher's own format, expected config.json; {remedy}")
+        fields.refuse(
+            f"this is a params.json in the publisher's own format, expected config.json; {remedy}"
+        )
     if not sized and not values:
         fields.refuse(f"the object is empty, expected the keys of a model; {remedy}")
 
@@ -277,7 +354,9 @@ def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
         if fields.find("vision_config", "audio_config", "vision_tower"):
             warnings.append("text tower only: the vision or audio encoder is not counted")
         merged = dict(inner.values)
-        of_drafts = [name for name in fields.values if OF_MTP.search(name) or OF_EXPERTS.search(name)]
+        of_drafts = [
+            name for name in fields.values if OF_MTP.search(name) or OF_EXPERTS.search(name)
+        ]
         for name in (*_INHERITED_KEYS, *of_drafts):
             if merged.get(name) in (None, "") and fields.values.get(name) is not None:
                 merged[name] = fields.values[name]
@@ -297,11 +376,14 @@ def _refuse_model_type(fields: Fields) -> None:
         )
     if fields.flag("is_encoder_decoder"):
         fields.refuse(
-            "is_encoder_decoder is true, expected a decoder-only language model, because an encoder-decoder's step "
+            "is_encoder_decoder is true, expected a decoder-only language model, because an "
+            "encoder-decoder's step "
             "also attends to an encoder; choose another model"
         )
     if fields.get("block_configs") is not None:
-        fields.refuse(f"the file has block_configs: {refused()['nemotron-nas']}; choose another model")
+        fields.refuse(
+            f"the file has block_configs: {refused()['nemotron-nas']}; choose another model"
+        )
 
 
 def _layer_count(fields: Fields) -> int:
@@ -321,12 +403,14 @@ def _layer_count(fields: Fields) -> int:
 
 
 def _dialect(fields: Fields, warnings: list[str]) -> Dialect:
-    """What the model_type leaves unsaid: plain attention and standard names, with a warning, where it is not known."""
+    """What the model_type leaves unsaid: plain attention and standard names, with a warning, where
+    it is not known."""
     model_type = fields.text("model_type")
     dialect = dialects().get(model_type)
     if dialect is None:
         warnings.append(
-            f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention and standard key "
+            f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention "
+            "and standard key "
             "names; check the totals against the model card"
         )
         dialect = Dialect()
@@ -342,7 +426,9 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
     vocabulary = fields.count("vocab_size", maximum=MAX_VOCABULARY)
     n_experts = expert_count(fields, n_layers, warnings)
     if fields.text("model_type") == "doge" and n_experts:
-        fields.refuse("Doge's product-key experts are not modelled; expected is_moe false or another model")
+        fields.refuse(
+            "Doge's product-key experts are not modelled; expected is_moe false or another model"
+        )
     kinds = layer_kinds(fields, dialect, n_layers)
     mixers = build_mixers(fields, dialect, hidden, kinds)
     ffns = ffn_kinds(fields, n_experts, n_layers)
@@ -351,13 +437,23 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         # LongCat: two attention blocks in each layer
         mixers = tuple(mixer.model_copy(update={"count": 2 * mixer.count}) for mixer in mixers)
     if not any(mixer.kind != "none" for mixer in mixers):
-        fields.refuse("no layer attends to the context; expected at least one attention layer; correct the layer list")
+        fields.refuse(
+            "no layer attends to the context; expected at least one attention layer; correct the "
+            "layer list"
+        )
     if is_compressed(fields):
-        warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
+        warnings.append(
+            "compressed attention: shapes are inferred from the config keys, not read from "
+            "published code"
+        )
     formats = checkpoint_formats(fields, dialect, _part_layers(kinds, ffns), n_layers, warnings)
     if formats.attention_projections:
-        others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
-        warnings.append(f"attention is counted as {formats.attention} throughout; the checkpoint has {others}")
+        others = ", ".join(
+            f"{name} in {dtype}" for name, dtype in formats.attention_projections.items()
+        )
+        warnings.append(
+            f"attention is counted as {formats.attention} throughout; the checkpoint has {others}"
+        )
     return Architecture(
         id=OWN,
         name=label,
@@ -373,7 +469,12 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
         max_context_tokens=fields.optional_count(
-            "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
+            "max_position_embeddings",
+            "model_max_length",
+            "max_seq_len",
+            "n_positions",
+            minimum=1,
+            maximum=MAX_CONTEXT,
         ),
         warnings=tuple(dict.fromkeys(warnings)),
         extra_params=_extra_params(fields, hidden, ffns, moe),
@@ -383,11 +484,20 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
 
 
 def _extra_params(fields: Fields, hidden: int, ffns: list[Any], moe: Moe | None) -> int:
-    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent expert width, the
-    scalar gate of Qwen's shared expert, and what brings Gemma's per-layer inputs into each layer."""
+    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent
+    expert width, the scalar gate of Qwen's shared expert, and what brings Gemma's per-layer inputs
+    into each layer."""
     norms = hidden * (1 + sum(kind != "none" for kind in ffns))
-    latent = 2 * hidden * moe.expert_input_width * moe.count if moe and moe.expert_input_width != hidden else 0
-    gate = hidden * moe.count if moe and moe.n_shared and fields.find("shared_expert_intermediate_size") else 0
+    latent = (
+        2 * hidden * moe.expert_input_width * moe.count
+        if moe and moe.expert_input_width != hidden
+        else 0
+    )
+    gate = (
+        hidden * moe.count
+        if moe and moe.n_shared and fields.find("shared_expert_intermediate_size")
+        else 0
+    )
     per_layer = fields.optional_count("hidden_size_per_layer_input") or 0
     return norms + latent + gate + len(ffns) * (3 * hidden * per_layer + hidden) * bool(per_layer)
 
@@ -396,14 +506,23 @@ def _lookup_params(fields: Fields, n_layers: int) -> int:
     """Table of Gemma's per-layer inputs: a row for each token and layer."""
     width = fields.optional_count("hidden_size_per_layer_input") or 0
     rows = fields.optional_count("vocab_size_per_layer_input", maximum=MAX_VOCABULARY)
-    return width * n_layers * (fields.count("vocab_size", maximum=MAX_VOCABULARY) if rows is None else rows)
+    return (
+        width
+        * n_layers
+        * (fields.count("vocab_size", maximum=MAX_VOCABULARY) if rows is None else rows)
+    )
 
 
 def _table_params(fields: Fields, hidden: int) -> int:
-    """Numbers in n-gram tables: DeepSeek-V4.1's engram states its rows. Qwen3.8-Flash-Next has ngram_vocab_size_base
-    rows for each head and n-gram length, which hold its part of ple_embed_dim (transformers 5.23, qwen4_exp)."""
+    """Numbers in n-gram tables: DeepSeek-V4.1's engram states its rows. Qwen3.8-Flash-Next has
+    ngram_vocab_size_base rows for each head and n-gram length, which hold its part of ple_embed_dim
+    (transformers 5.23, qwen4_exp)."""
     most = 10**12
-    engram = fields.integers("engram_num_embeddings", maximum=most) if fields.get("engram_layer_ids") else ()
+    engram = (
+        fields.integers("engram_num_embeddings", maximum=most)
+        if fields.get("engram_layer_ids")
+        else ()
+    )
     found = sum(engram) * (fields.count("engram_head_dim") if engram else 0)
     if layers := fields.get("ple_layer_ids"):
         rows = fields.optional_count("ngram_vocab_size_base", maximum=most) or 20_000_000
@@ -412,21 +531,25 @@ def _table_params(fields: Fields, hidden: int) -> int:
 
 
 def _mtp_modules(fields: Fields) -> int:
-    """Multi-token-prediction modules: as stated, else as many as engines load for the family. DSpark has none."""
+    """Multi-token-prediction modules: as stated, else as many as engines load for the family.
+    DSpark has none."""
     if dspark_stages(fields):
         return 0
     found = fields.optional_count(*_MTP_KEYS, maximum=64)
     if found is None:
         # Configurations of some families do not state the modules that engines load for them.
         implied = (
-            engine.mtp.models.get(fields.text("model_type"), 0) for engine in engines() if engine.mtp is not None
+            engine.mtp.models.get(fields.text("model_type"), 0)
+            for engine in engines()
+            if engine.mtp is not None
         )
         found = max(implied, default=0)
     return found if fields.flag("use_mtp", default=True) else 0
 
 
 def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | None:
-    """Block of a module not built like the target's layers (Step-3.5), listed apart or behind theirs, else None."""
+    """Block of a module not built like the target's layers (Step-3.5), listed apart or behind
+    theirs, else None."""
 
     def stated(name: str) -> list[object] | None:
         own, whole = fields.get(f"mtp_{name}"), fields.get(name)
@@ -448,11 +571,13 @@ def _last_place(text: str) -> float:
     return 10.0 ** (len(text) - len(text.rstrip("0")))
 
 
-def _checked_against_name(architecture: Architecture, names: tuple[str, ...], known: bool) -> Architecture:
+def _checked_against_name(
+    architecture: Architecture, names: tuple[str, ...], known: bool
+) -> Architecture:
     """Add a warning where the computed totals contradict a size such as 30B-A3B in the name.
 
-    The active count passes in any of the three conventions, and where it rounds to the number in the name. A design is
-    named after the model it was derived from, whose size it need not have.
+    The active count passes in any of the three conventions, and where it rounds to the number in
+    the name. A design is named after the model it was derived from, whose size it need not have.
     """
     if DESIGN_SUFFIX.search(names[0]):
         return architecture
@@ -462,15 +587,23 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     total_text, active_text, unit = match.groups()
     total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
-    conventions = [counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding]
+    conventions = [
+        counts.active_all,
+        counts.active_without_input_embedding,
+        counts.active_nonembedding,
+    ]
     if architecture.mtp_block is not None:
         conventions.append(counts.active_all + counts.mtp)  # dense modules are active as a whole
     contradictions: list[str] = []
-    if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
+    if abs(counts.total * 1e-9 - total) > max(
+        _NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))
+    ):
         contradictions.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
     allowed = max(_NAME_TOLERANCE[known] * active, 0.5 * _last_place(active_text))
     if all(abs(count * scale - active) > allowed for count in conventions):
-        contradictions.append(f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}")
+        contradictions.append(
+            f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}"
+        )
     if not contradictions:
         return architecture
     warning = (
@@ -481,14 +614,31 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})
 
 
-_DENSE_KEYS = ("first_k_dense_replace", "moe_layer_start_index", "mlp_layer_types", "moe_layer_freq")
-_GROUPS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "n_kv_heads", "attn_config", "kv_lora_rank")
+_DENSE_KEYS = (
+    "first_k_dense_replace",
+    "moe_layer_start_index",
+    "mlp_layer_types",
+    "moe_layer_freq",
+)
+_GROUPS = (
+    "num_key_value_heads",
+    "num_attention_groups",
+    "num_kv_heads",
+    "n_kv_heads",
+    "attn_config",
+    "kv_lora_rank",
+)
 _HEADS = ("head_dim", "attention_head_dim", "kv_channels", "qk_nope_head_dim", "kv_lora_rank")
 
 
 def assumptions(fields: Fields, architecture: Architecture) -> list[str]:
-    """A sentence for each key that is missing and was assumed, with what the assumption comes to."""
-    return [*_experts(fields, architecture), *_attention(fields, architecture), *_formats(fields, architecture)]
+    """A sentence for each key that is missing and was assumed, with what the assumption comes
+    to."""
+    return [
+        *_experts(fields, architecture),
+        *_attention(fields, architecture),
+        *_formats(fields, architecture),
+    ]
 
 
 def _experts(fields: Fields, architecture: Architecture) -> list[str]:
@@ -498,14 +648,23 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
     size = f"{gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
     own_width = expert_fields(fields).find("moe_intermediate_size", "expert_ffn_hidden_size")
     if own_width is None and model_type not in model_types().width_is_intermediate:
-        said.append(f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, {size}")
+        said.append(
+            f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, "
+            f"{size}"
+        )
     if model_type in model_types().dense_start:
         if fields.find(*_DENSE_KEYS) is None:
-            said.append(f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, {size}")
+            said.append(
+                f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, "
+                f"{size}"
+            )
         if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
             one = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width
             one_size = gb(one * BYTES_PER_WEIGHT[architecture.dtypes.shared])
-            said.append(f"n_shared_experts is missing: none is counted, where one in each layer would be {one_size}")
+            said.append(
+                "n_shared_experts is missing: none is counted, where one in each layer would be "
+                f"{one_size}"
+            )
     return said
 
 
@@ -513,21 +672,41 @@ def _attention(fields: Fields, architecture: Architecture) -> list[str]:
     said, model_type = [], fields.text("model_type")
     if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
-        said.append(f"num_key_value_heads is missing: as many as query heads, {cache} of cache per million tokens")
+        said.append(
+            f"num_key_value_heads is missing: as many as query heads, {cache} of cache per "
+            "million tokens"
+        )
     if fields.find(*_HEADS) is None and model_type.startswith(model_types().own_head_dim):
         size = gb(weight_bytes_by_component(architecture)["attention"])
-        said.append(f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of attention weights")
+        said.append(
+            f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of "
+            "attention weights"
+        )
     if model_type.startswith("gemma4") and fields.find("global_head_dim") is None:
-        said.append("global_head_dim is missing: layers that see the whole context are taken to have heads of head_dim")
+        said.append(
+            "global_head_dim is missing: layers that see the whole context are taken to have "
+            "heads of head_dim"
+        )
     return said
 
 
 def _formats(fields: Fields, architecture: Architecture) -> list[str]:
     said = []
     if fields.find("dtype", "torch_dtype", "quantization_config", "compression_config") is None:
-        said.append(f"torch_dtype is missing: weights are taken to be in bf16, {gb(weight_bytes(architecture))} in all")
+        said.append(
+            "torch_dtype is missing: weights are taken to be in bf16, "
+            f"{gb(weight_bytes(architecture))} in all"
+        )
     if fields.get("tie_word_embeddings") is None:
-        table = architecture.vocab_size * architecture.hidden_size * BYTES_PER_WEIGHT[architecture.dtypes.embedding]
-        how = "one table serves as input and output" if architecture.tie_embeddings else "the output has its own table"
+        table = (
+            architecture.vocab_size
+            * architecture.hidden_size
+            * BYTES_PER_WEIGHT[architecture.dtypes.embedding]
+        )
+        how = (
+            "one table serves as input and output"
+            if architecture.tie_embeddings
+            else "the output has its own table"
+        )
         said.append(f"tie_word_embeddings is missing: {how}, {gb(table)} each")
     return said

@@ -1,7 +1,8 @@
-"""What each model_type leaves unsaid in its configuration, what cannot be imported, and how modules are named.
+"""What each model_type leaves unsaid in its configuration, what cannot be imported, and how modules
+are named.
 
-Patterns of ignore lists are matched by the words they contain, never run as regular expressions: a file may hold any
-text.
+Patterns of ignore lists are matched by the words they contain, never run as regular expressions: a
+file may hold any text.
 """
 
 import functools
@@ -22,9 +23,10 @@ class Dialect(Frozen):
     """Meaning of a model_type. `ExpertCount x width` keys need no entry: they are found by name."""
 
     shared: SharedRule = "count_or_total"
-    """count_or_total: keys of total width, else count x expert width. own_width: moe_shared_expert_intermediate_size is
-    the width of one shared expert. one_implicit: always one, of the expert width. parallel_mlp: a dense MLP of
-    intermediate_size always runs beside the experts."""
+    """count_or_total: keys of total width, else count x expert width. own_width:
+    moe_shared_expert_intermediate_size is the width of one shared expert. one_implicit: always one,
+    of the expert width. parallel_mlp: a dense MLP of intermediate_size always runs beside the
+    experts."""
     default_shared: int = 0
     """Shared experts where the count key is absent."""
     tie_embeddings: bool = False
@@ -39,7 +41,8 @@ class Dialect(Frozen):
     """The query projection carries a gate of the same size."""
     qkv_bias: bool = False
     query_key_norm: bool = False
-    """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or not."""
+    """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or
+    not."""
     attention_sinks: bool = False
     expert_bias: bool = False
     mtp: Literal["as the target", "dense", "dense, windowed"] = "as the target"
@@ -100,20 +103,36 @@ NESTED_KEYS = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
 Layers = Mapping[str, frozenset[int]]
-"""Numbers of the layers that hold each of MATRICES, and `linear`: those whose attention is linear."""
+"""Numbers of the layers that hold each of MATRICES, and `linear`: those whose attention is
+linear."""
 _LAYER_NUMBER = re.compile(r"layers?\.(\d{1,6})(?:\D|$)")
 _WHOLE_LAYER = re.compile(r"layers?\.\d{1,6}[.*]*$")
 _PROJECTION = re.compile(r"(?:^|\.)((?:[a-z0-9]{1,12}_){0,4}proj(?:_[a-z0-9]{1,12}){0,3})\*?$")
 _ATTENTION_WORDS = ("attn", "attention", "mixer", "mamba", "q_proj", "k_proj", "v_proj", "o_proj")
-_NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vision", "visual", "mtp", "indexer")
+_NOT_MATRICES = (
+    "norm",
+    "bias",
+    "conv1d",
+    "rotary",
+    "sink",
+    "a_log",
+    "dt_",
+    "vision",
+    "visual",
+    "mtp",
+    "indexer",
+)
 
 
 def component_of(pattern: str) -> str | None:
-    """Component of a module name or pattern: routed, shared, attention, dense, embedding, ffn, or None."""
+    """Component of a module name or pattern: routed, shared, attention, dense, embedding, ffn, or
+    None."""
     name = _plain(pattern)
     if any(word in name for word in _NOT_MATRICES):
         return None
-    if re.search(r"(?:^|[._*])(?:mlp\.|moe\.|ffn\.|mixer\.)?(?:gate|router|shared_expert_gate)\*?$", name):
+    if re.search(
+        r"(?:^|[._*])(?:mlp\.|moe\.|ffn\.|mixer\.)?(?:gate|router|shared_expert_gate)\*?$", name
+    ):
         return None
     if "shared_expert" in name or "shared_mlp" in name:
         return "shared"
@@ -131,7 +150,8 @@ def component_of(pattern: str) -> str | None:
 
 
 def projection_of(pattern: str) -> str | None:
-    """Attention projection that a name ends with (`q_a_proj`, `in_proj_qkv`). None where it names none."""
+    """Attention projection that a name ends with (`q_a_proj`, `in_proj_qkv`). None where it names
+    none."""
     if component_of(pattern) != "attention":
         return None
     found = _PROJECTION.search(_plain(pattern))
@@ -144,15 +164,18 @@ def is_output_head(pattern: str) -> bool:
 
 
 def speaks_of_mtp(names: Iterable[str], n_layers: int) -> bool:
-    """Whether some name is that of the multi-token-prediction modules, or of a whole layer beyond the last."""
+    """Whether some name is that of the multi-token-prediction modules, or of a whole layer beyond
+    the last."""
     return any(
-        "mtp" in _plain(name) or (_WHOLE_LAYER.search(_plain(name)) and (_layer(name) or 0) >= n_layers)
+        "mtp" in _plain(name)
+        or (_WHOLE_LAYER.search(_plain(name)) and (_layer(name) or 0) >= n_layers)
         for name in names
     )
 
 
 def kept_parts(names: Iterable[str], layers: Layers, whole_block: Collection[str]) -> set[str]:
-    """Parts that an ignore list keeps in 16 bits. `whole_block`: what a pattern that names all of `mlp` speaks of."""
+    """Parts that an ignore list keeps in 16 bits. `whole_block`: what a pattern that names all of
+    `mlp` speaks of."""
     everywhere: set[str] = set()
     named: dict[str, set[int]] = {part: set() for part in MATRICES}
     for name in names:
@@ -179,7 +202,10 @@ def kept_projections(names: Collection[str], layers: Layers) -> set[str]:
     return everywhere | {
         name
         for name, numbers in found.items()
-        if _most(numbers, layers["linear"] if name.startswith("in_proj") or name == "out_proj" else softmax)
+        if _most(
+            numbers,
+            layers["linear"] if name.startswith("in_proj") or name == "out_proj" else softmax,
+        )
     }
 
 

@@ -1,4 +1,5 @@
-"""Typed, bounded access to the keys of a config.json, with errors that name key, value, expectation and remedy."""
+"""Typed, bounded access to the keys of a config.json, with errors that name key, value, expectation
+and remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def shown(value: object) -> str:
 
 
 class Fields:
-    """Keys of one configuration object. `where` is how messages name it; `read` are the keys that were looked up."""
+    """Keys of one configuration object. `where` is how messages name it; `read` are the keys that
+    were looked up."""
 
     def __init__(self, values: Mapping[str, Any], where: str = "config.json") -> None:
         self.values = values
@@ -45,7 +47,9 @@ class Fields:
 
     def fail(self, key: str, expected: str, remedy: str = _CORRECT) -> NoReturn:
         """Raise AdvisorError on the value found at `key`."""
-        raise AdvisorError(f"{self.where}: {key} is {shown(self.values.get(key))}, expected {expected}; {remedy}")
+        raise AdvisorError(
+            f"{self.where}: {key} is {shown(self.values.get(key))}, expected {expected}; {remedy}"
+        )
 
     def refuse(self, problem: str) -> NoReturn:
         """Raise AdvisorError on the file as a whole."""
@@ -64,16 +68,20 @@ class Fields:
     def _checked(self, key: str, value: object, minimum: int, maximum: int, item: str = "") -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             expected = f"a whole number from {minimum} to {maximum}"
-            raise AdvisorError(f"{self.where}: {item or key} is {shown(value)}, expected {expected}; {_CORRECT}")
+            raise AdvisorError(
+                f"{self.where}: {item or key} is {shown(value)}, expected {expected}; {_CORRECT}"
+            )
         return value
 
     def optional_count(self, *keys: str, minimum: int = 0, maximum: int = MAX_WIDTH) -> int | None:
-        """A whole number under the first key present, or None. Raises AdvisorError outside [minimum, maximum]."""
+        """A whole number under the first key present, or None. Raises AdvisorError outside
+        [minimum, maximum]."""
         key = self.find(*keys)
         return None if key is None else self._checked(key, self.values[key], minimum, maximum)
 
     def count(self, *keys: str, minimum: int = 1, maximum: int = MAX_WIDTH) -> int:
-        """A required whole number. Raises AdvisorError when it is missing or outside [minimum, maximum]."""
+        """A required whole number. Raises AdvisorError when it is missing or outside [minimum,
+        maximum]."""
         value = self.optional_count(*keys, minimum=minimum, maximum=maximum)
         if value is None:
             self.refuse(
@@ -83,11 +91,13 @@ class Fields:
             )
         return value
 
-    def collapsed(self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int) -> int | None:
+    def collapsed(
+        self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int
+    ) -> int | None:
         """Whole number, absent or not (`optional_count`), or the first entry of a per-layer list.
 
-        A warning says where the entries differ. A list of two is the [text, vision] pair of ERNIE-4.5-VL: the text
-        value counts.
+        A warning says where the entries differ. A list of two is the [text, vision] pair of
+        ERNIE-4.5-VL: the text value counts.
         """
         key = self.find(*keys)
         if key is None:
@@ -99,7 +109,9 @@ class Fields:
         if len(entries) not in (n_layers, 2):
             self.fail(key, f"a whole number or a list of {n_layers} entries, one per layer")
         if len(entries) == n_layers and len(set(entries)) > 1:
-            warnings.append(f"{key} differs between layers; the first entry, {entries[0]}, is used for all")
+            warnings.append(
+                f"{key} differs between layers; the first entry, {entries[0]}, is used for all"
+            )
         return entries[0]
 
     def flag(self, *keys: str, default: bool = False) -> bool:
@@ -112,11 +124,16 @@ class Fields:
             self.fail(key, "true or false")
         return value
 
-    def sequence(self, key: str, length: int | None = None, at_least: int | None = None) -> list[Any]:
+    def sequence(
+        self, key: str, length: int | None = None, at_least: int | None = None
+    ) -> list[Any]:
         """A list, of `length` entries or `at_least` so many. Raises AdvisorError."""
         value = self.values.get(key)
         if not isinstance(value, list):
-            self.fail(key, "a list" + (f" of {length} entries, one per layer" if length is not None else ""))
+            self.fail(
+                key,
+                "a list" + (f" of {length} entries, one per layer" if length is not None else ""),
+            )
         if length is not None and len(value) != length:
             self.fail(key, f"a list of {length} entries, one per layer")
         if at_least is not None and len(value) < at_least:
@@ -125,10 +142,15 @@ class Fields:
             self.fail(key, f"a list of at most {2 * MAX_LAYERS} entries")
         return value
 
-    def integers(self, key: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, length: int | None = None) -> list[int]:
+    def integers(
+        self, key: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, length: int | None = None
+    ) -> list[int]:
         """A list of whole numbers. Raises AdvisorError naming the bad entry."""
         values = self.sequence(key, length)
-        return [self._checked(key, v, minimum, maximum, item=f"{key}[{i}]") for i, v in enumerate(values)]
+        return [
+            self._checked(key, v, minimum, maximum, item=f"{key}[{i}]")
+            for i, v in enumerate(values)
+        ]
 
     def block(self, key: str) -> Fields | None:
         """A nested object, or None when the key is absent. Raises AdvisorError on anything else."""
@@ -160,7 +182,8 @@ _SIGNATURES = {
 
 
 def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, Any]:
-    """The top-level object of a JSON text, which messages call `where`. Raises AdvisorError, with line and column."""
+    """The top-level object of a JSON text, which messages call `where`. Raises AdvisorError, with
+    line and column."""
     advice = "give the config.json of the model's Hugging Face repository"
 
     def wrong(problem: str) -> AdvisorError:
@@ -176,16 +199,23 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
             f"{advice}, not a weight index or tokenizer file"
         )
     try:
-        text = content.decode("utf-8-sig") if isinstance(content, bytes) else content.removeprefix("\ufeff")
+        text = (
+            content.decode("utf-8-sig")
+            if isinstance(content, bytes)
+            else content.removeprefix("\ufeff")
+        )
     except UnicodeDecodeError as error:
         raise wrong(f"byte {error.start} is not UTF-8 text") from None
     try:
         values = read_json(text)
     except RepeatedKeyError as error:
-        raise AdvisorError(f"{where}: {error}; expected each key once; remove one of them") from None
+        raise AdvisorError(
+            f"{where}: {error}; expected each key once; remove one of them"
+        ) from None
     except json.JSONDecodeError as error:
         raise AdvisorError(
-            f"{where}: line {error.lineno}, column {error.colno}: {error.msg}; expected a JSON text; {advice}"
+            f"{where}: line {error.lineno}, column {error.colno}: {error.msg}; expected a JSON "
+            f"text; {advice}"
         ) from None
     except ValueError as error:  # Python refuses integers of more than 4300 digits
         if isinstance(error.__cause__, RecursionError):
@@ -195,5 +225,7 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
         raise wrong("a number has thousands of digits") from None
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else f"the single value {shown(values)}"
-        raise AdvisorError(f"{where}: the file holds {kind}, expected an object in braces; {advice}")
+        raise AdvisorError(
+            f"{where}: the file holds {kind}, expected an object in braces; {advice}"
+        )
     return values

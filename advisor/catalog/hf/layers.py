@@ -1,4 +1,5 @@
-"""Layers of a config.json: which mixer and which feed-forward block each has, and the widths of these blocks."""
+"""Layers of a config.json: which mixer and which feed-forward block each has, and the widths of
+these blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def is_compressed(fields: Fields) -> bool:
 
 
 def layer_kinds(fields: Fields, dialect: Dialect, n_layers: int) -> list[LayerKind]:
-    """The kind of each layer's mixer, from whichever of a dozen spellings the file uses. Raises AdvisorError."""
+    """The kind of each layer's mixer, from whichever of a dozen spellings the file uses. Raises
+    AdvisorError."""
     for reader in (_listed, _hybrid_intervals, _chunked):
         kinds = reader(fields, n_layers)
         if kinds is not None:
@@ -43,7 +45,9 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
         return ["full" if i in attending else "linear" for i in range(n_layers)]
     if "attn_layer_indices" in fields.values:  # Bamba; without any, no layer attends
         listed = fields.get("attn_layer_indices")
-        attending = set(fields.integers("attn_layer_indices", maximum=n_layers - 1)) if listed else set()
+        attending = (
+            set(fields.integers("attn_layer_indices", maximum=n_layers - 1)) if listed else set()
+        )
         return ["full" if i in attending else "linear" for i in range(n_layers)]
     if fields.find("attn_type_list"):
         softmax = fields.integers("attn_type_list", maximum=1, length=n_layers)
@@ -55,7 +59,8 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
             kind = layer_names().get(name) if isinstance(name, str) else None
             if kind is None:
                 fields.refuse(
-                    f"{key}[{i}] is {str(name)[:40]!r}, expected one of {', '.join(sorted(layer_names()))}; "
+                    f"{key}[{i}] is {str(name)[:40]!r}, expected one of "
+                    f"{', '.join(sorted(layer_names()))}; "
                     "write the nearest kind that this list knows"
                 )
             kinds.append(kind)
@@ -69,7 +74,8 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
 
 
 def compress_ratios(fields: Fields, n_layers: int) -> list[int]:
-    """Tokens per cache entry of each layer, or an empty list (DeepSeek-V4, where an MTP layer may follow)."""
+    """Tokens per cache entry of each layer, or an empty list (DeepSeek-V4, where an MTP layer may
+    follow)."""
     if not fields.find("compress_ratios"):
         return []
     ratios = fields.integers("compress_ratios", maximum=1_000_000)
@@ -79,21 +85,31 @@ def compress_ratios(fields: Fields, n_layers: int) -> list[int]:
 
 
 def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
-    """Layers of `linear_attn_config`, which Kimi counts from 1 and GLM-5.3-Flash from 0: a 0 in either list says so."""
+    """Layers of `linear_attn_config`, which Kimi counts from 1 and GLM-5.3-Flash from 0: a 0 in
+    either list says so."""
     linear = block.integers("kda_layers", maximum=n_layers)
-    full = block.integers("full_attn_layers", maximum=n_layers) if block.find("full_attn_layers") else []
+    full = (
+        block.integers("full_attn_layers", maximum=n_layers)
+        if block.find("full_attn_layers")
+        else []
+    )
     first = 0 if 0 in (*linear, *full) else 1
     if any(layer > n_layers - 1 + first for layer in (*linear, *full)):
         block.refuse(
-            f"kda_layers and full_attn_layers name both layer 0 and layer {n_layers} of {n_layers} layers; expected "
+            f"kda_layers and full_attn_layers name both layer 0 and layer {n_layers} of "
+            f"{n_layers} layers; expected "
             f"{first} to {n_layers - 1 + first}; correct the lists"
         )
     return ["linear" if i + first in linear else "full" for i in range(n_layers)]
 
 
 def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[object]:
-    """The list, less the entries that Step-3.5 appends to its lists for its multi-token-prediction layers."""
-    listed, more = fields.get(key), fields.optional_count("num_nextn_predict_layers", maximum=64) or 0
+    """The list, less the entries that Step-3.5 appends to its lists for its multi-token-prediction
+    layers."""
+    listed, more = (
+        fields.get(key),
+        fields.optional_count("num_nextn_predict_layers", maximum=64) or 0,
+    )
     if isinstance(listed, list) and more and len(listed) == n_layers + more:
         return listed[:n_layers]
     return fields.sequence(key, n_layers)
@@ -108,7 +124,9 @@ def _hybrid_intervals(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     if fields.find("full_attention_interval", "layer_group_size"):
         period = fields.count("full_attention_interval", "layer_group_size", maximum=MAX_LAYERS)
         whole = n_layers // period * period
-        return ["full" if (i + 1) % period == 0 or i >= whole else "linear" for i in range(n_layers)]
+        return [
+            "full" if (i + 1) % period == 0 or i >= whole else "linear" for i in range(n_layers)
+        ]
     return None
 
 
@@ -117,7 +135,10 @@ def _chunked(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     if not fields.find("attention_chunk_size") or fields.find("hybrid_layer_pattern"):
         return None
     if fields.get("no_rope_layers"):
-        return ["sliding" if flag else "full" for flag in fields.integers("no_rope_layers", maximum=1, length=n_layers)]
+        return [
+            "sliding" if flag else "full"
+            for flag in fields.integers("no_rope_layers", maximum=1, length=n_layers)
+        ]
     period = fields.optional_count("no_rope_layer_interval", minimum=1, maximum=MAX_LAYERS) or 4
     return ["full" if (i + 1) % period == 0 else "sliding" for i in range(n_layers)]
 
@@ -133,18 +154,26 @@ def _windowed(fields: Fields, dialect: Dialect, n_layers: int) -> list[LayerKind
     pattern = fields.get("sliding_window_pattern")
     if isinstance(pattern, str):
         if not pattern or set(pattern.upper()) - {"L", "G"}:
-            fields.fail("sliding_window_pattern", "a whole number or a text of L (window) and G (full)")
+            fields.fail(
+                "sliding_window_pattern", "a whole number or a text of L (window) and G (full)"
+            )
         letters = pattern.upper()
         return ["sliding" if letters[i % len(letters)] == "L" else "full" for i in range(n_layers)]
-    every = fields.optional_count("sliding_window_pattern", "global_attn_every_n_layers", minimum=1, maximum=MAX_LAYERS)
+    every = fields.optional_count(
+        "sliding_window_pattern", "global_attn_every_n_layers", minimum=1, maximum=MAX_LAYERS
+    )
     if every is None and dialect.window == "every_nth_full":
         every = dialect.full_every
     if every is None and dialect.window == "alternate":
         every = 2
     if every is not None:
-        # Cohere2-MoE: leading dense layers see the whole context by default, and the pattern starts after them
+        # Cohere2-MoE: leading dense layers see the whole context by default, and the pattern starts
+        # after them
         first = _leading_dense(fields) if fields.values.get("model_type") == "cohere2_moe" else 0
-        return ["full" if i < first or (i - first + 1) % every == 0 else "sliding" for i in range(n_layers)]
+        return [
+            "full" if i < first or (i - first + 1) % every == 0 else "sliding"
+            for i in range(n_layers)
+        ]
     if fields.find("max_window_layers"):
         first = fields.count("max_window_layers", minimum=0, maximum=MAX_LAYERS)
         return ["sliding" if i >= first else "full" for i in range(n_layers)]
@@ -169,9 +198,18 @@ TOP_K_KEYS = (
     "moe_top_k",
     "top_k_experts",
 )
-EXPERT_WIDTH_KEYS = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size", "ffn_hidden_size")
+EXPERT_WIDTH_KEYS = (
+    "moe_intermediate_size",
+    "expert_ffn_hidden_size",
+    "intermediate_size",
+    "ffn_hidden_size",
+)
 LATENT_WIDTH_KEYS = ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size")
-DENSE_WIDTH_KEYS = ("dense_intermediate_size", "prefix_dense_intermediate_size", "intermediate_size_mlp")
+DENSE_WIDTH_KEYS = (
+    "dense_intermediate_size",
+    "prefix_dense_intermediate_size",
+    "intermediate_size_mlp",
+)
 PLAIN_WIDTH_KEYS = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff")
 SHARED_TOTAL_KEYS = (
     "shared_expert_intermediate_size",
@@ -179,7 +217,12 @@ SHARED_TOTAL_KEYS = (
     "shared_intermediate_size",
     "share_expert_dim",
 )
-SHARED_COUNT_KEYS = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
+SHARED_COUNT_KEYS = (
+    "n_shared_experts",
+    "num_shared_experts",
+    "num_shared_expert",
+    "moe_num_shared_experts",
+)
 _SPARSE_NAMES = ("sparse", "moe", "hash_moe")
 
 
@@ -190,14 +233,18 @@ def expert_fields(fields: Fields) -> Fields:
 
 
 def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
-    """Routed experts per layer, N. 0 where the model is dense (N of 0 or 1, or switched off). Raises AdvisorError."""
+    """Routed experts per layer, N. 0 where the model is dense (N of 0 or 1, or switched off).
+    Raises AdvisorError."""
     source = expert_fields(fields)
     if not fields.flag("enable_moe_block", default=True) or not fields.flag("is_moe", default=True):
         return 0
-    found = source.collapsed(*EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers)
+    found = source.collapsed(
+        *EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
+    )
     if found is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
         raise AdvisorError(
-            f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe routed experts, but their "
+            f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe "
+            "routed experts, but their "
             f"number is missing; expected one of {', '.join(EXPERT_COUNT_KEYS)}"
         )
     return 0 if found is None or found <= 1 else found
@@ -223,7 +270,9 @@ def _block_pattern(fields: Fields, n_layers: int) -> list[FfnKind] | None:
     listed = fields.get("layers_block_type")
     if isinstance(listed, list) and any(name in ("moe", "mlp") for name in listed):
         kinds: dict[str, FfnKind] = {"moe": "moe", "mlp": "dense"}
-        return [kinds.get(str(name), "none") for name in fields.sequence("layers_block_type", n_layers)]
+        return [
+            kinds.get(str(name), "none") for name in fields.sequence("layers_block_type", n_layers)
+        ]
     return None
 
 
@@ -235,7 +284,8 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
         for i, name in enumerate(names):
             if name not in (*_SPARSE_NAMES, "dense"):
                 fields.refuse(
-                    f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or hash_moe; "
+                    f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or "
+                    "hash_moe; "
                     "correct the list"
                 )
         return [name in _SPARSE_NAMES for name in names]
@@ -243,12 +293,18 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
     if chosen is not None:
         return [i in chosen for i in layers]
     if isinstance(fields.get("moe_layer_freq"), list):
-        return [bool(flag) for flag in fields.integers("moe_layer_freq", maximum=1, length=n_layers)]
+        return [
+            bool(flag) for flag in fields.integers("moe_layer_freq", maximum=1, length=n_layers)
+        ]
     periodic = _periodic(fields, n_layers)
     if periodic is not None:
         return periodic
     first = fields.optional_count(
-        "first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", minimum=0, maximum=MAX_LAYERS
+        "first_k_dense_replace",
+        "num_dense_layers",
+        "moe_layer_num_skipped",
+        minimum=0,
+        maximum=MAX_LAYERS,
     )
     step = fields.optional_count("moe_layer_freq", minimum=1, maximum=MAX_LAYERS) or 1
     return [i >= (first or 0) and i % step == 0 for i in layers]
@@ -259,7 +315,9 @@ def _enumerated(fields: Fields, n_layers: int) -> set[int] | None:
     listed = fields.get("moe_layers_enum")
     if isinstance(listed, str):
         parts = [part.strip() for part in listed.split(",") if part.strip()]
-        if not parts or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        if not parts or not all(
+            part.isascii() and part.isdigit() and len(part) < 6 for part in parts
+        ):
             fields.fail("moe_layers_enum", "layer numbers with commas between them")
         return {int(part) for part in parts}
     if listed is not None:
@@ -287,7 +345,11 @@ def _periodic(fields: Fields, n_layers: int) -> list[bool] | None:
         return [start <= i <= last and (i + 1) % interval == 0 for i in layers]
     if fields.find("decoder_sparse_step", "mlp_only_layers"):
         step = fields.optional_count("decoder_sparse_step", minimum=1, maximum=MAX_LAYERS) or 1
-        dense = set(fields.integers("mlp_only_layers", maximum=MAX_LAYERS)) if fields.find("mlp_only_layers") else set()
+        dense = (
+            set(fields.integers("mlp_only_layers", maximum=MAX_LAYERS))
+            if fields.find("mlp_only_layers")
+            else set()
+        )
         return [i not in dense and (i + 1) % step == 0 for i in layers]
     return None
 
@@ -301,21 +363,32 @@ def _ffn_matrices(fields: Fields, dialect: Dialect) -> int:
 def _refuse_shared_banks(fields: Fields, count: int, n_experts: int) -> None:
     """Raise AdvisorError where layers share banks of experts, which `Moe` cannot hold.
 
-    Intern-S2-Mobius: layer i routes among the experts of bank i modulo num_blocks, 4 where it is not stated
-    (sglang/srt/models/interns2_mobius.py of 0.5.23, read 2026-11-23).
+    Intern-S2-Mobius: layer i routes among the experts of bank i modulo num_blocks, 4 where it is
+    not stated (sglang/srt/models/interns2_mobius.py of 0.5.23, read 2026-11-23).
     """
     of_mobius = fields.text("model_type").startswith("interns2_mobius")
     banks = fields.optional_count("num_blocks", minimum=1) or (4 if of_mobius else 0)
     if 0 < banks < count:
-        stated = f"num_blocks ({banks})" if fields.find("num_blocks") else f"num_blocks (not stated, {banks})"
+        stated = (
+            f"num_blocks ({banks})"
+            if fields.find("num_blocks")
+            else f"num_blocks (not stated, {banks})"
+        )
         fields.refuse(
-            f"{stated}: its {count} routed layers share {banks} banks of {n_experts} experts, which is not modelled: a "
-            f"bank for each layer would be {count / banks:g} times their weights; expected experts of each layer's own"
+            f"{stated}: its {count} routed layers share {banks} banks of {n_experts} experts, "
+            "which is not modelled: a "
+            f"bank for each layer would be {count / banks:g} times their weights; expected "
+            "experts of each layer's own"
         )
 
 
 def build_moe(
-    fields: Fields, dialect: Dialect, hidden: int, n_experts: int, kinds: list[FfnKind], warnings: list[str]
+    fields: Fields,
+    dialect: Dialect,
+    hidden: int,
+    n_experts: int,
+    kinds: list[FfnKind],
+    warnings: list[str],
 ) -> Moe | None:
     """The routed layers, or None for a dense model. Raises AdvisorError."""
     count = kinds.count("moe")
@@ -327,11 +400,15 @@ def build_moe(
             )
         return None
     if not count:
-        warnings.append(f"{n_experts} experts are declared but no layer uses them; imported as a dense model")
+        warnings.append(
+            f"{n_experts} experts are declared but no layer uses them; imported as a dense model"
+        )
         return None
     _refuse_shared_banks(fields, count, n_experts)
     n_layers, source = len(kinds), expert_fields(fields)
-    active = source.collapsed(*TOP_K_KEYS, minimum=1, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers)
+    active = source.collapsed(
+        *TOP_K_KEYS, minimum=1, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers
+    )
     if active is None:
         fields.refuse(
             f"there are {n_experts} experts but no number of experts per token; expected one of "
@@ -343,9 +420,14 @@ def build_moe(
             f"experts per token {active} exceeds the {n_experts} routed experts; "
             f"expected 1 to {n_experts}; correct {source.find(*TOP_K_KEYS)}"
         )
-    width = source.collapsed(*EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers)
+    width = source.collapsed(
+        *EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers
+    )
     if width is None:
-        fields.refuse(f"the expert width is missing, expected one of {', '.join(EXPERT_WIDTH_KEYS[:3])}; add it")
+        fields.refuse(
+            f"the expert width is missing, expected one of {', '.join(EXPERT_WIDTH_KEYS[:3])}; "
+            "add it"
+        )
     matrices = _ffn_matrices(fields, dialect)
     latent = fields.optional_count(*LATENT_WIDTH_KEYS, minimum=1) or hidden
     n_shared, shared_width = _shared(source, dialect, width, n_layers, warnings)
@@ -363,7 +445,9 @@ def build_moe(
     )
 
 
-def _shared(fields: Fields, dialect: Dialect, width: int, n_layers: int, warnings: list[str]) -> tuple[int, int]:
+def _shared(
+    fields: Fields, dialect: Dialect, width: int, n_layers: int, warnings: list[str]
+) -> tuple[int, int]:
     """Number of shared experts and their total width, from either currency."""
     if dialect.shared == "one_implicit":
         return 1, width
@@ -389,8 +473,11 @@ def _shared(fields: Fields, dialect: Dialect, width: int, n_layers: int, warning
     return count or max(1, round(total / width)), total
 
 
-def build_dense(fields: Fields, dialect: Dialect, n_experts: int, kinds: list[FfnKind]) -> tuple[DenseFfn, ...]:
-    """Dense blocks grouped by width, including those that run beside the experts. Raises AdvisorError."""
+def build_dense(
+    fields: Fields, dialect: Dialect, n_experts: int, kinds: list[FfnKind]
+) -> tuple[DenseFfn, ...]:
+    """Dense blocks grouped by width, including those that run beside the experts. Raises
+    AdvisorError."""
     matrices = _ffn_matrices(fields, dialect)
     widths: Counter[int] = Counter()
     dense_layers = [i for i, kind in enumerate(kinds) if kind == "dense"]
@@ -398,12 +485,18 @@ def build_dense(fields: Fields, dialect: Dialect, n_experts: int, kinds: list[Ff
         sharing = len(kinds) - (fields.optional_count("num_kv_shared_layers") or 0)
         for i in dense_layers:
             doubled = i >= sharing and fields.flag("use_double_wide_mlp")
-            widths[_dense_width(fields, bool(n_experts), i, len(kinds)) * (2 if doubled else 1)] += 1
+            widths[
+                _dense_width(fields, bool(n_experts), i, len(kinds)) * (2 if doubled else 1)
+            ] += 1
     if fields.flag("residual_moe"):
         widths[fields.count("intermediate_size")] += kinds.count("moe")
     if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):
-        widths[fields.count("ffn_hidden_size")] += 2 * kinds.count("moe")  # LongCat: two dense blocks beside each MoE
-    return tuple(DenseFfn(count=count, width=width, matrices=matrices) for width, count in widths.items())
+        widths[fields.count("ffn_hidden_size")] += 2 * kinds.count(
+            "moe"
+        )  # LongCat: two dense blocks beside each MoE
+    return tuple(
+        DenseFfn(count=count, width=width, matrices=matrices) for width, count in widths.items()
+    )
 
 
 def _dense_width(fields: Fields, beside_experts: bool, layer: int, n_layers: int) -> int:
@@ -416,7 +509,8 @@ def _dense_width(fields: Fields, beside_experts: bool, layer: int, n_layers: int
     width = fields.count("block_ff_dim", *PLAIN_WIDTH_KEYS)
     if not fields.flag("block_auto_adjust_ff_dim"):
         return width
-    # LFM2 states the width of an ungated block, which transformers turns into that of a gated one of equal size.
+    # LFM2 states the width of an ungated block, which transformers turns into that of a gated one
+    # of equal size.
     multiple, factor = (
         fields.optional_count("block_multiple_of", minimum=1) or 1,
         fields.get("block_ffn_dim_multiplier"),

@@ -1,4 +1,5 @@
-"""Storage format of each part of a checkpoint, from dtype, quantization_config and the list of modules left out."""
+"""Storage format of each part of a checkpoint, from dtype, quantization_config and the list of
+modules left out."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,7 +17,13 @@ from advisor.catalog.hf.dialects import (
     speaks_of_mtp,
 )
 from advisor.catalog.hf.fields import Fields
-from advisor.physics.architecture import MATRICES, ActivationScheme, CacheDtype, WeightDtype, WeightDtypes
+from advisor.physics.architecture import (
+    MATRICES,
+    ActivationScheme,
+    CacheDtype,
+    WeightDtype,
+    WeightDtypes,
+)
 
 _FLOATS: dict[str, WeightDtype] = {
     "float32": "fp32",
@@ -37,7 +44,8 @@ _LATENT_PROJECTIONS = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"
 
 
 class CheckpointFormats(WeightDtypes):
-    """Formats of a checkpoint's parts as its files state them. Where a part has several, that of most of its layers."""
+    """Formats of a checkpoint's parts as its files state them. Where a part has several, that of
+    most of its layers."""
 
     lm_head: WeightDtype = "bf16"
     mtp: WeightDtype = "bf16"
@@ -58,31 +66,43 @@ class CheckpointFormats(WeightDtypes):
 def checkpoint_formats(
     fields: Fields, dialect: Dialect, layers: Layers, n_layers: int, warnings: list[str]
 ) -> CheckpointFormats:
-    """Formats by part. Raises AdvisorError for values of the wrong type; an unknown method is a warning."""
+    """Formats by part. Raises AdvisorError for values of the wrong type; an unknown method is a
+    warning."""
     base = _base_dtype(fields, warnings)
     formats: dict[str, WeightDtype] = dict.fromkeys((*WeightDtypes.model_fields, "lm_head"), base)
     projections: dict[str, WeightDtype] = {}
     block = fields.block("quantization_config")
     cache, scheme = None, None
     if block is not None and block.values:
-        whole_block = ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
+        whole_block = (
+            ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
+        )
         formats.update(_quantised(block, base, layers, whole_block, warnings))
         latent = fields.find("kv_lora_rank") is not None
         projections = _projections(block, base, formats["attention"], layers, latent)
         cache, scheme = _cache_dtype(block), _activation_scheme(block)
-    named = next((each for each in (fields, block) if each is not None and each.text("expert_dtype")), fields)
+    named = next(
+        (each for each in (fields, block) if each is not None and each.text("expert_dtype")), fields
+    )
     expert = named.text("expert_dtype").lower()  # DeepSeek-V4.1 has it in quantization_config
     if expert:
         if expert not in _FLOATS:
             named.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
         blocked = formats["attention"] == "fp8_block"
         if formats["routed"] not in ("nvfp4", "mxfp4", "int4"):
-            formats["routed"] = "fp8_block" if _FLOATS[expert] == "fp8" and blocked else _FLOATS[expert]
+            formats["routed"] = (
+                "fp8_block" if _FLOATS[expert] == "fp8" and blocked else _FLOATS[expert]
+            )
     formats["mtp"] = formats["routed" if layers["routed"] else "dense"]
     if block is not None and speaks_of_mtp(_ignored(block), n_layers):
-        # A release that quantises the experts of an fp8 checkpoint once more leaves the rest of it as it was.
-        formats["mtp"] = _FLOATS[expert] if expert else formats["attention"] if _on_top_of_fp8(block) else base
-    return CheckpointFormats(**formats, attention_projections=projections, kv_cache=cache, activation_scheme=scheme)
+        # A release that quantises the experts of an fp8 checkpoint once more leaves the rest of it
+        # as it was.
+        formats["mtp"] = (
+            _FLOATS[expert] if expert else formats["attention"] if _on_top_of_fp8(block) else base
+        )
+    return CheckpointFormats(
+        **formats, attention_projections=projections, kv_cache=cache, activation_scheme=scheme
+    )
 
 
 def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
@@ -100,9 +120,14 @@ def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
 
 
 def _quantised(
-    block: Fields, base: WeightDtype, layers: Layers, whole_block: tuple[str, ...], warnings: list[str]
+    block: Fields,
+    base: WeightDtype,
+    layers: Layers,
+    whole_block: tuple[str, ...],
+    warnings: list[str],
 ) -> dict[str, WeightDtype]:
-    """The parts that are not in 16 bits. `whole_block`: what a pattern that names all of `mlp` speaks of."""
+    """The parts that are not in 16 bits. `whole_block`: what a pattern that names all of `mlp`
+    speaks of."""
     method = block.text("quant_method").lower()
     layered = _by_layer_names(block)
     if layered:
@@ -110,7 +135,9 @@ def _quantised(
         return {**(dict.fromkeys(MATRICES, start) if start else {}), **layered}
     found = _named_format(block, method)
     if found is None:
-        warnings.append(f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}")
+        warnings.append(
+            f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}"
+        )
         return {}
     ignored = _ignored(block)
     formats = dict.fromkeys(("routed",) if method == "mxfp4" else MATRICES, found)
@@ -121,21 +148,28 @@ def _quantised(
 
 
 def _on_top_of_fp8(block: Fields) -> bool:
-    """Whether the block lists layers in another format over a checkpoint that is in fp8 as a whole."""
-    return block.text("quant_method").lower() == "fp8" and block.get("quantized_layers", "config_groups") is not None
+    """Whether the block lists layers in another format over a checkpoint that is in fp8 as a
+    whole."""
+    return (
+        block.text("quant_method").lower() == "fp8"
+        and block.get("quantized_layers", "config_groups") is not None
+    )
 
 
 def _projections(
     block: Fields, base: WeightDtype, attention: WeightDtype, layers: Layers, latent: bool
 ) -> dict[str, WeightDtype]:
-    """Attention projections in another format than most of attention. `latent`: multi-head latent attention."""
+    """Attention projections in another format than most of attention. `latent`: multi-head latent
+    attention."""
     ignored = _ignored(block)
     kept = kept_projections(ignored, layers)
     formats: dict[str, WeightDtype] = dict.fromkeys(kept, base)
     for projection, tally in _tally(block, projection_of).items():
         formats[projection] = max(tally, key=lambda dtype: tally[dtype])
     found = _named_format(block, block.text("quant_method").lower())
-    whole = any(component_of(name) == "attention" and projection_of(name) is None for name in ignored)
+    whole = any(
+        component_of(name) == "attention" and projection_of(name) is None for name in ignored
+    )
     if found is not None and kept and attention == base and not whole:
         every = _LATENT_PROJECTIONS if latent else _PROJECTIONS
         formats.update(dict.fromkeys((name for name in every if name not in kept), found))
@@ -143,7 +177,8 @@ def _projections(
 
 
 def _cache_dtype(block: Fields) -> CacheDtype | None:
-    """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme. None for what is not known."""
+    """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme. None for what is not
+    known."""
     named = block.get("kv_cache_quant_algo", "kv_cache_scheme")
     if isinstance(named, str):
         known: dict[str, CacheDtype] = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}
@@ -160,12 +195,13 @@ _SCHEME_OF: dict[str, ActivationScheme] = {
     "fbgemm_fp8": "dynamic",
     "finegrained_fp8": "dynamic",
 }
-"""By ModelOpt's algorithm, or by a method that has one way alone: scales of tensors are calibrated, those of tokens and
-blocks are found in the product."""
+"""By ModelOpt's algorithm, or by a method that has one way alone: scales of tensors are calibrated,
+those of tokens and blocks are found in the product."""
 
 
 def _activation_scheme(block: Fields) -> ActivationScheme | None:
-    """activation_scheme as stated. Else of the first 8-bit group (compressed-tensors, Quark), else of the method."""
+    """activation_scheme as stated. Else of the first 8-bit group (compressed-tensors, Quark), else
+    of the method."""
     stated: dict[str, ActivationScheme] = {"static": "static", "dynamic": "dynamic"}
     if found := stated.get(block.text("activation_scheme").lower()):
         return found
@@ -178,7 +214,8 @@ def _activation_scheme(block: Fields) -> ActivationScheme | None:
 
 
 def _groups(block: Fields) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
-    """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark. {} for what is absent."""
+    """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark. {}
+    for what is absent."""
     groups, nested = block.block("config_groups"), block.block("global_quant_config")
     for group in groups.values.values() if groups else ():
         if isinstance(group, dict):
@@ -237,9 +274,13 @@ def _group_format(block: Fields) -> WeightDtype | None:
         fields = Fields(weights, f"{block.where}, weights")
         style = (block.text("format") + " " + str(group.get("format") or "")).lower()
         number = (str(weights.get("type") or "") + " " + str(weights.get("dtype") or "")).lower()
-        bits = fields.optional_count("num_bits", maximum=64) or (4 if "4" in number else 8 if "8" in number else 0)
+        bits = fields.optional_count("num_bits", maximum=64) or (
+            4 if "4" in number else 8 if "8" in number else 0
+        )
         if bits == 8:
-            blocked = weights.get("strategy") == "block" or weights.get("block_structure") is not None
+            blocked = (
+                weights.get("strategy") == "block" or weights.get("block_structure") is not None
+            )
             return "int8" if "int" in number else ("fp8_block" if blocked else "fp8")
         if bits == 4 and "int" in number:
             return "int4"
@@ -250,11 +291,15 @@ def _group_format(block: Fields) -> WeightDtype | None:
 
 
 def _named_layers(block: Fields) -> Iterable[tuple[str, WeightDtype | None]]:
-    """Module names with their format: ModelOpt's quantized_layers, or weight groups that list their targets."""
+    """Module names with their format: ModelOpt's quantized_layers, or weight groups that list their
+    targets."""
     layers = block.block("quantized_layers")
     if layers is not None:
         for name, how in layers.values.items():
-            yield name, _named_format(Fields(how, block.where), "") if isinstance(how, dict) else None
+            yield (
+                name,
+                _named_format(Fields(how, block.where), "") if isinstance(how, dict) else None,
+            )
         return
     groups = block.block("config_groups")
     for group in groups.values.values() if groups else ():
@@ -265,7 +310,9 @@ def _named_layers(block: Fields) -> Iterable[tuple[str, WeightDtype | None]]:
             yield from ((target, found) for target in targets if isinstance(target, str))
 
 
-def _tally(block: Fields, part_of: Callable[[str], str | None]) -> dict[str, dict[WeightDtype, int]]:
+def _tally(
+    block: Fields, part_of: Callable[[str], str | None]
+) -> dict[str, dict[WeightDtype, int]]:
     """How often each part that `part_of` finds in a name is listed in each format."""
     tally: dict[str, dict[WeightDtype, int]] = {}
     for name, found in _named_layers(block):

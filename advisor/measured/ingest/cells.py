@@ -1,4 +1,5 @@
-"""Delimited text to columns of numbers and words, whole columns at a time, with the rows that do not fit."""
+"""Delimited text to columns of numbers and words, whole columns at a time, with the rows that do
+not fit."""
 
 from __future__ import annotations
 
@@ -24,12 +25,21 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, TIMES, Reject, shorten
 from advisor.measured.ingest.side_by_side import SideBySide, metrics_in_unit, side_by_side
-from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
+from advisor.measured.ingest.upload import (
+    MAX_BYTES,
+    MAX_COLUMNS,
+    MAX_LINE_BYTES,
+    MAX_REJECTS,
+    MAX_ROWS,
+    MIB,
+    Sample,
+)
 from advisor.prediction import AdvisorError
 from advisor.text import EMPTY, NO, YES, names_of_today, number_of
 
 _EMPTY_SET = pa.array(
-    sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}), pa.large_string()
+    sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}),
+    pa.large_string(),
 )
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
@@ -41,7 +51,8 @@ _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 
 @dataclass
 class Cells:
-    """Column as read: values, origin, and the factor to our unit. -1 for a flag that says the contrary of ours."""
+    """Column as read: values, origin, and the factor to our unit. -1 for a flag that says the
+    contrary of ours."""
 
     values: Any
     source: str | list[str]
@@ -62,11 +73,14 @@ class Bad:
 
 
 def strings(values: Any) -> pa.Array:
-    """Values as one Arrow string array, trimmed, with null for empty cells. Lists become their text."""
+    """Values as one Arrow string array, trimmed, with null for empty cells. Lists become their
+    text."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
-        values = pa.array([None if item is None else _as_text(item) for item in values], pa.large_string())
+        values = pa.array(
+            [None if item is None else _as_text(item) for item in values], pa.large_string()
+        )
     if not pa.types.is_large_string(values.type):
         values = values.cast(pa.large_string())
     if pc.any(pc.match_substring_regex(values, r"^\s|\s$")).as_py():
@@ -80,7 +94,9 @@ def strings(values: Any) -> pa.Array:
 def _as_text(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
-    if isinstance(item, int) and abs(item) >= 10**300:  # str() of a huge integer is refused by Python itself
+    if (
+        isinstance(item, int) and abs(item) >= 10**300
+    ):  # str() of a huge integer is refused by Python itself
         return "inf"
     if isinstance(item, str):
         return item.encode("utf-8", errors="replace").decode()
@@ -92,15 +108,17 @@ def _as_text(item: Any) -> str:
 def comma_is_decimal(columns: list[Any]) -> bool | None:
     """Whether commas in the numeric cells of a file mean a decimal point.
 
-    True or False where at least one cell proves it (`3,14` or `1,234.5`); None when no cell has a comma or all are
-    ambiguous, like `1,234`.
+    True or False where at least one cell proves it (`3,14` or `1,234.5`); None when no cell has a
+    comma or all are ambiguous, like `1,234`.
     """
     for values in columns:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             cells = values
         else:
             cells = pa.array([item for item in values if isinstance(item, str)], pa.large_string())
-        with_comma = pc.utf8_trim_whitespace(cells.filter(pc.fill_null(pc.match_substring(cells, ","), False)))
+        with_comma = pc.utf8_trim_whitespace(
+            cells.filter(pc.fill_null(pc.match_substring(cells, ","), False))
+        )
         if not len(with_comma):
             continue
         thousands = pc.match_substring_regex(with_comma, _THOUSANDS)
@@ -117,9 +135,10 @@ def to_numbers(
 ) -> tuple[np.ndarray, Bad]:
     """Numbers in our unit, NaN for empty cells and for refused ones, which are listed.
 
-    Parameters: `text` from `strings` [rows]; `scale` the factor to `column`'s unit; `decimal_comma` from
-    `comma_is_decimal`. Refused: not a number, not finite, not whole where a count is due, outside the column's range,
-    and every cell where `scale` is NaN: a time of unknown unit, unless its cells name theirs.
+    Parameters: `text` from `strings` [rows]; `scale` the factor to `column`'s unit; `decimal_comma`
+    from `comma_is_decimal`. Refused: not a number, not finite, not whole where a count is due,
+    outside the column's range, and every cell where `scale` is NaN: a time of unknown unit, unless
+    its cells name theirs.
     """
     if column.unit == "s":
         text, scale = _own_units(text, scale)
@@ -129,17 +148,34 @@ def to_numbers(
         return np.full(len(text), np.nan), waiting
     numbers, unreadable = _parse(_flags(text) if column.type == "flag" else text, decimal_comma)
     empty = text.is_null().to_numpy(zero_copy_only=False)
-    values = 1.0 - numbers if column.type == "flag" and scale < 0 else numbers * scale if scale != 1.0 else numbers
+    values = (
+        1.0 - numbers
+        if column.type == "flag" and scale < 0
+        else numbers * scale
+        if scale != 1.0
+        else numbers
+    )
     infinite = ~empty & ~unreadable & ~np.isfinite(values)
     bad = unreadable | infinite
     with np.errstate(invalid="ignore"):
-        fractional = ~bad & ~empty & (values != np.floor(values)) if column.type in ("integer", "flag") else None
+        fractional = (
+            ~bad & ~empty & (values != np.floor(values))
+            if column.type in ("integer", "flag")
+            else None
+        )
         outside = ~bad & ~empty & _outside(values, column)
     any_bad = bad | outside if fractional is None else bad | outside | fractional
     rows = np.flatnonzero(any_bad)
     raw = text.take(pa.array(rows)).to_pylist() if len(rows) else []
     reasons = [
-        _reason(cell, bool(unreadable[row]), bool(infinite[row]), bool(outside[row]), column, decimal_comma)
+        _reason(
+            cell,
+            bool(unreadable[row]),
+            bool(infinite[row]),
+            bool(outside[row]),
+            column,
+            decimal_comma,
+        )
         for cell, row in zip(raw, rows, strict=True)
     ]
     out = np.where(any_bad, np.nan, values)
@@ -147,7 +183,8 @@ def to_numbers(
 
 
 def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
-    """Cells such as `4.1 ms` as numbers in the column's unit, and that unit: seconds where no header names one."""
+    """Cells such as `4.1 ms` as numbers in the column's unit, and that unit: seconds where no
+    header names one."""
     named = pc.fill_null(pc.match_substring_regex(text, _WITH_UNIT), False)
     if not pc.any(named).as_py():
         return text, scale
@@ -172,13 +209,18 @@ def without_rate(text: pa.Array, column: CanonicalColumn, header: str | list[str
 def _outside(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
     if column.type == "flag":
         return (values != 0) & (values != 1)
-    low = values <= 0 if column.positive else values < (column.low if column.low is not None else -np.inf)
+    low = (
+        values <= 0
+        if column.positive
+        else values < (column.low if column.low is not None else -np.inf)
+    )
     high = values > (column.high if column.high is not None else np.inf)
     return np.asarray(low | high)
 
 
 def outside_range(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
-    """Rows whose number lies outside the column's range: a time that is not above 0, say. [rows]; False for NaN."""
+    """Rows whose number lies outside the column's range: a time that is not above 0, say. [rows];
+    False for NaN."""
     with np.errstate(invalid="ignore"):
         return ~np.isnan(values) & _outside(values, column)
 
@@ -193,7 +235,8 @@ def _flags(text: pa.Array) -> pa.Array:
 
 
 def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (NaN where empty or unreadable) and the mask of unreadable cells. The usual clean column in one cast."""
+    """Numbers (NaN where empty or unreadable) and the mask of unreadable cells. The usual clean
+    column in one cast."""
     try:
         numbers = pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False)
         # Arrow reads the words nan and inf as numbers; both then count as not finite.
@@ -212,27 +255,39 @@ def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.n
     special = pc.fill_null(pc.match_substring_regex(lowered, r"^[+-]?(?:nan|inf|infinity)$"), False)
     plain = pc.fill_null(pc.match_substring_regex(candidate, _PLAIN), False)
     null = pa.scalar(None, pa.large_string())
-    numbers = pc.cast(pc.if_else(plain, candidate, null), pa.float64()).to_numpy(zero_copy_only=False)
+    numbers = pc.cast(pc.if_else(plain, candidate, null), pa.float64()).to_numpy(
+        zero_copy_only=False
+    )
     readable = plain.to_numpy(zero_copy_only=False) | special.to_numpy(zero_copy_only=False)
     empty = text.is_null().to_numpy(zero_copy_only=False)
     return numbers, ~readable & ~empty
 
 
 def _reason(
-    cell: str, unreadable: bool, infinite: bool, outside: bool, column: CanonicalColumn, decimal_comma: bool | None
+    cell: str,
+    unreadable: bool,
+    infinite: bool,
+    outside: bool,
+    column: CanonicalColumn,
+    decimal_comma: bool | None,
 ) -> str:
     if unreadable:
         if cell[:1] in "=@" or (cell[:1] in "+-" and cell[1:2].isalpha()):
             return "a formula, not a number; save the file with values instead of formulas"
         if "," in cell and decimal_comma is None:
             return f"{AMBIGUOUS}; say which, or write a decimal point and no separators"
-        return "not a number; write digits with a decimal point, and the unit in the column's header"
+        return (
+            "not a number; write digits with a decimal point, and the unit in the column's header"
+        )
     if infinite:
         if cell.lower().lstrip("+-") == "nan":
             return "not a number (NaN); leave the cell empty if the value is unknown"
         return "infinite or too large for a number; leave the cell empty if the value is unknown"
     if outside:
-        return f"outside the range of {column.name} ({column.range_text}{' ' + column.unit if column.unit else ''})"
+        return (
+            f"outside the range of {column.name} "
+            f"({column.range_text}{' ' + column.unit if column.unit else ''})"
+        )
     return f"{column.name} counts whole things; expected an integer"
 
 
@@ -240,7 +295,9 @@ def check_text(text: pa.Array, column: CanonicalColumn) -> Bad:
     """Text cells that a spreadsheet would run as a formula. Free text such as notes is exempt."""
     if column.name in FREE_TEXT:
         return Bad([], [], [])
-    mask = pc.fill_null(pc.match_substring_regex(text, _FORMULA), False).to_numpy(zero_copy_only=False)
+    mask = pc.fill_null(pc.match_substring_regex(text, _FORMULA), False).to_numpy(
+        zero_copy_only=False
+    )
     rows = np.flatnonzero(mask)
     raw = text.take(pa.array(rows)).to_pylist() if len(rows) else []
     reason = "starts like a spreadsheet formula; write plain text"
@@ -253,7 +310,8 @@ BARE_LATENCY = frozenset({"latency"})
 
 @dataclass(frozen=True)
 class FileTable:
-    """A delimited file: header cells, one string column each, the line number of each row, refused rows."""
+    """A delimited file: header cells, one string column each, the line number of each row, refused
+    rows."""
 
     header: tuple[str, ...]
     columns: tuple[pa.Array, ...]
@@ -278,43 +336,66 @@ def read_table(sample: Sample) -> FileTable:
 
     width = len(sample.header)
     if width > MAX_COLUMNS:
-        raise AdvisorError(f"{sample.name} has {width:,} columns, more than the {MAX_COLUMNS:,} allowed; drop some")
+        raise AdvisorError(
+            f"{sample.name} has {width:,} columns, more than the {MAX_COLUMNS:,} allowed; drop some"
+        )
     if width == 0:
-        raise AdvisorError(f"{sample.name} has no header line; start the table with the names of its columns")
+        raise AdvisorError(
+            f"{sample.name} has no header line; start the table with the names of its columns"
+        )
     table = _parse_file(sample, data, width, refuse)
     if table.num_rows - 1 + len(skipped) > MAX_ROWS:
         raise AdvisorError(
-            f"{sample.name} has {table.num_rows - 1:,} rows, more than the {MAX_ROWS:,} allowed; split it"
+            f"{sample.name} has {table.num_rows - 1:,} rows, more than the {MAX_ROWS:,} allowed; "
+            "split it"
         )
     n_rows, chunked = table.num_rows, list(reversed(table.columns))
-    del table  # each column is joined and its pieces freed in turn, so that the table is never held twice
+    del (
+        table
+    )  # each column is joined and its pieces freed in turn, so that the table is never held twice
     columns = [chunked.pop().combine_chunks() for _ in range(width)]
     if not n_rows or (skipped and skipped[0][0] == 1):
         raise AdvisorError(
-            f"{sample.name} has a header line that cannot be read; remove line breaks and quotes from it"
+            f"{sample.name} has a header line that cannot be read; remove line breaks and quotes "
+            "from it"
         )
     header = tuple((column[0].as_py() or "").strip() for column in columns)
     # Numbers in the file, the header being 1, without those of refused rows.
-    numbers = np.delete(np.arange(1, n_rows + len(skipped) + 1), [number - 1 for number, _, _ in skipped])
+    numbers = np.delete(
+        np.arange(1, n_rows + len(skipped) + 1), [number - 1 for number, _, _ in skipped]
+    )
     lines = numbers + skipped_lines + _extra_lines(columns, numbers)
     reason = f"cells where the header has {width}; check delimiters and quotes"
     # The line of a refused row is that of the last kept one before it plus the rows between.
     before = np.searchsorted(numbers, [number for number, _, _ in skipped]) - 1
     rejects = [
-        Reject(number if at < 0 else int(lines[at] + number - numbers[at]), "", shorten(text), f"{found} {reason}")
+        Reject(
+            number if at < 0 else int(lines[at] + number - numbers[at]),
+            "",
+            shorten(text),
+            f"{found} {reason}",
+        )
         for at, (number, found, text) in zip(before, skipped, strict=True)
     ]
     columns = [column[1:] for column in columns]
-    if sample.delimiter == "|" and len(columns[0]):  # the dashes below a Markdown table's header are no row of it
-        dashes = all(re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns)
-        columns, lines = [column[dashes:] for column in columns], np.delete(lines, [1] if dashes else [])
+    if sample.delimiter == "|" and len(
+        columns[0]
+    ):  # the dashes below a Markdown table's header are no row of it
+        dashes = all(
+            re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns
+        )
+        columns, lines = (
+            [column[dashes:] for column in columns],
+            np.delete(lines, [1] if dashes else []),
+        )
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))
 
 
 def _from_header(data: bytes) -> tuple[bytes, int]:
-    """The data from its first line that is neither blank nor a `#` comment, and how many lines came before."""
+    """The data from its first line that is neither blank nor a `#` comment, and how many lines came
+    before."""
     found = re.match(rb"(?:(?:#[^\n]*|[^\S\n]*)\n)*+", data)
     start = found.end() if found else 0
     return data[start:], data.count(b"\n", 0, start)
@@ -326,7 +407,9 @@ def _parse_file(sample: Sample, data: bytes, width: int, refuse: object) -> pa.T
         return pacsv.read_csv(
             io.BytesIO(data),
             # One thread: only then does the parser number the rows it refuses.
-            read_options=pacsv.ReadOptions(use_threads=False, column_names=names, block_size=MAX_LINE_BYTES),
+            read_options=pacsv.ReadOptions(
+                use_threads=False, column_names=names, block_size=MAX_LINE_BYTES
+            ),
             parse_options=pacsv.ParseOptions(
                 delimiter=sample.delimiter,
                 newlines_in_values=b'"' in data,
@@ -342,8 +425,12 @@ def _parse_file(sample: Sample, data: bytes, width: int, refuse: object) -> pa.T
     except pa.ArrowException as error:
         if "straddl" in str(error) or "block" in str(error):
             limit = MAX_LINE_BYTES // MIB
-            raise AdvisorError(f"{sample.name} has a line longer than {limit} MiB; check its quotes") from error
-        raise AdvisorError(f"{sample.name} is not a readable table: {shorten(str(error))[:120]}") from error
+            raise AdvisorError(
+                f"{sample.name} has a line longer than {limit} MiB; check its quotes"
+            ) from error
+        raise AdvisorError(
+            f"{sample.name} is not a readable table: {shorten(str(error))[:120]}"
+        ) from error
 
 
 def _extra_lines(columns: list[pa.Array], numbers: np.ndarray) -> np.ndarray:
@@ -351,11 +438,15 @@ def _extra_lines(columns: list[pa.Array], numbers: np.ndarray) -> np.ndarray:
     breaks = np.zeros(len(numbers), dtype=np.int64)
     for column in columns:
         if pc.any(pc.match_substring(column, "\n")).as_py():
-            breaks += pc.count_substring(column, "\n").to_numpy(zero_copy_only=False).astype(np.int64)
+            breaks += (
+                pc.count_substring(column, "\n").to_numpy(zero_copy_only=False).astype(np.int64)
+            )
     return np.concatenate(([0], np.cumsum(breaks)[:-1])) if len(breaks) else breaks
 
 
-def _drop_blank_rows(columns: list[pa.Array], lines: np.ndarray) -> tuple[list[pa.Array], np.ndarray]:
+def _drop_blank_rows(
+    columns: list[pa.Array], lines: np.ndarray
+) -> tuple[list[pa.Array], np.ndarray]:
     filled = np.zeros(len(lines), dtype=bool)
     for column in columns:
         filled |= pc.fill_null(pc.not_equal(column, ""), False).to_numpy(zero_copy_only=False)
@@ -368,7 +459,8 @@ def _drop_blank_rows(columns: list[pa.Array], lines: np.ndarray) -> tuple[list[p
 def _drop_unclosed_quote(
     data: bytes, columns: list[pa.Array], lines: np.ndarray
 ) -> tuple[list[pa.Array], np.ndarray, list[Reject]]:
-    """A quote that never closes swallows the rest of the file into one cell. That row is refused, with the reason."""
+    """A quote that never closes swallows the rest of the file into one cell. That row is refused,
+    with the reason."""
     if not len(lines) or data.count(b'"') % 2 == 0:
         return columns, lines, []
     last = [column[-1].as_py() or "" for column in columns]
@@ -376,13 +468,17 @@ def _drop_unclosed_quote(
     if not swallowed:
         return columns, lines, []
     n_lost = swallowed[0].count("\n")
-    reason = f"a quote opened here is never closed, so the {n_lost} lines after it were not read; close it"
+    reason = (
+        f"a quote opened here is never closed, so the {n_lost} lines after it were not read; "
+        "close it"
+    )
     reject = Reject(int(lines[-1]), "", shorten(swallowed[0]), reason)
     return [column[:-1] for column in columns], lines[:-1], [reject]
 
 
 def load_table(sample: Sample, kind: TableKind) -> FileTable:
-    """The table of a CSV or parquet sample. A parquet file gives only the columns that `kind` knows."""
+    """The table of a CSV or parquet sample. A parquet file gives only the columns that `kind`
+    knows."""
     return read_parquet(sample, kind) if sample.kind == "parquet" else read_table(sample)
 
 
@@ -401,21 +497,28 @@ def _open_parquet(sample: Sample) -> Any:
 
     try:
         return pq.ParquetFile(
-            io.BytesIO(sample.data), thrift_string_size_limit=64 * MIB, thrift_container_size_limit=MAX_ROWS
+            io.BytesIO(sample.data),
+            thrift_string_size_limit=64 * MIB,
+            thrift_container_size_limit=MAX_ROWS,
         )
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise AdvisorError(f"{sample.name} is a damaged parquet file; write it again") from error
 
 
 def read_parquet(sample: Sample, kind: TableKind) -> FileTable:
-    """Known columns of a parquet file as strings, lines by row. Raises AdvisorError for damage, or too large a file."""
+    """Known columns of a parquet file as strings, lines by row. Raises AdvisorError for damage, or
+    too large a file."""
     source = _open_parquet(sample)
     schema = source.schema_arrow
     if len(schema.names) > MAX_COLUMNS:
-        raise AdvisorError(f"{sample.name} has {len(schema.names):,} columns, more than the {MAX_COLUMNS:,} allowed")
+        raise AdvisorError(
+            f"{sample.name} has {len(schema.names):,} columns, more than the {MAX_COLUMNS:,} "
+            "allowed"
+        )
     if source.metadata.num_rows > MAX_ROWS:
         raise AdvisorError(
-            f"{sample.name} has {source.metadata.num_rows:,} rows, more than the {MAX_ROWS:,} allowed; split it"
+            f"{sample.name} has {source.metadata.num_rows:,} rows, more than the {MAX_ROWS:,} "
+            "allowed; split it"
         )
     wanted = [
         item.name
@@ -439,7 +542,9 @@ def read_parquet(sample: Sample, kind: TableKind) -> FileTable:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise AdvisorError(f"{sample.name} is a damaged parquet file; write it again") from error
-    columns = tuple(pa.chunked_array(parts[name], pa.large_string()).combine_chunks() for name in wanted)
+    columns = tuple(
+        pa.chunked_array(parts[name], pa.large_string()).combine_chunks() for name in wanted
+    )
     return FileTable(tuple(wanted), columns, np.arange(1, n_rows + 1), ())
 
 
@@ -453,7 +558,9 @@ class Mapped:
     pair: SideBySide | None = None
 
 
-def map_header(table: FileTable, kind: TableKind, name: str, shown: Mapping[str, str] | None = None) -> Mapped:
+def map_header(
+    table: FileTable, kind: TableKind, name: str, shown: Mapping[str, str] | None = None
+) -> Mapped:
     """Match headers to canonical columns.
 
     Raises AdvisorError for two headers of one column, unless they hold the same cells.
@@ -493,13 +600,18 @@ def map_header(table: FileTable, kind: TableKind, name: str, shown: Mapping[str,
 
 def bare_times(headers: Iterable[str]) -> list[str]:
     """Headers that would be times if they named their unit."""
-    return [one for one in headers if not match_header(one, "points") and match_header(f"{one}_ms", "points")]
+    return [
+        one
+        for one in headers
+        if not match_header(one, "points") and match_header(f"{one}_ms", "points")
+    ]
 
 
 def unit_hints(unknown: Iterable[str]) -> list[str]:
     """A sentence for each unknown header that would be a time column if it named its unit."""
     return [
-        f"column {header!r} was ignored because its unit is unknown; name it {header_key(header)}_ms or "
+        f"column {header!r} was ignored because its unit is unknown; name it "
+        f"{header_key(header)}_ms or "
         f"{header_key(header)}_s, or say --map {TIMES}=ms"
         for header in bare_times(unknown)
     ]

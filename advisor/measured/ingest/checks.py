@@ -1,7 +1,9 @@
-"""Rules that tie the columns of a row together: what cannot be is refused, what is odd or looks swapped is named.
+"""Rules that tie the columns of a row together: what cannot be is refused, what is odd or looks
+swapped is named.
 
-Per-GPU rates, times with the prefill in them, times of a round under the header of a token and inverted speedups all
-keep within each column's own range. They show where a second column of the row tells the same quantity.
+Per-GPU rates, times with the prefill in them, times of a round under the header of a token and
+inverted speedups all keep within each column's own range. They show where a second column of the
+row tells the same quantity.
 """
 
 from __future__ import annotations
@@ -19,17 +21,20 @@ from advisor.measured.ingest.result import Reject, Swap
 from advisor.text import counted, number_of
 
 SPEEDUP_TOLERANCE = 0.05
-"""A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
+"""A stated speedup may differ from the ratio of the two stated values by this share: figures are
+printed rounded."""
 MAX_PLAUSIBLE_SPEEDUP = 20.0
 """A stated speedup above is taken for a percentage: 1.2 as 120. [-]"""
 SWAP_SHARE = 0.5
-"""Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
+"""Two columns are called swapped when more than this share of the rows break a rule that all of
+those then keep."""
 Values = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class CheckRule:
-    """Rule that marks broken rows, `broken(values)` [bool]. Comparisons with an unknown value are never broken."""
+    """Rule that marks broken rows, `broken(values)` [bool]. Comparisons with an unknown value are
+    never broken."""
 
     columns: tuple[str, ...]
     broken: Callable[[Values], np.ndarray]
@@ -41,7 +46,11 @@ def _more(first: str, second: str, slack: float = 0.0) -> Callable[[Values], np.
 
 
 POINT_RULES = (
-    CheckRule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
+    CheckRule(
+        ("n_active", "n_experts"),
+        _more("n_active", "n_experts"),
+        "n_active (k) exceeds n_experts (N)",
+    ),
     CheckRule(
         ("accepted_length", "draft_tokens_k"),
         _more("accepted_length", "draft_tokens_k", 1.0),
@@ -53,7 +62,9 @@ POINT_RULES = (
         "tensor_parallel does not divide gpu_count",
     ),
     CheckRule(
-        ("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"
+        ("expert_parallel", "gpu_count"),
+        _more("expert_parallel", "gpu_count"),
+        "expert_parallel exceeds gpu_count",
     ),
     CheckRule(
         ("ttft_s", "request_latency_s"),
@@ -62,16 +73,20 @@ POINT_RULES = (
     ),
 )
 SPEEDUP_SLACK = 1.1
-"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [-]"""
+"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines
+scatter. [-]"""
 
 
-KERNEL_RULES = (CheckRule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
+KERNEL_RULES = (
+    CheckRule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),
+)
 RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Mask of rows to keep [rows], a Reject per broken rule and row, oddities, columns that look swapped."""
+    """Mask of rows to keep [rows], a Reject per broken rule and row, oddities, columns that look
+    swapped."""
 
     keep: np.ndarray
     rejects: list[Reject]
@@ -80,7 +95,8 @@ class Checked:
 
 
 def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
-    """Hold the rows of a typed frame against every rule. `measured`: also that each measures something."""
+    """Hold the rows of a typed frame against every rule. `measured`: also that each measures
+    something."""
     found: list[Contradiction] = []
     swaps: list[Swap] = []
     warnings: list[str] = []
@@ -92,7 +108,9 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
             broken = rule.broken(values)
         if hint := _swap_hint(rule, values, broken) if broken.any() else "":
             swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
-        found.append(Contradiction(rule.columns, broken, rule.reason + (f"; {hint}" if hint else "")))
+        found.append(
+            Contradiction(rule.columns, broken, rule.reason + (f"; {hint}" if hint else ""))
+        )
     if kind == "points":
         impossible, warnings = contradictions(frame)
         found += [*impossible, *_speedup_contradicted(frame)]
@@ -111,13 +129,19 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
 
 def _list_rejects(found: Contradiction, frame: pd.DataFrame) -> list[Reject]:
     values = Numbers(frame.loc[found.rows, list(found.columns)])
-    shown = zip(*([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True)
+    shown = zip(
+        *([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True
+    )
     name, lines = " / ".join(found.columns), frame.index[found.rows]
-    return [Reject(int(line), name, " / ".join(cells), found.reason) for line, cells in zip(lines, shown, strict=True)]
+    return [
+        Reject(int(line), name, " / ".join(cells), found.reason)
+        for line, cells in zip(lines, shown, strict=True)
+    ]
 
 
 def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
-    """A sentence when most rows break a rule that they would all keep with the two columns exchanged."""
+    """A sentence when most rows break a rule that they would all keep with the two columns
+    exchanged."""
     first, second = rule.columns
     known = ~np.isnan(values[first]) & ~np.isnan(values[second])
     if broken.sum() <= SWAP_SHARE * known.sum():
@@ -130,54 +154,72 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
     if still.any():
         return ""
     return (
-        f"{first} and {second} look swapped: {int(broken.sum()):,} of {int(known.sum()):,} rows fit only the other way "
+        f"{first} and {second} look swapped: {int(broken.sum()):,} of {int(known.sum()):,} rows "
+        "fit only the other way "
         "round; exchange the two headers"
     )
 
 
 def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
-    """Speedups beyond the tokens of a round, and such as are not the ratio of the two values beside them."""
+    """Speedups beyond the tokens of a round, and such as are not the ratio of the two values beside
+    them."""
     v = Numbers(frame)
-    above = np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
+    above = np.asarray(
+        v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0)
+    )
     percent = above.any() and float(np.median(v["speedup"][above])) > MAX_PLAUSIBLE_SPEEDUP
     hint = "it looks like a percentage" if percent else "check the column"
     reason = f"the speedup exceeds the tokens of a round, which no drafting can; {hint}"
     yield Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, reason)
-    expected = speedup_from_values(v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"])
+    expected = speedup_from_values(
+        v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"]
+    )
     with np.errstate(invalid="ignore"):
         apart = np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
     reason = "speedup is not the ratio of sd_value and baseline_value"
     yield Contradiction(("speedup", "sd_value", "baseline_value"), apart, reason)
 
 
-def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
+def misplaced_columns(
+    table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind
+) -> list[Swap]:
     """A numeric column full of words beside a text column full of numbers (first 200 rows)."""
     spec = COLUMNS[kind]
     share: dict[str, float] = {}
     for name, (index, _) in mapped.items():
-        cells = [cell.strip() for cell in table.columns[index][:200].to_pylist() if cell and cell.strip()]
+        cells = [
+            cell.strip() for cell in table.columns[index][:200].to_pylist() if cell and cell.strip()
+        ]
         if cells:
-            share[name] = sum(number_of(cell.replace(",", ".")) is not None for cell in cells) / len(cells)
+            share[name] = sum(
+                number_of(cell.replace(",", ".")) is not None for cell in cells
+            ) / len(cells)
     words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
     coded = {"engine_version", "version", "date", "point_id", "notes"}
     names = {name for name, column in spec.items() if not column.numeric} - coded
     numbers = [name for name, part in share.items() if name in names and part > 1 - SWAP_SHARE]
     if len(words) == 1 and len(numbers) == 1:
-        reason = f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"
+        reason = (
+            f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; "
+            "exchange the two headers"
+        )
         return [Swap((words[0], numbers[0]), reason)]
     return []
 
 
 IMPOSSIBLE = 1.5
-"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
+"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in
+files. [-]"""
 LOW_RATE = 0.5
-"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
+"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts,
+seldom so long. [-]"""
 QUEUED = 0.5
 """Requests before their first token, over those that decode: more is named. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 QUICKEST_S = 1e-4
-"""No served model gives a token sooner: a step launches hundreds of kernels of some microseconds. Own choice. [s]"""
+"""No served model gives a token sooner: a step launches hundreds of kernels of some microseconds.
+Own choice. [s]"""
 NEAR = 0.15
 """Values are alike within this share. [-]"""
 _MOST = 0.5  # of the rows that tell
@@ -194,12 +236,17 @@ class Contradiction:
 
 
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
-    """Impossible rows of a points frame, and sentences on what is odd in most of the rows that tell it."""
+    """Impossible rows of a points frame, and sentences on what is odd in most of the rows that tell
+    it."""
     v = Numbers(frame)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
     whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
     with np.errstate(all="ignore"):
-        impossible = [*_rate_above_batch(v, stated & whole), *_parts_above_whole(v), *_latency_apart(v)]
+        impossible = [
+            *_rate_above_batch(v, stated & whole),
+            *_parts_above_whole(v),
+            *_latency_apart(v),
+        ]
         odd = [
             *_rate_below_batch(v, stated & whole),
             *_prefill_in_token_time(v),
@@ -211,7 +258,9 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_queued(frame, v),
         ]
     lines = frame.index.to_numpy()
-    return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
+    return [one for one in impossible if one.rows.any()], [
+        _sentence(lines, *one) for one in odd if one[0].any()
+    ]
 
 
 def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
@@ -221,8 +270,11 @@ def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
 
 
 def _per_token_share(v: Values) -> np.ndarray:
-    """The rate of a row over what its batch gives at its time per token. The first token has no time of its own."""
-    with_first = np.where(v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0)
+    """The rate of a row over what its batch gives at its time per token. The first token has no
+    time of its own."""
+    with_first = np.where(
+        v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0
+    )
     return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
 
 
@@ -233,7 +285,8 @@ def _rate_above_batch(v: Values, told: np.ndarray) -> Iterator[Contradiction]:
         return
     factor = float(np.median(share[broken]))
     reason = (
-        f"the rate is {factor:,.3g} times batch_size / tpot_s in the median of {counted(int(broken.sum()), 'row')}, "
+        f"the rate is {factor:,.3g} times batch_size / tpot_s in the median of "
+        f"{counted(int(broken.sum()), 'row')}, "
         f"more than the batch can give; {_hint(v, broken, factor)}"
     )
     yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
@@ -266,7 +319,10 @@ def _rate_below_batch(v: Values, told: np.ndarray) -> Iterator[tuple[np.ndarray,
     if per_gpu.sum() > _MOST * low.sum():
         text += "is output_tok_per_s per GPU? It has to be the total of all GPUs"
     else:
-        text += "is tpot_s a time per token, was batch_size really running, is the rate the total of all GPUs?"
+        text += (
+            "is tpot_s a time per token, was batch_size really running, is the rate the total "
+            "of all GPUs?"
+        )
     yield low, text
 
 
@@ -274,7 +330,9 @@ def _parts_above_whole(v: Values) -> Iterator[Contradiction]:
     for part in ("verify_time_s", "draft_time_s"):
         broken = v[part] > v["step_time_s"] * IMPOSSIBLE
         yield Contradiction(
-            (part, "step_time_s"), broken, f"{part} is longer than the round it is part of; check the units"
+            (part, "step_time_s"),
+            broken,
+            f"{part} is longer than the round it is part of; check the units",
         )
     broken = v["output_tok_per_s"] > v["total_tok_per_s"] * (1.0 + NEAR)
     reason = "more generated tokens per second than tokens in all; exchange the headers"
@@ -282,10 +340,14 @@ def _parts_above_whole(v: Values) -> Iterator[Contradiction]:
 
 
 def _latency_apart(v: Values) -> Iterator[Contradiction]:
-    """Whole requests against first token and tokens: means over requests of several lengths differ, not threefold."""
+    """Whole requests against first token and tokens: means over requests of several lengths differ,
+    not threefold."""
     built = v["ttft_s"] + (v["output_tokens"] - 1.0) * v["tpot_s"]
     broken = np.abs(np.log(v["request_latency_s"] / built)) > np.log(2.0 * IMPOSSIBLE)
-    reason = "the latency of a request is not its first token and tpot_s for each further one; check the units"
+    reason = (
+        "the latency of a request is not its first token and tpot_s for each further one; check "
+        "the units"
+    )
     yield Contradiction(("request_latency_s", "ttft_s", "tpot_s", "output_tokens"), broken, reason)
 
 
@@ -295,23 +357,42 @@ def _prefill_in_token_time(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     told = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
     holds = told & (np.abs(v["tpot_s"] / spread - 1.0) <= 0.5 * NEAR)
     if holds.sum() > _MOST * told.sum():
-        yield holds, "tpot_s is request_latency_s / output_tokens, so the prefill is in it; leave the first token out"
+        yield (
+            holds,
+            (
+                "tpot_s is request_latency_s / output_tokens, so the prefill is in it; leave the "
+                "first token out"
+            ),
+        )
 
 
 def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     stated = ~frame["derived"].str.contains("step_time_s", na=False).to_numpy(dtype=bool)
     ratio = v["step_time_s"] / v["tpot_s"]
-    told = stated & np.isfinite(ratio) & (v["accepted_length"] > 1.0 + 2.0 * NEAR) & (v["draft_tokens_k"] > 0)
+    told = (
+        stated
+        & np.isfinite(ratio)
+        & (v["accepted_length"] > 1.0 + 2.0 * NEAR)
+        & (v["draft_tokens_k"] > 0)
+    )
     same = told & (np.abs(ratio - 1.0) <= NEAR)
     if same.sum() > _MOST * told.sum():
-        yield same, "step_time_s equals tpot_s although a round gives several tokens; one of them is the other's"
+        yield (
+            same,
+            (
+                "step_time_s equals tpot_s although a round gives several tokens; one of them is "
+                "the "
+                "other's"
+            ),
+        )
     apart = told & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
     if apart.sum() > _MOST * told.sum():
         yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
 
 
 def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
-    """Open loads: requests before their first token beside those that decode, both by Little's law."""
+    """Open loads: requests before their first token beside those that decode, both by Little's
+    law."""
     computed = frame["derived"].str.contains("batch_size", na=False).to_numpy(dtype=bool)
     waiting = v["output_tok_per_s"] / v["output_tokens"] * v["ttft_s"]
     queued = computed & (waiting > QUEUED * v["batch_size"])
@@ -319,16 +400,22 @@ def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
         typical = float(np.median((waiting / v["batch_size"])[queued]))
         yield (
             queued,
-            f"requests queued: {typical:.2g} waited for their first token or were prefilled for each one that decoded; "
+            f"requests queued: {typical:.2g} waited for their first token or were prefilled for "
+            "each one that decoded; "
             "their prefills also slow the decoding, so compare at a lower request rate",
         )
 
 
 def _full_acceptance(v: Values) -> Iterator[tuple[np.ndarray, str]]:
-    full = (v["draft_tokens_k"] > 0) & (np.abs(v["accepted_length"] - v["draft_tokens_k"] - 1.0) < 1e-9)
+    full = (v["draft_tokens_k"] > 0) & (
+        np.abs(v["accepted_length"] - v["draft_tokens_k"] - 1.0) < 1e-9
+    )
     yield (
         full,
-        "accepted_length is exactly K + 1: every draft token accepted in every round; is it a count or a setting?",
+        (
+            "accepted_length is exactly K + 1: every draft token accepted in every round; is it a "
+            "count or a setting?"
+        ),
     )
 
 
@@ -343,7 +430,14 @@ def _seconds_as_ms(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     for name in ("tpot_s", "itl_s", "step_time_s"):
         told = np.isfinite(v[name])
         if (quick := told & (v[name] < QUICKEST_S)).sum() > _MOST * told.sum():
-            yield (quick, f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a header in ms?")
+            yield (
+                quick,
+                (
+                    f"{name[:-2]} is below {QUICKEST_S * 1e3:g} ms: is it in seconds under a "
+                    "header "
+                    "in ms?"
+                ),
+            )
             return
 
 
@@ -359,6 +453,18 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
     inverse = told & (np.abs(v["speedup"] * own - 1.0) <= NEAR)
     apart = told & ~inverse & (np.abs(v["speedup"] / own - 1.0) > 2.0 * NEAR)
     if inverse.sum() > _MOST * told.sum():
-        yield inverse, "speedup is the inverse of what the baseline rows give: time with drafts over time without"
+        yield (
+            inverse,
+            (
+                "speedup is the inverse of what the baseline rows give: time with drafts over time "
+                "without"
+            ),
+        )
     elif apart.any():
-        yield apart, "speedup is not what the baseline rows of this file give; is it a percentage or a gain?"
+        yield (
+            apart,
+            (
+                "speedup is not what the baseline rows of this file give; is it a percentage or a "
+                "gain?"
+            ),
+        )

@@ -1,4 +1,5 @@
-"""The two tables every upload becomes, serving points and kernel rows, and the names that tools use for their words.
+"""The two tables every upload becomes, serving points and kernel rows, and the names that tools use
+for their words.
 
 profiles/columns.yaml is the only definition; docs/formats.md is checked against it.
 
@@ -28,16 +29,29 @@ TableKind = Literal["points", "kernels"]
 ValueType = Literal["text", "integer", "number", "flag"]
 MAX_DRAFT_TOKENS = 128
 ROUTINGS = ("natural", "uniform", "round_robin", "traced")
-"""Words for how tokens chose experts. natural: by the model's router; the others were simulated, `traced` by parameters
-of a trace that the row does not repeat, so that its touched experts have to be counted."""
+"""Words for how tokens chose experts. natural: by the model's router; the others were simulated,
+`traced` by parameters of a trace that the row does not repeat, so that its touched experts have to
+be counted."""
 _KINDS: dict[str, dict[str, object]] = {
     "text": {},
     "flag": {"type": "flag", "unit": "1", "context": True},
     "gpus": {"type": "integer", "unit": "1", "low": 1, "high": 100_000, "context": True},
     "dimension": {"type": "integer", "unit": "1", "low": 1, "high": 10_000_000, "context": True},
-    "draft_length": {"type": "integer", "unit": "tokens", "low": 0, "high": MAX_DRAFT_TOKENS, "context": True},
+    "draft_length": {
+        "type": "integer",
+        "unit": "tokens",
+        "low": 0,
+        "high": MAX_DRAFT_TOKENS,
+        "context": True,
+    },
     "accepted_length": {"type": "number", "unit": "tokens", "low": 1, "high": MAX_DRAFT_TOKENS + 1},
-    "batch": {"type": "number", "unit": "sequences", "high": MAX_BATCH, "positive": True, "context": True},
+    "batch": {
+        "type": "number",
+        "unit": "sequences",
+        "high": MAX_BATCH,
+        "positive": True,
+        "context": True,
+    },
     "length": {"type": "number", "unit": "tokens", "low": 0, "high": MAX_CONTEXT, "context": True},
     "time": {"type": "number", "unit": "s", "high": 86_400.0, "positive": True},
     "rate": {"type": "number", "unit": "tokens/s", "high": 1e9, "positive": True},
@@ -47,7 +61,8 @@ _KINDS: dict[str, dict[str, object]] = {
 
 
 class CanonicalColumn(Frozen):
-    """One canonical column. `low`/`high` are inclusive unless `positive`, which excludes zero. Empty means unknown."""
+    """One canonical column. `low`/`high` are inclusive unless `positive`, which excludes zero.
+    Empty means unknown."""
 
     name: str
     type: ValueType = "text"
@@ -129,12 +144,22 @@ COLUMNS: dict[TableKind, dict[str, CanonicalColumn]] = {
 }
 REQUIRED_CONTEXT, USEFUL_CONTEXT, MEASURED_COLUMNS = SAID.required, SAID.useful, SAID.measured
 REMARKS = SAID.remarks
-UNIT_FACTORS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+UNIT_FACTORS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ns": 1e-9,
+}
 FREE_TEXT = frozenset({"notes", "source_title", "source_url"})
 
 
 def header_key(header: str) -> str:
-    """A header reduced to lower-case words joined by `_`: `TPOT (ms)` and `tpot-ms` are both `tpot_ms`."""
+    """A header reduced to lower-case words joined by `_`: `TPOT (ms)` and `tpot-ms` are both
+    `tpot_ms`."""
     return re.sub(r"[^a-z0-9µμ]+", "_", header.strip().lower()).strip("_")
 
 
@@ -142,7 +167,11 @@ def _header_table(kind: TableKind) -> dict[str, tuple[str, float]]:
     table: dict[str, tuple[str, float]] = {}
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s") if column.unit == "s" else column.name
-        units = {f"_{unit}": factor for unit, factor in UNIT_FACTORS.items()} if column.unit == "s" else {"": 1.0}
+        units = (
+            {f"_{unit}": factor for unit, factor in UNIT_FACTORS.items()}
+            if column.unit == "s"
+            else {"": 1.0}
+        )
         for name in (column.name, stem, *column.aliases):
             for ending, factor in units.items():
                 table.setdefault(name + ending, (column.name, factor))
@@ -157,19 +186,26 @@ HEADER_TABLE = {kind: _header_table(kind) for kind in COLUMNS}
 def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
     """Canonical column and unit factor of a header, or None when it is not one of ours.
 
-    A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `ms/token`): a bare `tpot` is not matched.
+    A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `ms/token`): a bare `tpot` is not
+    matched.
     """
-    return HEADER_TABLE[kind].get(_UNIT_FIRST.sub(r"time_per_token_\1", _MEAN.sub("", header_key(header))))
+    return HEADER_TABLE[kind].get(
+        _UNIT_FIRST.sub(r"time_per_token_\1", _MEAN.sub("", header_key(header)))
+    )
 
 
 _AVERAGE = "(?:mean|avg|average)"
 _UNIT_FIRST = re.compile(rf"^(?:{_AVERAGE}_)?([mu]?s)_(?:per_)?(?:output_)?tok(?:en)?$")
-_MEAN = re.compile(rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)")
-"""Words that say no more than the column does: behind a time with its unit, before one or before an accepted length."""
+_MEAN = re.compile(
+    rf"(?:(?<=_s)|(?<=_[mu]s))_{_AVERAGE}$|^{_AVERAGE}_(?=(?:acc[a-z]*_len(?:gth)?|al|[a-z_]+_[mu]?s)$)"
+)
+"""Words that say no more than the column does: behind a time with its unit, before one or before an
+accepted length."""
 
 
 class Numbers(dict[str, np.ndarray]):
-    """Columns of a frame as floats, NaN where a cell is unknown, [rows] each, made when they are asked for."""
+    """Columns of a frame as floats, NaN where a cell is unknown, [rows] each, made when they are
+    asked for."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__()
@@ -189,30 +225,36 @@ def _by_spelling(names: dict[str, tuple[str, ...]]) -> dict[str, str]:
     return {spelling: name for name, spellings in names.items() for spelling in spellings}
 
 
-_DTYPES, _METHODS, _ROUTING_WORDS = map(_by_spelling, (SAID.weight_dtypes, SAID.drafters, SAID.routings))
+_DTYPES, _METHODS, _ROUTING_WORDS = map(
+    _by_spelling, (SAID.weight_dtypes, SAID.drafters, SAID.routings)
+)
 
 
 def engine_name(text: str) -> str:
-    """Id of the engine that a text spells (`SGLang` is `sglang`). Any other text comes back unchanged."""
+    """Id of the engine that a text spells (`SGLang` is `sglang`). Any other text comes back
+    unchanged."""
     engine = engine_called(text)
     return engine.id if engine else text
 
 
 def weight_dtype(text: str) -> str | None:
-    """Our name of a weight type where the text is another spelling of it or an engine's `--quantization`. Else lower
-    case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
+    """Our name of a weight type where the text is another spelling of it or an engine's
+    `--quantization`. Else lower case, and None where the text leaves the format to the checkpoint
+    (`auto`, `compressed-tensors`)."""
     key = name_key(text)
     return None if key in SAID.unsaid else _DTYPES.get(key, text.strip().lower())
 
 
 def routing_name(text: str) -> str:
-    """Our word for a way of routing (`uniform_random` is `uniform`). Any other text comes back unchanged."""
+    """Our word for a way of routing (`uniform_random` is `uniform`). Any other text comes back
+    unchanged."""
     key = name_key(text)
     return _ROUTING_WORDS.get(key, key if key in ROUTINGS else text.strip())
 
 
 def cache_dtype(text: str) -> str | None:
-    """Our name of a KV cache's format (`fp8_e4m3` is `fp8`), else lower case. None where the text leaves it open."""
+    """Our name of a KV cache's format (`fp8_e4m3` is `fp8`), else lower case. None where the text
+    leaves it open."""
     key = name_key(text)
     if key in SAID.unsaid:
         return None
@@ -220,7 +262,8 @@ def cache_dtype(text: str) -> str | None:
 
 
 def drafter_name(text: str) -> str:
-    """Our name of a drafter (`EAGLE3` is `eagle3`, `NEXTN` and `deepseek_mtp` are `mtp`). Else lower case."""
+    """Our name of a drafter (`EAGLE3` is `eagle3`, `NEXTN` and `deepseek_mtp` are `mtp`). Else
+    lower case."""
     key = name_key(text)
     if key.endswith("_mtp"):
         return "mtp"
@@ -229,7 +272,8 @@ def drafter_name(text: str) -> str:
 
 
 def named_format(text: str) -> tuple[str | None, str]:
-    """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where it says none."""
+    """Weight format that a checkpoint name says, in a table's words, with remarks on it. None where
+    it says none."""
     named = resolve_model_name(text)
     if named is None:
         return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
@@ -239,7 +283,8 @@ def named_format(text: str) -> tuple[str | None, str]:
 
 
 DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}
-"""Columns of names, and those of the documents that a user's own models and accelerators have in their rows."""
+"""Columns of names, and those of the documents that a user's own models and accelerators have in
+their rows."""
 
 
 def lacks_document(frame: pd.DataFrame, column: str) -> np.ndarray:
@@ -249,7 +294,8 @@ def lacks_document(frame: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a number behind the name of each further document that has the name of another."""
+    """The frame with a number behind the name of each further document that has the name of
+    another."""
     out = frame
     for column, document in DOCUMENT_OF.items():
         if column not in out or document not in out or not (stated := ~empty(out[document])).any():
@@ -261,7 +307,12 @@ def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
                 number = next(n for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
                 taken.add(f"{name}-{number}")
                 out = out.copy(deep=False) if out is frame else out
-                put(out, column, ((frame[column] == name) & (texts == text)).to_numpy(dtype=bool), f"{name}-{number}")
+                put(
+                    out,
+                    column,
+                    ((frame[column] == name) & (texts == text)).to_numpy(dtype=bool),
+                    f"{name}-{number}",
+                )
     return out
 
 

@@ -1,8 +1,10 @@
-"""Quantities that rows do not state but imply, and the run without drafts that each run with drafts is held against.
+"""Quantities that rows do not state but imply, and the run without drafts that each run with drafts
+is held against.
 
-Pure functions; docs/formats.md lists them with their limits. Times in seconds, rates in tokens/s; NaN is unknown and
-stays so. What a run and its baseline both state must agree; where one of them says nothing of load or build, the other
-is believed for both, if only one baseline fits. Where the model ran must be stated alike.
+Pure functions; docs/formats.md lists them with their limits. Times in seconds, rates in tokens/s;
+NaN is unknown and stays so. What a run and its baseline both state must agree; where one of them
+says nothing of load or build, the other is believed for both, if only one baseline fits. Where the
+model ran must be stated alike.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from advisor.text import counted
 MEAN_RUNNING = "mean_running"
 """Kind of a batch that is a mean over a run, not a limit on its requests."""
 CHUNK_TOLERANCE = 0.10
-"""Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
-Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
+"""Two accounts of the accepted length may differ by this share before a streamed chunk stops
+counting as one step. Means over chunks and means over requests weigh long requests differently, so
+exact agreement is not to be expected."""
 
 
 def accepted_length_from_counts(accepted_tokens: Any, drafts: Any) -> np.ndarray:
@@ -38,19 +41,23 @@ def accepted_length_from_counts(accepted_tokens: Any, drafts: Any) -> np.ndarray
 def accepted_length_from_latencies(chunk_latency_s: Any, token_latency_s: Any) -> np.ndarray:
     """Tokens per streamed chunk, chunk latency / token latency. [tokens]
 
-    Equals the accepted length when each chunk carries exactly one decoding step. NaN where a time is unknown or the
-    ratio is below 1, which a stream of whole steps cannot give.
+    Equals the accepted length when each chunk carries exactly one decoding step. NaN where a time
+    is unknown or the ratio is below 1, which a stream of whole steps cannot give.
     """
     chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
-    ratio = np.divide(chunk, token, out=np.full(np.broadcast(chunk, token).shape, np.nan), where=token > 0)
+    ratio = np.divide(
+        chunk, token, out=np.full(np.broadcast(chunk, token).shape, np.nan), where=token > 0
+    )
     return np.where(ratio >= 1.0, ratio, np.nan)
 
 
-def step_time_from_latencies(chunk_latency_s: Any, token_latency_s: Any, accepted_length: Any) -> np.ndarray:
+def step_time_from_latencies(
+    chunk_latency_s: Any, token_latency_s: Any, accepted_length: Any
+) -> np.ndarray:
     """Time of one round. [s]
 
-    Chunk latency where it is known and agrees, within CHUNK_TOLERANCE, with token latency x accepted length (one step
-    per chunk) or where that product is unknown; otherwise the product.
+    Chunk latency where it is known and agrees, within CHUNK_TOLERANCE, with token latency x
+    accepted length (one step per chunk) or where that product is unknown; otherwise the product.
     """
     chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
     product = token * np.asarray(accepted_length, float)
@@ -59,23 +66,34 @@ def step_time_from_latencies(chunk_latency_s: Any, token_latency_s: Any, accepte
     return np.where(np.isnan(product) | agrees, chunk, product)
 
 
-def output_rate_from_latency(batch_size: Any, output_tokens: Any, request_latency_s: Any) -> np.ndarray:
+def output_rate_from_latency(
+    batch_size: Any, output_tokens: Any, request_latency_s: Any
+) -> np.ndarray:
     """Generated tokens per second of one batch run to its end, prefill included. [tokens/s]"""
-    return np.asarray(batch_size, float) * np.asarray(output_tokens, float) / np.asarray(request_latency_s, float)
+    return (
+        np.asarray(batch_size, float)
+        * np.asarray(output_tokens, float)
+        / np.asarray(request_latency_s, float)
+    )
 
 
 def batch_from_rate(output_tok_per_s: Any, token_latency_s: Any, output_tokens: Any) -> np.ndarray:
     """Sequences that decode together on average, by Little's law. [sequences]
 
-    Output rate x time per token, less the first token of each request where their length is known: that token has no
-    time of its own. Requests that wait for a turn or are prefilled are not among them.
+    Output rate x time per token, less the first token of each request where their length is known:
+    that token has no time of its own. Requests that wait for a turn or are prefilled are not among
+    them.
     """
     length = np.asarray(output_tokens, float)
     decoded = np.where(length > 1.0, 1.0 - 1.0 / np.where(length > 1.0, length, 2.0), 1.0)
-    return np.asarray(np.asarray(output_tok_per_s, float) * np.asarray(token_latency_s, float) * decoded)
+    return np.asarray(
+        np.asarray(output_tok_per_s, float) * np.asarray(token_latency_s, float) * decoded
+    )
 
 
-def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_tokens: Any) -> np.ndarray:
+def output_rate_from_total(
+    total_tok_per_s: Any, input_tokens: Any, output_tokens: Any
+) -> np.ndarray:
     """Generated tokens per second, from prompt and generated tokens per second. [tokens/s]"""
     generated, prompt = np.asarray(output_tokens, float), np.asarray(input_tokens, float)
     return np.asarray(total_tok_per_s, float) * generated / (prompt + generated)
@@ -84,16 +102,21 @@ def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_token
 def speedup_from_values(
     baseline_value: Any, sd_value: Any, metric: pd.Series, accepted_length: Any = np.nan
 ) -> np.ndarray:
-    """Speedup from two values, with drafting over without, as a rate [rows]. [-] Of times the inverse ratio.
+    """Speedup from two values, with drafting over without, as a rate [rows]. [-] Of times the
+    inverse ratio.
 
-    Of a plain step and a whole round, the inverse ratio x accepted length. NaN where the metric's name says neither
-    time nor rate.
+    Of a plain step and a whole round, the inverse ratio x accepted length. NaN where the metric's
+    name says neither time nor rate.
     """
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
     lower, told = value_direction(metric)
-    rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(dtype=bool, na_value=False)
+    rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(
+        dtype=bool, na_value=False
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(rounds, np.asarray(accepted_length, float), 1.0)
+        speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(
+            rounds, np.asarray(accepted_length, float), 1.0
+        )
     return np.where(told, speedup, np.nan)
 
 
@@ -101,14 +124,18 @@ def acceptance_by_position_text(rates: Any) -> str | None:
     """Text `0.8;0.6;0.4` of a list of shares in [0, 1] of rounds. None when it is no such list."""
     if not isinstance(rates, list | tuple) or not rates:
         return None
-    if not all(isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= 1 for rate in rates):
+    if not all(
+        isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= 1
+        for rate in rates
+    ):
         return None
     return ";".join(f"{rate:.6g}" for rate in rates)
 
 
 @dataclass(frozen=True)
 class Computed:
-    """Cells that `derive_rows` filled in, left empty or took otherwise, by column. Masks of rows, [rows]."""
+    """Cells that `derive_rows` filled in, left empty or took otherwise, by column. Masks of rows,
+    [rows]."""
 
     filled: dict[str, np.ndarray]
     otherwise: dict[str, np.ndarray]
@@ -118,7 +145,8 @@ class Computed:
         out = []
         for name, how in _HOW.items():
             n_filled, n_otherwise = (
-                int(masks[name][keep].sum()) if name in masks else 0 for masks in (self.filled, self.otherwise)
+                int(masks[name][keep].sum()) if name in masks else 0
+                for masks in (self.filled, self.otherwise)
             )
             if n_filled:
                 out.append(f"{name} computed in {counted(n_filled, 'row')} from {how}")
@@ -132,17 +160,23 @@ _HOW = {
     "step_time_s": "latency between chunks, or token latency x accepted length; includes host time",
     "context_tokens": "prompt length + half the output length",
     "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
-    "speedup": "sd_value and baseline_value; for times the inverse ratio, for rounds x accepted length",
+    "speedup": (
+        "sd_value and baseline_value; for times the inverse ratio, for rounds x accepted length"
+    ),
     "tpot_s": "sd_value, by its metric",
-    "batch_size": "output rate x time per token (Little's law): sequences that decoded together on average, without "
+    "batch_size": "output rate x time per token (Little's law): sequences that decoded together "
+    "on average, without "
     "requests that waited or were prefilled",
 }
 _OTHERWISE = {
-    "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
+    "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / "
+    "token latency exceeds "
     "K + 1, so chunks are not single steps or the token counts are the client's own",
-    "tpot_s": "the latency between chunks is read as the time per token in {rows}: it is shorter with drafts than "
+    "tpot_s": "the latency between chunks is read as the time per token in {rows}: it is shorter "
+    "with drafts than "
     "without, which no round is",
-    "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token latency x accepted length "
+    "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token "
+    "latency x accepted length "
     f"by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time",
 }
 
@@ -150,9 +184,10 @@ _OTHERWISE = {
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     """Fill the empty cells of a points frame that follow from others of their row.
 
-    Nothing is overwritten, but gaps between chunks that no round can have become times per token. Filled are tpot_s,
-    accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a new frame whose
-    `derived` column names what was computed, and where that was.
+    Nothing is overwritten, but gaps between chunks that no round can have become times per token.
+    Filled are tpot_s, accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size
+    and speedup. Returns a new frame whose `derived` column names what was computed, and where that
+    was.
     """
     values = Numbers(frame)
     done: dict[str, np.ndarray] = {}
@@ -164,9 +199,15 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
         values["itl_s"] = np.where(per_token, np.nan, values["itl_s"])
         out["tpot_s"], out["itl_s"] = values["tpot_s"], values["itl_s"]
 
-    drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
+    drafting = (
+        values["draft_tokens_k"] != 0
+    )  # unknown K counts as drafting: chunk and token latency then tell
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
-    too_long = np.isnan(values["accepted_length"]) & drafting & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
+    too_long = (
+        np.isnan(values["accepted_length"])
+        & drafting
+        & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
+    )
     _fill(out, values, done, "accepted_length", from_chunks, drafting & ~too_long)
 
     stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
@@ -174,24 +215,45 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     step_ok = _fill(out, values, done, "step_time_s", step, ~too_long)
     product_used = step_ok & ~np.isnan(values["itl_s"]) & (step != values["itl_s"])
 
-    _fill(out, values, done, "context_tokens", mean_context(values["input_tokens"], values["output_tokens"]))
-    total = output_rate_from_total(values["total_tok_per_s"], values["input_tokens"], values["output_tokens"])
+    _fill(
+        out,
+        values,
+        done,
+        "context_tokens",
+        mean_context(values["input_tokens"], values["output_tokens"]),
+    )
+    total = output_rate_from_total(
+        values["total_tok_per_s"], values["input_tokens"], values["output_tokens"]
+    )
     _fill(out, values, done, "output_tok_per_s", total)
-    whole = output_rate_from_latency(values["batch_size"], values["output_tokens"], values["request_latency_s"])
+    whole = output_rate_from_latency(
+        values["batch_size"], values["output_tokens"], values["request_latency_s"]
+    )
     fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
     _fill(out, values, done, "output_tok_per_s", whole, fixed)
 
     running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
-    open_load = _fill(out, values, done, "batch_size", running, (running > 0.0) & frame["batch_kind"].isna().to_numpy())
+    open_load = _fill(
+        out,
+        values,
+        done,
+        "batch_size",
+        running,
+        (running > 0.0) & frame["batch_kind"].isna().to_numpy(),
+    )
     if open_load.any():
         out["batch_kind"] = out["batch_kind"].mask(open_load, MEAN_RUNNING)
 
-    baseline, sd, length = (values[name] for name in ("baseline_value", "sd_value", "accepted_length"))
+    baseline, sd, length = (
+        values[name] for name in ("baseline_value", "sd_value", "accepted_length")
+    )
     ratio = speedup_from_values(baseline, sd, frame["metric"].fillna(""), length)
     _fill(out, values, done, "speedup", ratio, drafting)
 
     out["derived"] = merge_names(frame["derived"], done)
-    return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used, "tpot_s": per_token})
+    return out, Computed(
+        done, {"accepted_length": too_long, "step_time_s": product_used, "tpot_s": per_token}
+    )
 
 
 _SHORTER = 0.97
@@ -201,8 +263,8 @@ _SHORTER = 0.97
 def _token_gaps(frame: pd.DataFrame, values: Numbers) -> np.ndarray:
     """Rows whose time between streamed chunks is one between tokens, [rows].
 
-    Of a table without times per token, where it is shorter with drafts than without at some batch: a round holds a
-    plain step's work and more, a token of it may be quicker.
+    Of a table without times per token, where it is shorter with drafts than without at some batch:
+    a round holds a plain step's work and more, a token of it may be quicker.
     """
     itl, k = values["itl_s"], values["draft_tokens_k"]
     open_ = ~np.isnan(itl) & np.isnan(values["tpot_s"])
@@ -210,20 +272,29 @@ def _token_gaps(frame: pd.DataFrame, values: Numbers) -> np.ndarray:
         return np.zeros(len(frame), dtype=bool)
     keys = [frame[name] for name in ("hardware_id", "model_id", "engine", "batch_size")]
     plain_s = (
-        pd.Series(np.where(open_ & (k == 0), itl, np.nan), frame.index).groupby(keys, dropna=False).transform("min")
+        pd.Series(np.where(open_ & (k == 0), itl, np.nan), frame.index)
+        .groupby(keys, dropna=False)
+        .transform("min")
     )
     return open_ & bool((open_ & (k > 0) & (itl < _SHORTER * plain_s.to_numpy())).any())
 
 
 def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndarray]) -> None:
-    """The value with drafts of a row that states it beside the plain one, under the column that its metric names."""
-    pair = ~np.isnan(values["sd_value"]) & ~np.isnan(values["baseline_value"]) & (values["draft_tokens_k"] != 0)
+    """The value with drafts of a row that states it beside the plain one, under the column that its
+    metric names."""
+    pair = (
+        ~np.isnan(values["sd_value"])
+        & ~np.isnan(values["baseline_value"])
+        & (values["draft_tokens_k"] != 0)
+    )
     if not pair.any():
         return
     for name, metric in METRICS.items():
         if metric.column:
             here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
-            found = 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
+            found = (
+                1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
+            )
             _fill(out, values, done, metric.column, found, here)
 
 
@@ -253,12 +324,18 @@ def merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
     for bit, name in enumerate(names):
         code |= done[name].astype(np.int64) << bit
     words = np.array(
-        [";".join(n for bit, n in enumerate(names) if value >> bit & 1) for value in range(1 << len(names))],
+        [
+            ";".join(n for bit, n in enumerate(names) if value >> bit & 1)
+            for value in range(1 << len(names))
+        ],
         dtype=object,
     )
-    fresh = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(words, pa.large_string())).dictionary_decode()
+    fresh = pa.DictionaryArray.from_arrays(
+        pa.array(code), pa.array(words, pa.large_string())
+    ).dictionary_decode()
     if existing.notna().any():
-        # Joined without nulls: Arrow's join that skips nulls drops the rows where every part is null.
+        # Joined without nulls: Arrow's join that skips nulls drops the rows where every part is
+        # null.
         old = pc.fill_null(pa.array(existing, pa.large_string()), "")
         joined = pc.binary_join_element_wise(old, fresh, pa.scalar(";", pa.large_string()))
         fresh = pc.utf8_trim(joined, characters=";")
@@ -267,11 +344,26 @@ def merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
 
 
 LENGTH_TOLERANCE = 0.05
-"""Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
+"""Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts,
+natural stops)."""
 LENGTHS = ("input_tokens", "output_tokens")
 PLACE_COLUMNS = (
-    *("hardware_id", "hardware_json", "gpu_count", "tensor_parallel", "expert_parallel", "data_parallel"),
-    *("decode_context_parallel", "engine", "model_id", "model_config_json", "weight_dtype", "batch_size"),
+    *(
+        "hardware_id",
+        "hardware_json",
+        "gpu_count",
+        "tensor_parallel",
+        "expert_parallel",
+        "data_parallel",
+    ),
+    *(
+        "decode_context_parallel",
+        "engine",
+        "model_id",
+        "model_config_json",
+        "weight_dtype",
+        "batch_size",
+    ),
 )
 """What a baseline must share with a run; unknown matches only unknown."""
 LOAD_COLUMNS = (
@@ -281,8 +373,8 @@ LOAD_COLUMNS = (
 """What it must not contradict, like the two lengths."""
 MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
 MAX_CANDIDATES = 8
-"""Runs without drafts of one place and batch, counted once for each load, that a row which states less is held
-against; among more, nobody would say that only one was meant. [-]"""
+"""Runs without drafts of one place and batch, counted once for each load, that a row which states
+less is held against; among more, nobody would say that only one was meant. [-]"""
 _COMPARED = ("tpot_s", "output_tok_per_s")
 _NAMED = 3
 _PER_RANK = "requests_per_rank"
@@ -290,7 +382,8 @@ _PER_RANK = "requests_per_rank"
 
 @dataclass(frozen=True)
 class _Found:
-    """tpot_s and output_tok_per_s of each row's baseline, NaN where none [rows, 2]; columns that one side left open."""
+    """tpot_s and output_tok_per_s of each row's baseline, NaN where none [rows, 2]; columns that
+    one side left open."""
 
     values: pd.DataFrame
     unstated: tuple[str, ...] = ()
@@ -301,10 +394,11 @@ class _Found:
 def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd.DataFrame, str]:
     """Speedup of each row with K > 0 over its baseline with K = 0, and a sentence for the user.
 
-    A baseline is otherwise the same: MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. With
-    `unstated_fits`, a row without such a baseline takes the one that nothing which both state of LOAD_COLUMNS and
-    lengths contradicts. The ratio is of tpot_s where both rows have it, else of output_tok_per_s; several equal
-    baselines count with their median. Rows that state a speedup keep it.
+    A baseline is otherwise the same: MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE.
+    With `unstated_fits`, a row without such a baseline takes the one that nothing which both state
+    of LOAD_COLUMNS and lengths contradicts. The ratio is of tpot_s where both rows have it, else of
+    output_tok_per_s; several equal baselines count with their median. Rows that state a speedup
+    keep it.
     """
     k = Numbers(frame)["draft_tokens_k"]
     known = frame["speedup"].notna().to_numpy()
@@ -312,7 +406,11 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
     drafting = (k > 0) & ~known
     wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
-    said = [f"speedup stated by the file in {counted(n, 'row')}"] if (n := int((stated & ~(k == 0)).sum())) else []
+    said = (
+        [f"speedup stated by the file in {counted(n, 'row')}"]
+        if (n := int((stated & ~(k == 0)).sum()))
+        else []
+    )
     out = frame
     if (drafting & timed).any():
         found = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
@@ -322,17 +420,22 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     unsaid = open_pairs(frame)
     if n := int(unsaid.sum()):
         said.append(
-            f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and sd_value count: "
+            f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and "
+            "sd_value count: "
             f"{', '.join(METRICS)}"
         )
     if untimed := int((drafting & ~timed & ~unsaid).sum()):
         said.append(
-            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no speedup follows there"
+            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no "
+            "speedup follows there"
         )
     if np.isnan(k).any():
         said.append("rows whose K is unknown get no speedup until it is filled in")
     if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not said:
-        said.append(f"the value without drafts stands beside the one with them in {counted(drafting_rows, 'row')}")
+        said.append(
+            "the value without drafts stands beside the one with them in "
+            f"{counted(drafting_rows, 'row')}"
+        )
     return out, "; ".join(said) or "no row has K > 0, so there is no speedup to compute"
 
 
@@ -351,7 +454,8 @@ def _with_speedups(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[pd.DataFra
 
 
 def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _Found:
-    """The baselines of `rows` (positions): equal ones first, then the one that nothing stated contradicts."""
+    """The baselines of `rows` (positions): equal ones first, then the one that nothing stated
+    contradicts."""
     best = _nearest_baseline(frame, rows)
     left = rows[best.iloc[rows].isna().all(axis=1).to_numpy()]
     plain = _plain(frame)
@@ -368,18 +472,22 @@ def _plain(frame: pd.DataFrame) -> np.ndarray:
     """Rows without drafts that a speedup can be taken over [rows]."""
     plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
     return np.asarray(
-        plain & frame["batch_size"].notna().to_numpy() & frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
+        plain
+        & frame["batch_size"].notna().to_numpy()
+        & frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
     )
 
 
 def _uncontradicted(
     frame: pd.DataFrame, rows: np.ndarray, plain: np.ndarray
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """Values of the one baseline of the same place that does not contradict each of `rows`, and by column where only
-    one of the two states it; NaN where none fits, or several loads do."""
+    """Values of the one baseline of the same place that does not contradict each of `rows`, and by
+    column where only one of the two states it; NaN where none fits, or several loads do."""
     table = _described(frame)
     by = ["group", *LOAD_COLUMNS, *LENGTHS]
-    candidates = table.iloc[plain].groupby(by, as_index=False, dropna=False)[list(_COMPARED)].median()
+    candidates = (
+        table.iloc[plain].groupby(by, as_index=False, dropna=False)[list(_COMPARED)].median()
+    )
     candidates["rank"] = candidates.groupby("group").cumcount()
     n_loads = candidates.groupby("group").size()
     wanted = table.iloc[rows].reset_index(drop=True)
@@ -389,7 +497,12 @@ def _uncontradicted(
     taken, several = np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=bool)
     values = []
     for rank in range(min(int(n_loads.max()), MAX_CANDIDATES)):
-        one = candidates[candidates["rank"] == rank].set_index("group").reindex(wanted["group"]).reset_index()
+        one = (
+            candidates[candidates["rank"] == rank]
+            .set_index("group")
+            .reindex(wanted["group"])
+            .reset_index()
+        )
         fits = few & one["rank"].notna().to_numpy() & _compatible(ours, one, frame)
         several |= fits & taken & ~_alike(first, one)
         fresh = fits & ~taken
@@ -407,7 +520,8 @@ def _uncontradicted(
 
 
 def _described(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each row's place as one number, its load as numbers with NaN for unknown, and what is compared."""
+    """Each row's place as one number, its load as numbers with NaN for unknown, and what is
+    compared."""
     table = pd.DataFrame({"group": _group_codes(frame, PLACE_COLUMNS)})
     for name in LOAD_COLUMNS:
         code, _ = pd.factorize(frame[name])
@@ -423,8 +537,8 @@ def _unknown(column: pd.Series) -> np.ndarray:
 
 
 def _compatible(ours: pd.DataFrame, theirs: pd.DataFrame, frame: pd.DataFrame) -> np.ndarray:
-    """Whether nothing that both state differs [rows]; a batch that counts requests per rank is never taken for one
-    that does not say what it counts."""
+    """Whether nothing that both state differs [rows]; a batch that counts requests per rank is
+    never taken for one that does not say what it counts."""
     kinds = pd.Index(pd.factorize(frame["batch_kind"])[1])
     per_rank = kinds.get_loc(_PER_RANK) if _PER_RANK in kinds else -1
     fits = np.ones(len(ours), dtype=bool)
@@ -448,7 +562,8 @@ def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
 
 
 def _matched(ok: np.ndarray, found: _Found) -> list[str]:
-    """What to say of rows that got a speedup, and of those of them whose baseline leaves something open."""
+    """What to say of rows that got a speedup, and of those of them whose baseline leaves something
+    open."""
     if not ok.any():
         return []
     matched = counted(int(ok.sum()), "row")
@@ -456,39 +571,56 @@ def _matched(ok: np.ndarray, found: _Found) -> list[str]:
     if n_unstated := int(ok[list(found.unstated_rows)].sum()):
         names = ", ".join(_title(name) for name in found.unstated)
         said.append(
-            f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of it ({names}): "
+            f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of "
+            f"it ({names}): "
             "taken as the same"
         )
     return said
 
 
 def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
-    """Why rows (positions) have no baseline: in what the nearest run without drafts differs from the first of them."""
+    """Why rows (positions) have no baseline: in what the nearest run without drafts differs from
+    the first of them."""
     if not len(rows):
         return []
     text = f"no baseline found for {counted(len(rows), 'row')} with K > 0: "
     plain = np.flatnonzero(_plain(frame))
-    add = "add a run with speculation off (K = 0) on the same hardware, engine, model, batch and lengths"
+    add = (
+        "add a run with speculation off (K = 0) on the same hardware, engine, model, batch and "
+        "lengths"
+    )
     if not len(plain) or pd.isna(frame["batch_size"].iloc[rows[0]]):
         return [f"{text}{add} to get their speedup"]
     row = frame.iloc[rows[0]]
-    differs = {name: _differs(frame.iloc[plain][name], row[name], name) for name in (*MATCH_COLUMNS, *LENGTHS)}
+    differs = {
+        name: _differs(frame.iloc[plain][name], row[name], name)
+        for name in (*MATCH_COLUMNS, *LENGTHS)
+    }
     number = np.sum(list(differs.values()), axis=0)
-    apart = np.abs(np.log(frame["batch_size"].iloc[plain].to_numpy(float) / float(row["batch_size"])))
+    apart = np.abs(
+        np.log(frame["batch_size"].iloc[plain].to_numpy(float) / float(row["batch_size"]))
+    )
     nearest = int(np.lexsort((apart, number))[0])
     line, other = frame.index[rows[0]], frame.iloc[plain[nearest]]
     names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
     if not names and not any(pd.notna(other[name]) and pd.notna(row[name]) for name in _COMPARED):
         return [
-            f"{text}line {other.name} is the run without drafts of line {line}, but both state no figure of one kind; "
+            f"{text}line {other.name} is the run without drafts of line {line}, but both state no "
+            "figure of one kind; "
             "give a time per output token, or a rate, of both"
         ]
     if not names:
-        return [f"{text}several runs without drafts fit line {line}; state lengths and prompts of each run"]
-    shown = ", ".join(f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED])
+        return [
+            f"{text}several runs without drafts fit line {line}; state lengths and prompts of "
+            "each run"
+        ]
+    shown = ", ".join(
+        f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED]
+    )
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return [
-        f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in {shown}{more}; fill in "
+        f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in "
+        f"{shown}{more}; fill in "
         f"what is not stated, or {add}"
     ]
 
@@ -519,18 +651,24 @@ def _cell(value: Any) -> str:
 
 
 def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows` (positions)."""
+    """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows`
+    (positions)."""
     numbers = Numbers(frame)
-    table = pd.DataFrame({"group": _group_codes(frame, MATCH_COLUMNS), **{name: numbers[name] for name in _COMPARED}})
+    table = pd.DataFrame(
+        {"group": _group_codes(frame, MATCH_COLUMNS), **{name: numbers[name] for name in _COMPARED}}
+    )
     for name in LENGTHS:  # unknown lengths share one far-off value
         length = numbers[name]
-        table[name.removesuffix("_tokens")] = np.where(np.isnan(length), -1e3, np.log(np.maximum(length, 0.5)))
+        table[name.removesuffix("_tokens")] = np.where(
+            np.isnan(length), -1e3, np.log(np.maximum(length, 0.5))
+        )
     baselines = table[_plain(frame)].groupby(["group", "input", "output"], as_index=False).median()
     wanted = table.iloc[rows][["group", "input", "output"]].assign(row=rows)
     best = pd.DataFrame(np.nan, index=np.arange(len(frame)), columns=list(_COMPARED))
     if baselines.empty or wanted.empty:
         return best
-    # Equal prompt lengths first, then equal output lengths, then both near: another shape is never nearer.
+    # Equal prompt lengths first, then equal output lengths, then both near: another shape is never
+    # nearer.
     for exact, near in (("input", "output"), ("output", "input"), (None, "output")):
         left = wanted[best.iloc[rows].isna().all(axis=1).to_numpy()]
         joined = _join_near(left, baselines, exact, near)
@@ -538,8 +676,11 @@ def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     return best
 
 
-def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None, near: str) -> pd.DataFrame:
-    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within tolerance; index `row`."""
+def _join_near(
+    wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None, near: str
+) -> pd.DataFrame:
+    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within
+    tolerance; index `row`."""
     tolerance = float(np.log1p(LENGTH_TOLERANCE))
     other = exact or ("input" if near == "output" else "output")
     by = ["group", exact] if exact else ["group"]
@@ -547,7 +688,12 @@ def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None,
     if not exact:
         right = right.drop(columns=other)
     joined = pd.merge_asof(
-        wanted.sort_values(near), right.sort_values(near), on=near, by=by, tolerance=tolerance, direction="nearest"
+        wanted.sort_values(near),
+        right.sort_values(near),
+        on=near,
+        by=by,
+        tolerance=tolerance,
+        direction="nearest",
     )
     return joined[(joined[other] - joined["base_other"]).abs() <= tolerance].set_index("row")
 
@@ -558,13 +704,17 @@ def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     for name in names:
         one, unique = pd.factorize(frame[name])
         code = code * (len(unique) + 1) + one + 1
-        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x unique values.
+        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x unique
+        # values.
         code, _ = pd.factorize(code)
     return np.asarray(code)
 
 
-def _ratios(numbers: Numbers, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
+def _ratios(
+    numbers: Numbers, found: pd.DataFrame
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else
+    output_tok_per_s)."""
     tpot, rate = numbers["tpot_s"] * 1e3, numbers["output_tok_per_s"]
     base_tpot = found["tpot_s"].to_numpy() * 1e3
     base_rate = found["output_tok_per_s"].to_numpy()

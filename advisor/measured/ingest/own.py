@@ -1,7 +1,7 @@
 """Models and accelerators of a user's own in measured rows, each with its document in the row.
 
-So a row means what was measured, whatever its file says later: kept tables, sessions and exports hold the figures, and
-two documents of one name are two models.
+So a row means what was measured, whatever its file says later: kept tables, sessions and exports
+hold the figures, and two documents of one name are two models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from advisor.measured.ingest.rows import Measured
 from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json
 
-_MATCH: dict[str, Callable[[str], str | None]] = {"hardware_id": hardware_meant, "model_id": model_meant}
+_MATCH: dict[str, Callable[[str], str | None]] = {
+    "hardware_id": hardware_meant,
+    "model_id": model_meant,
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class OwnDocument:
 
 
 def own_document(column: str, name: str, text: str, called: Iterable[str] = ()) -> OwnDocument:
-    """Document of a user's own model or accelerator as rows hold it. Raises AdvisorError for any other text."""
+    """Document of a user's own model or accelerator as rows hold it. Raises AdvisorError for any
+    other text."""
     if column == "hardware_id":
         name = name or hardware_slug(read_own_hardware(text).name)
     else:
@@ -55,12 +59,15 @@ def own_document(column: str, name: str, text: str, called: Iterable[str] = ()) 
 
 
 def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.DataFrame:
-    """The frame with the documents of those names in it that mean one of `given`. Rows that hold one stay."""
+    """The frame with the documents of those names in it that mean one of `given`. Rows that hold
+    one stay."""
     out = frame.copy(deep=False)
     for one in given:
         if one.column not in out:
             continue
-        named = lacks_document(out, one.column) & out[one.column].isin(one.names).to_numpy(dtype=bool)
+        named = lacks_document(out, one.column) & out[one.column].isin(one.names).to_numpy(
+            dtype=bool
+        )
         if named.any():
             put(out, one.column, named, one.name)
             put(out, DOCUMENT_OF[one.column], named, one.text)
@@ -75,9 +82,11 @@ def known_ids(column: str) -> tuple[str, ...]:
 def own_frame(
     frame: pd.DataFrame, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()
 ) -> tuple[pd.DataFrame, list[tuple[str, np.ndarray]]]:
-    """The frame with documents of the user's own filled in, and each conclusion with the rows that took it.
+    """The frame with documents of the user's own filled in, and each conclusion with the rows that
+    took it.
 
-    own : given for the whole table; one alone is meant by rows that name nothing else. cells : those that cells name.
+    own : given for the whole table; one alone is meant by rows that name nothing else. cells :
+        those that cells name.
     """
     out, said, documents = with_documents(frame, cells), [], list(own)
     for column in _MATCH:
@@ -87,22 +96,36 @@ def own_frame(
     return out, said
 
 
-def own_rows(rows: Measured, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Measured:
-    """The table with a user's own documents filled in as by `own_frame`, and conclusions as notes."""
-    held, (frame, conclusions), sources = _documents(rows.frame), own_frame(rows.frame, own, cells), rows.sources
+def own_rows(
+    rows: Measured, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()
+) -> Measured:
+    """The table with a user's own documents filled in as by `own_frame`, and conclusions as
+    notes."""
+    held, (frame, conclusions), sources = (
+        _documents(rows.frame),
+        own_frame(rows.frame, own, cells),
+        rows.sources,
+    )
     for said, lines in conclusions:
         sources = tuple(source.saying(said, lines) for source in sources)
     if added := sorted(_documents(frame) - held):
         # Other documents named by path, other file.
         texts = ("\0".join((source.sha256, *added)).encode() for source in sources)
         hashed = zip(sources, texts, strict=True)
-        sources = tuple(replace(source, sha256=hashlib.sha256(text).hexdigest()) for source, text in hashed)
+        sources = tuple(
+            replace(source, sha256=hashlib.sha256(text).hexdigest()) for source, text in hashed
+        )
     return replace(rows, frame=frame, sources=sources)
 
 
 def _documents(frame: pd.DataFrame) -> set[str]:
     """All documents that rows hold."""
-    return {text for column in DOCUMENT_OF.values() if column in frame for text in frame[column].dropna().unique()}
+    return {
+        text
+        for column in DOCUMENT_OF.values()
+        if column in frame
+        for text in frame[column].dropna().unique()
+    }
 
 
 def with_open_names(
@@ -110,7 +133,8 @@ def with_open_names(
 ) -> tuple[pd.DataFrame, np.ndarray, str]:
     """The frame with `given`, the rows that took one without naming it [rows], and a note on them.
 
-    Where one document of a column is given and the rows use one name that nothing explains, or none, they mean it.
+    Where one document of a column is given and the rows use one name that nothing explains, or
+    none, they mean it.
     """
     documents, nobody = list(given), np.zeros(len(frame), dtype=bool)
     out = with_documents(frame, documents)
@@ -121,11 +145,17 @@ def with_open_names(
     names, (one,) = [name for name in stated if name and _MATCH[column](name) is None], named
     means = empty(out[column])
     if len(names) == 1:
-        means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
+        means = means | (
+            (out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column)
+        )
     if not means.any():
         return out, nobody, ""
     out = out.copy(deep=False)
     put(out, column, means, one.name)
     put(out, DOCUMENT_OF[column], means, one.text)
     stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
-    return told_apart(out), means, f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given"
+    return (
+        told_apart(out),
+        means,
+        f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given",
+    )

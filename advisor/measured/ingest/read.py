@@ -12,10 +12,30 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.cells import FileTable, bare_times, map_header, outside_range, read_table, table_header
+from advisor.measured.ingest.cells import (
+    FileTable,
+    bare_times,
+    map_header,
+    outside_range,
+    read_table,
+    table_header,
+)
 from advisor.measured.ingest.checks import check_rows
-from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, TableKind, header_key, match_header
-from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    MEASURED_COLUMNS,
+    Numbers,
+    TableKind,
+    header_key,
+    match_header,
+)
+from advisor.measured.ingest.remap import (
+    fill_mapped,
+    near_miss,
+    rename_headers,
+    scalar_paths,
+    unfolded,
+)
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k, with_k
@@ -35,11 +55,11 @@ _OURS = (TEMPLATE, RECORDS)
 def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read a benchmark result of any known format, recognised by its content alone.
 
-    Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
-    `columns` renames headers of a CSV, {theirs: ours}; what COMMA and TIMES are mapped to says what
-    commas in numbers mark, and the unit of times that name none.
-    Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
-    can be used.
+    Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip
+    of one file); `columns` renames headers of a CSV, {theirs: ours}; what COMMA and TIMES are
+    mapped to says what commas in numbers mark, and the unit of times that name none.
+    Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or
+    carries nothing that can be used.
     """
     shown = shorten(name) or "the upload"
     with one_sentence(shown):
@@ -47,7 +67,8 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
 
 
 def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
-    """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
+    """Read an upload without the last guard of `read_upload`, so that tests see a reader's own
+    faults."""
     sample = open_upload(name, data)
     claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
     if not claimed and why_unusable(sample) is None:
@@ -83,32 +104,49 @@ def _as_in_file(rows: Measured, sample: Sample) -> Measured:
         places = [sample.origin.get(line, (line, {})) for line in rejects["line"].tolist()]
         at = [of_k.get(column, column) for (_, of_k), column in zip(places, columns, strict=True)]
         rejects = rejects.assign(line=[line for line, _ in places], column=at)
-    headers = {name: (sample.shown.get(header, header), scale) for name, (header, scale) in source.headers.items()}
+    headers = {
+        name: (sample.shown.get(header, header), scale)
+        for name, (header, scale) in source.headers.items()
+    }
     lines = {line: own for line, (own, _) in sample.origin.items()}
     source = replace(source, headers=headers, lines=lines)
     return replace(rows, rejects=rejects.drop_duplicates(ignore_index=True), sources=(source,))
 
 
 def _as_named(sample: Sample, columns: Mapping[str, str]) -> Sample:
-    """A sample with its own headers as they are named, made long, and those named that it then has."""
-    own = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
+    """A sample with its own headers as they are named, made long, and those named that it then
+    has."""
+    own = (
+        scalar_paths(sample.first)
+        if sample.kind != "text"
+        else [cell.strip() for cell in sample.header]
+    )
     first = with_k({theirs: ours for theirs, ours in columns.items() if theirs.strip() in own})
     rest = {theirs: ours for theirs, ours in columns.items() if theirs not in first}
     sample = one_row_a_k(rename_headers(sample, first) if first else sample, rest)
-    there = {rest[cell.strip()] for cell in sample.header if cell.strip() in rest}  # the others' K went into those
+    there = {
+        rest[cell.strip()] for cell in sample.header if cell.strip() in rest
+    }  # the others' K went into those
     rest = {
-        theirs: ours for theirs, ours in rest.items() if theirs in map(str.strip, sample.header) or ours not in there
+        theirs: ours
+        for theirs, ours in rest.items()
+        if theirs in map(str.strip, sample.header) or ours not in there
     }
     return rename_headers(sample, rest) if rest else sample
 
 
 def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], bool | None]:
-    """The renamed headers, what is said of the whole file (ANSWERS), and whether its commas are decimal points.
+    """The renamed headers, what is said of the whole file (ANSWERS), and whether its commas are
+    decimal points.
 
     Raises AdvisorError for another word.
     """
     named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() not in ANSWERS}
-    said = {theirs.strip(): ours.strip() for theirs, ours in columns.items() if theirs.strip() in ANSWERS}
+    said = {
+        theirs.strip(): ours.strip()
+        for theirs, ours in columns.items()
+        if theirs.strip() in ANSWERS
+    }
     for key, answer in said.items():
         if answer not in ANSWERS[key]:
             what = "a comma marks" if key == COMMA else "times are in"
@@ -117,10 +155,15 @@ def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
 
 
 def _bare(sample: Sample, said: bool) -> dict[str, str]:
-    """Headers of times without a unit, each with its column: where it is said, or the file measures nothing else."""
+    """Headers of times without a unit, each with its column: where it is said, or the file measures
+    nothing else."""
     if sample.kind == "parquet":
         return {}
-    headers = [cell.strip() for cell in sample.header] if sample.kind == "text" else scalar_paths(sample.first)
+    headers = (
+        [cell.strip() for cell in sample.header]
+        if sample.kind == "text"
+        else scalar_paths(sample.first)
+    )
     known = {found[0] for header in headers if (found := match_header(header, "points"))}
     if not said and known & set(MEASURED_COLUMNS["points"]) - {"accepted_length"}:
         return {}
@@ -133,10 +176,15 @@ def _bare(sample: Sample, said: bool) -> dict[str, str]:
 
 
 def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured:
-    """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
+    """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a
+    refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
-    headers = {name: (cells.source, cells.scale) for name, cells in raw.cells.items() if isinstance(cells.source, str)}
+    headers = {
+        name: (cells.source, cells.scale)
+        for name, cells in raw.cells.items()
+        if isinstance(cells.source, str)
+    }
     frame, rejects = coerce(raw)
     notes = list(raw.notes)
     if raw.finish is not None:
@@ -160,23 +208,34 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured
     return Measured(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
 
 
-def _within_range(kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows whose computed numbers are possible, and the refusals with the others: `coerce` saw what files state."""
+def _within_range(
+    kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows whose computed numbers are possible, and the refusals with the others: `coerce` saw what
+    files state."""
     keep, more, numbers = np.ones(len(frame), dtype=bool), [], Numbers(frame)
     for column in COLUMNS[kind].values():
         if not column.numeric or frame[column.name].isna().all():
             continue
         values = numbers[column.name]
         broken = outside_range(values, column)
-        reason = f"computed from this row, and outside the range of {column.name} ({column.range_text} {column.unit})"
+        reason = (
+            f"computed from this row, and outside the range of {column.name} "
+            f"({column.range_text} {column.unit})"
+        )
         for row in np.flatnonzero(broken):
             more.append(Reject(int(frame.index[row]), column.name, f"{values[row]:.6g}", reason))
         keep &= ~broken
-    return (frame, rejects) if not more else (frame[keep], pd.concat([rejects, rejects_frame(more)], ignore_index=True))
+    return (
+        (frame, rejects)
+        if not more
+        else (frame[keep], pd.concat([rejects, rejects_frame(more)], ignore_index=True))
+    )
 
 
 def detect(sample: Sample) -> Format:
-    """The reader with the highest score, the first of equals. Raises AdvisorError when none claims the file."""
+    """The reader with the highest score, the first of equals. Raises AdvisorError when none claims
+    the file."""
     scores = [(reader.detect(sample), reader) for reader in FORMATS]
     score, best = max(scores, key=lambda pair: pair[0])
     if score >= DETECTED:
@@ -188,7 +247,8 @@ def detect(sample: Sample) -> Format:
     if near:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
     raise AdvisorError(
-        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result file (docs/formats.md "
+        f"{sample.name} is not recognised: {_seen(sample)}; expected a benchmark's own result "
+        "file (docs/formats.md "
         "lists them) or a table with a line of headers, or say --map theirs=ours"
     )
 
@@ -203,30 +263,53 @@ def _seen(sample: Sample) -> str:
 
 
 def why_unusable(sample: Sample) -> str | None:
-    """Reason why a known kind of file holds nothing usable. None when the file is of no known kind."""
+    """Reason why a known kind of file holds nothing usable. None when the file is of no known
+    kind."""
     first = sample.first
     keys = {str(key) for key in first}
-    bodies = [value for key, value in first.items() if re.fullmatch(r"[0-9]+", str(key)) and isinstance(value, dict)]
+    bodies = [
+        value
+        for key, value in first.items()
+        if re.fullmatch(r"[0-9]+", str(key)) and isinstance(value, dict)
+    ]
     if bodies and all("BLOCK_SIZE_M" in body for body in bodies):
         return (
-            "it is a tuned kernel configuration, which holds block sizes and no latency; send the log of benchmark_moe "
+            "it is a tuned kernel configuration, which holds block sizes and no latency; send the "
+            "log of benchmark_moe "
             "run without --tune, which prints kernel times"
         )
     if {"benchmark", "model", "metric"} <= keys:
-        return "it is the PyTorch benchmark database copy of a vLLM result; send the result JSON written beside it"
-    if {"sample_batch_tokens", "sample_steps_per_sec"} <= keys or {"bias_seconds", "theta_seconds"} <= keys:
+        return (
+            "it is the PyTorch benchmark database copy of a vLLM result; send the result JSON "
+            "written beside it"
+        )
+    if {"sample_batch_tokens", "sample_steps_per_sec"} <= keys or {
+        "bias_seconds",
+        "theta_seconds",
+    } <= keys:
         return "it is a step-rate table for the engine's scheduler; send the benchmark it came from"
     if "report" in keys and "config" in keys:
-        return "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a serving benchmark"
+        return (
+            "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a "
+            "serving benchmark"
+        )
     if "expert_activation" in keys or "forward_mode" in keys:
-        return "it counts activated experts and does not say which; send a trace of their ids (`trace`)"
+        return (
+            "it counts activated experts and does not say which; send a trace of their ids "
+            "(`trace`)"
+        )
     if {"error", "returncode"} & keys and not {"metrics"} & keys:
         return "it records a run that failed; send the result of a run that finished"
     header = {header_key(cell) for cell in table_header(sample)}
     if {"tokens_s_gpu", "num_total_gpus"} <= header:
-        return "it is a sweep of predicted configurations; predictions are not taken as measurements"
+        return (
+            "it is a sweep of predicted configurations; predictions are not taken as measurements"
+        )
     if {"up_proj_us", "down_proj_us"} <= header or {"latency_us", "mfu"} <= header:
-        return "it is a kernel table in a layout that is not read; use the columns of the kernel template"
+        return (
+            "it is a kernel table in a layout that is not read; use the columns of the kernel "
+            "template"
+        )
     kernel = {"latency", "kernel_source"} <= header or {"latency", "op_name"} <= header
     if kernel and "num_experts" not in header:
         return "it is a kernel table of another operation; only MoE tables (num_tokens, hidden_size, inter_size, topk, num_experts, latency) are read"  # noqa: E501
@@ -241,8 +324,9 @@ MAX_GIVEN_ROWS = 20_000
 class GivenRows:
     """Rows of one CSV, index `line`: as they stand, as canonical text, and why some cannot be read.
 
-    `given` has the file's own headers; `asked` the canonical columns among them, numbers in SI units, empty in the
-    rows of `refused` (reason by line). `warnings` names rows that do not fit the header and what is odd.
+    `given` has the file's own headers; `asked` the canonical columns among them, numbers in SI
+    units, empty in the rows of `refused` (reason by line). `warnings` names rows that do not fit
+    the header and what is odd.
     """
 
     given: pd.DataFrame
@@ -254,14 +338,16 @@ class GivenRows:
 def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> GivenRows:
     """Read a CSV of points, plain or in one gzip or zip, under every limit and rule of an upload.
 
-    Rows need not measure anything. `columns` as for `read_upload`; what is given keeps its own headers. Raises
-    AdvisorError, and nothing else, when it is no such table.
+    Rows need not measure anything. `columns` as for `read_upload`; what is given keeps its own
+    headers. Raises AdvisorError, and nothing else, when it is no such table.
     """
     shown = shorten(name) or "the file"
     with one_sentence(shown):
         sample = open_upload(shown, data)
         if sample.kind != "text":
-            raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
+            raise AdvisorError(
+                f"{shown} is not a CSV file with a header line; expected a table of measured points"
+            )
         renamed, _, decimal_comma = _answers(columns or {})
         headers = tuple(cell.strip() for cell in one_row_a_k(sample).header)
         sample = _as_named(sample, renamed)
@@ -269,15 +355,27 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
-def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, decimal_comma: bool | None) -> GivenRows:
+def _read(
+    name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, decimal_comma: bool | None
+) -> GivenRows:
     twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
     if twice:
-        raise AdvisorError(f"{name} has several columns named {shorten(twice[0])!r}; keep one of them")
+        raise AdvisorError(
+            f"{name} has several columns named {shorten(twice[0])!r}; keep one of them"
+        )
     if not len(table.lines):
-        raise AdvisorError(f"{name} has a header but no rows that fit it; add at least one measurement")
+        raise AdvisorError(
+            f"{name} has a header but no rows that fit it; add at least one measurement"
+        )
     if len(table.lines) > MAX_GIVEN_ROWS:
-        raise AdvisorError(f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, split it")
-    given = {header: column.to_pandas() for header, column in zip(table.header, table.columns, strict=True)}
+        raise AdvisorError(
+            f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, "
+            "split it"
+        )
+    given = {
+        header: column.to_pandas()
+        for header, column in zip(table.header, table.columns, strict=True)
+    }
     table = replace(table, columns=tuple(map(_stated, table.columns)))
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
@@ -300,7 +398,9 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, d
 def _stated(column: pa.Array) -> pa.Array:
     """A column with the words for an unknown value emptied."""
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(sorted(NOT_STATED), words.type)), False), "", column)
+    return pc.if_else(
+        pc.fill_null(pc.is_in(words, pa.array(sorted(NOT_STATED), words.type)), False), "", column
+    )
 
 
 def _reason(reasons: pd.DataFrame) -> str:

@@ -1,4 +1,5 @@
-"""A user's own headers and documents read as ours, and what a file that no reader claims nearly is."""
+"""A user's own headers and documents read as ours, and what a file that no reader claims nearly
+is."""
 
 from __future__ import annotations
 
@@ -15,10 +16,24 @@ from typing import Any
 from advisor.catalog.hardware import hardware_meant
 from advisor.catalog.models import model_meant
 from advisor.measured.ingest.cells import Cells, bare_times, table_header
-from advisor.measured.ingest.columns import COLUMNS, SAID, UNIT_FACTORS, TableKind, header_key, match_header
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    SAID,
+    UNIT_FACTORS,
+    TableKind,
+    header_key,
+    match_header,
+)
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.several_k import IGNORED, one_row_a_k
-from advisor.measured.ingest.side_by_side import METRICS, SIDES, likely_pair, own_header, side_by_side, side_of
+from advisor.measured.ingest.side_by_side import (
+    METRICS,
+    SIDES,
+    likely_pair,
+    own_header,
+    side_by_side,
+    side_of,
+)
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import RawRows, field_of
@@ -28,7 +43,9 @@ from advisor.text import NO, NOT_STATED, YES, number_of
 IGNORE = "ignore"
 """What a column is read as that takes no part."""
 FIRST_ROWS = 3
-_SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
+# least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools'
+# headers
+_SIMILAR = 0.75
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {word: column for column, words in SAID.hints.items() for word in words}
 
@@ -68,7 +85,12 @@ def own_headers(
     exchange = _exchanged(known, swapped, kind)
     out = []
     for cell, first in zip(header, cells, strict=True):
-        ours = exchange.get(cell) or known[cell] or _named_in(first, kind, taken) or _guess(cell, first, kind, taken)
+        ours = (
+            exchange.get(cell)
+            or known[cell]
+            or _named_in(first, kind, taken)
+            or _guess(cell, first, kind, taken)
+        )
         taken.add(ours)
         if cell:
             out.append(Header(cell, ours, known[cell], first, sample.shown.get(cell, "")))
@@ -76,14 +98,24 @@ def own_headers(
 
 
 def _named_in(cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
-    """The column whose names stand in the first cells, whatever its header says. Empty where neither's do."""
-    meant = {"hardware_id": hardware_meant, "model_id": model_meant} if kind == "points" and cells else {}
-    fits = (name for name, means in meant.items() if all(any(map(str.isalpha, one)) and means(one) for one in cells))
+    """The column whose names stand in the first cells, whatever its header says. Empty where
+    neither's do."""
+    meant = (
+        {"hardware_id": hardware_meant, "model_id": model_meant}
+        if kind == "points" and cells
+        else {}
+    )
+    fits = (
+        name
+        for name, means in meant.items()
+        if all(any(map(str.isalpha, one)) and means(one) for one in cells)
+    )
     return next((name for name in fits if name not in taken), "")
 
 
 def _paired(header: Sequence[str], kind: TableKind) -> dict[str, str | None]:
-    """Our names of the two columns that hold one quantity without and with drafts. Empty where there are none."""
+    """Our names of the two columns that hold one quantity without and with drafts. Empty where
+    there are none."""
     try:
         pair = side_by_side(header) if kind == "points" else None
     except AdvisorError:
@@ -92,23 +124,30 @@ def _paired(header: Sequence[str], kind: TableKind) -> dict[str, str | None]:
 
 
 def _columns(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Headers of a CSV and the first cells under each. Two empty lists where it cannot be read as one."""
+    """Headers of a CSV and the first cells under each. Two empty lists where it cannot be read as
+    one."""
     header = [cell.strip() for cell in sample.header]
     lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
     try:
-        rows = list(itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1))
+        rows = list(
+            itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1)
+        )
     except csv.Error:
         return [], []
     if sample.kind != "text":
         return [], []
-    return header, [tuple(shorten(row[i])[:40] for row in rows if i < len(row)) for i in range(len(header))]
+    return header, [
+        tuple(shorten(row[i])[:40] for row in rows if i < len(row)) for i in range(len(header))
+    ]
 
 
 def _fields(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
     """Fields of the first JSON record and their first values."""
     paths = scalar_paths(sample.first)[:MAX_COLUMNS]
     firsts = [record for record in sample.records[:FIRST_ROWS] if isinstance(record, dict)]
-    return paths, [tuple(shorten(field_of(record, path))[:40] for record in firsts) for path in paths]
+    return paths, [
+        tuple(shorten(field_of(record, path))[:40] for record in firsts) for path in paths
+    ]
 
 
 def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") -> list[str]:
@@ -131,8 +170,9 @@ _OF_THE_TOOL = frozenset({"id", "version", "context", "notes", "date", "derived"
 def unfolded(sample: Sample) -> Sample:
     """A home-made JSON document as one record for each object of its longest list of objects.
 
-    What holds of all are known settings (model, GPU, parallel sizes) in the objects around the list, which is said.
-    Objects within a run are opened too (`metrics.tpot_ms`). The sample itself where it has no such list.
+    What holds of all are known settings (model, GPU, parallel sizes) in the objects around the
+    list, which is said. Objects within a run are opened too (`metrics.tpot_ms`). The sample itself
+    where it has no such list.
     """
     if sample.kind != "json" or not isinstance(sample.document, dict):
         return sample
@@ -149,29 +189,50 @@ def unfolded(sample: Sample) -> Sample:
         and COLUMNS["points"][match[0]].context
     }
     records = [{**settings, **_opened(run)} if isinstance(run, dict) else run for run in runs]
-    said = f"taken for every run from around the list: {', '.join(map(shorten, settings))}" if settings else ""
+    said = (
+        f"taken for every run from around the list: {', '.join(map(shorten, settings))}"
+        if settings
+        else ""
+    )
     warnings = (*sample.warnings, said) if said else sample.warnings
     lines = tuple(range(1, len(records) + 1))
     return replace(sample, document=records, records=tuple(records), lines=lines, warnings=warnings)
 
 
-def _lists_of_objects(node: Any, around: dict[str, Any], depth: int) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+def _lists_of_objects(
+    node: Any, around: dict[str, Any], depth: int
+) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """Lists of objects within a document, each with the scalars of the objects around it."""
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return
     beside = {**around, **_opened({k: v for k, v in node.items() if not isinstance(v, list)})}
     for name, value in node.items():
-        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value[:FIRST_ROWS]):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(item, dict) for item in value[:FIRST_ROWS])
+        ):
             yield beside, value
         elif numbered := _numbered(str(name), value):
-            yield {**around, **{key: one for key, one in node.items() if not isinstance(one, list | dict)}}, numbered
+            yield (
+                {
+                    **around,
+                    **{key: one for key, one in node.items() if not isinstance(one, list | dict)},
+                },
+                numbered,
+            )
             continue
         yield from _lists_of_objects(value, beside, depth + 1)
 
 
 def _numbered(name: str, value: Any) -> list[dict[str, Any]]:
-    """Runs that an object holds by number, as in `{"batch": {"1": {...}}}`, each with its number under the name."""
-    if not isinstance(value, Mapping) or len(value) < 2 or not all(isinstance(one, Mapping) for one in value.values()):
+    """Runs that an object holds by number, as in `{"batch": {"1": {...}}}`, each with its number
+    under the name."""
+    if (
+        not isinstance(value, Mapping)
+        or len(value) < 2
+        or not all(isinstance(one, Mapping) for one in value.values())
+    ):
         return []
     numbers = [number_of(key) for key in value]
     if any(number is None for number in numbers):
@@ -184,35 +245,50 @@ def _opened(record: Mapping[str, Any]) -> dict[str, Any]:
     paths = scalar_paths(record)
     last = [path.rpartition(".")[2] for path in paths]
     return {
-        name if last.count(name) == 1 else path: field_of(record, path) for path, name in zip(paths, last, strict=True)
+        name if last.count(name) == 1 else path: field_of(record, path)
+        for path, name in zip(paths, last, strict=True)
     }
 
 
 def targets(kind: TableKind = "points") -> list[str]:
-    """Headers of ours that a column may be read as, times once for each unit. IGNORE comes first."""
+    """Headers of ours that a column may be read as, times once for each unit. IGNORE comes
+    first."""
     out = [IGNORE]
     if kind == "points":
         out += [f"{side}_{metric}" for metric in METRICS for side in SIDES]
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s")
         out += (
-            [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name, *column.opposites[:1]]
+            [f"{stem}_{unit}" for unit in _SHOWN_UNITS]
+            if column.unit == "s"
+            else [column.name, *column.opposites[:1]]
         )
     return out
 
 
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
-    """Headers of `targets` that a column's cells can be, likely meanings of its own first, then IGNORE."""
+    """Headers of `targets` that a column's cells can be, likely meanings of its own first, then
+    IGNORE."""
     offered, words = targets(kind), set(header_key(item.theirs).split("_"))
-    near = [item.ours, item.native or IGNORE, *(likely_pair(item.theirs) if kind == "points" else ())]
+    near = [
+        item.ours,
+        item.native or IGNORE,
+        *(likely_pair(item.theirs) if kind == "points" else ()),
+    ]
     near += [_HINTS[word] for word in sorted(words) if word in _HINTS]
     near += [
-        name for name in offered if words & set(name.split("_")) - {"per", "s", "ms", "us", "n", "kind", "id", "tokens"}
+        name
+        for name in offered
+        if words & set(name.split("_")) - {"per", "s", "ms", "us", "n", "kind", "id", "tokens"}
     ]
     timed = {unit for unit in _SHOWN_UNITS if unit in words}
-    fits = (name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed)
+    fits = (
+        name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed
+    )
     likely = dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered)
-    return [name for name in likely if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)]
+    return [
+        name for name in likely if name in (IGNORE, item.ours) or _can_be(name, item.cells, kind)
+    ]
 
 
 def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
@@ -220,42 +296,62 @@ def _can_be(target: str, cells: Sequence[str], kind: TableKind) -> bool:
     match = match_header(target, kind)
     column = COLUMNS[kind][match[0]] if match else None
     said = [cell.lower() for cell in cells if cell.lower() not in NOT_STATED]
-    if not said or (column and (not column.numeric or (column.type == "flag" and {*said} <= YES | NO))):
+    if not said or (
+        column and (not column.numeric or (column.type == "flag" and {*said} <= YES | NO))
+    ):
         return True
     return any(re.match(r"\W{0,2}[0-9]", cell) for cell in said)
 
 
 def target_label(target: str, kind: TableKind = "points") -> str:
-    """One of `targets` in words, its own name behind: `Time per output token of one request (tpot_ms)`."""
+    """One of `targets` in words, its own name behind:
+    `Time per output token of one request (tpot_ms)`."""
     side, _, metric = target.partition("_")
     if side in SIDES and metric in METRICS:
-        return f"{METRICS[metric].title}, {'without' if side == 'baseline' else 'with'} drafts ({target})"
+        return (
+            f"{METRICS[metric].title}, {'without' if side == 'baseline' else 'with'} drafts "
+            f"({target})"
+        )
     found = match_header(target, kind)
     if found is None:
         return "(ignored)"
-    title = COLUMNS[kind][found[0]].title + ", bonus token included" * (found[0] == "accepted_length")
+    title = COLUMNS[kind][found[0]].title + ", bonus token included" * (
+        found[0] == "accepted_length"
+    )
     return f"{'Not: ' if found[1] < 0 else ''}{title} ({target})"
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     """The sample with headers or JSON fields replaced by `columns` {theirs: ours}.
 
-    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE; a field of nested
-    JSON objects is named by its path (`metrics.tpot`). Raises AdvisorError when the file has no names, one is not in it
-    or is there twice, or ours is not understood.
+    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE;
+    a field of nested JSON objects is named by its path (`metrics.tpot`). Raises AdvisorError when
+    the file has no names, one is not in it or is there twice, or ours is not understood.
     """
     if sample.kind == "parquet":
-        raise AdvisorError(f"{sample.name} has no header line to rename; columns can be mapped in a CSV or JSON only")
-    header = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
+        raise AdvisorError(
+            f"{sample.name} has no header line to rename; columns can be mapped in a CSV or JSON "
+            "only"
+        )
+    header = (
+        scalar_paths(sample.first)
+        if sample.kind != "text"
+        else [cell.strip() for cell in sample.header]
+    )
     for theirs, ours in columns.items():
         if header.count(theirs.strip()) != 1:
             there = "twice or more" if theirs.strip() in header else "not"
             shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
-            raise AdvisorError(f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})")
-        bare = re.sub(r" k\d+$", "", ours.strip())  # of `with_k`
-        if bare != IGNORE and not (own_header(bare) or any(match_header(bare, kind) for kind in COLUMNS)):
             raise AdvisorError(
-                f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
+                f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})"
+            )
+        bare = re.sub(r" k\d+$", "", ours.strip())  # of `with_k`
+        if bare != IGNORE and not (
+            own_header(bare) or any(match_header(bare, kind) for kind in COLUMNS)
+        ):
+            raise AdvisorError(
+                f"{shorten(ours)!r} is no column that is understood; see the column list, and "
+                "give times a unit "
                 "as in tpot_ms"
             )
         _check_unit(sample.name, theirs, bare)
@@ -263,24 +359,34 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     _check_twice(sample.name, stripped)
     if sample.kind != "text":
         return _rename_fields(sample, stripped)
-    wanted = {theirs: f"{IGNORED}{theirs}" if ours == IGNORE else ours for theirs, ours in stripped.items()}
+    wanted = {
+        theirs: f"{IGNORED}{theirs}" if ours == IGNORE else ours
+        for theirs, ours in stripped.items()
+    }
     line = io.StringIO()
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
         [wanted.get(cell, cell) for cell in header]
     )
     old, new = sample.first_line.encode(), line.getvalue().encode()
-    stood = {**sample.shown, **{ours: sample.shown.get(theirs, theirs) for theirs, ours in wanted.items()}}
+    stood = {
+        **sample.shown,
+        **{ours: sample.shown.get(theirs, theirs) for theirs, ours in wanted.items()},
+    }
     return replace(sample, data=sample.data.replace(old, new, 1), shown=stood)
 
 
 def _check_twice(name: str, columns: Mapping[str, str]) -> None:
-    """Raise AdvisorError where two columns are to be read as one and their headers do not tell their K."""
+    """Raise AdvisorError where two columns are to be read as one and their headers do not tell
+    their K."""
     for ours in {*columns.values()} - {IGNORE}:
-        first, *others = [shorten(theirs)[:40] for theirs, meant in columns.items() if meant == ours]
+        first, *others = [
+            shorten(theirs)[:40] for theirs, meant in columns.items() if meant == ours
+        ]
         if others:
             label = target_label(re.sub(r" k\d+$", "", ours)).rpartition(" (")[0]
             raise AdvisorError(
-                f"{name}: {first!r} and {others[0]!r} are both to be read as {label!r}; keep one of them, or write "
+                f"{name}: {first!r} and {others[0]!r} are both to be read as {label!r}; keep one "
+                "of them, or write "
                 "into each header the K that it is of, as in K=3"
             )
 
@@ -288,11 +394,13 @@ def _check_twice(name: str, columns: Mapping[str, str]) -> None:
 _UNIT_SAID = re.compile(
     r"(?:^|[\s_(\[,])(?:(m)(?:s|secs?|illiseconds?)|([uµμ])s|(s)(?:ecs?|econds?)?)[)\]]?(?=$|[\s_,])"
 )
-"""A unit of time that stands as a word of its own in a header: `latency per token (ms)`, not `tok/s`."""
+"""A unit of time that stands as a word of its own in a header: `latency per token (ms)`, not
+`tok/s`."""
 
 
 def _check_unit(name: str, theirs: str, ours: str) -> None:
-    """Raise AdvisorError where a header says one unit of time and the column that it is mapped to another."""
+    """Raise AdvisorError where a header says one unit of time and the column that it is mapped to
+    another."""
     asked = re.search(r"(?<!per)_(s|ms|us)$", header_key(ours))
     said = _UNIT_SAID.search(re.sub(r"(?:/| per |_per_)\s*s\w*", "", theirs.lower()))
     if asked is None or said is None:
@@ -300,22 +408,27 @@ def _check_unit(name: str, theirs: str, ours: str) -> None:
     unit = "ms" if said[1] else "us" if said[2] else "s"
     if unit != asked[1]:
         raise AdvisorError(
-            f"{name}: the header {shorten(theirs)!r} says {unit}, and {ours.strip()} is in {asked[1]}; map it to "
+            f"{name}: the header {shorten(theirs)!r} says {unit}, and {ours.strip()} is in "
+            f"{asked[1]}; map it to "
             f"{header_key(ours).removesuffix(asked[1])}{unit}, or correct the header"
         )
 
 
 def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
-    """The sample with each field's value under our name at the top of its record. Its own field goes where it stands
-    at the top too."""
+    """The sample with each field's value under our name at the top of its record. Its own field
+    goes where it stands at the top too."""
     records = []
     for record in sample.records:
         if isinstance(record, dict):
-            found = {ours: field_of(record, theirs) for theirs, ours in columns.items() if ours != IGNORE}
+            found = {
+                ours: field_of(record, theirs) for theirs, ours in columns.items() if ours != IGNORE
+            }
             record = {key: value for key, value in record.items() if key not in columns} | found
         records.append(record)
     return replace(
-        sample, records=tuple(records), document=records if isinstance(sample.document, list) else records[0]
+        sample,
+        records=tuple(records),
+        document=records if isinstance(sample.document, list) else records[0],
     )
 
 
@@ -324,14 +437,17 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
 
     A tool's own reader made the rows.
 
-    The reader looks for its tool's names alone. Rows that stand for no single record stay as they are.
+    The reader looks for its tool's names alone. Rows that stand for no single record stay as they
+    are.
     """
     if not sample.is_json:
         return
     by_line = dict(zip(sample.lines, sample.records, strict=True))
     rows = [by_line.get(int(line)) for line in raw.lines]
     if len(rows) + len({item.line for item in raw.rejects}) < len(by_line):
-        raw.warnings.append("a row stands for several records of this file, so the fields you named were not read")
+        raw.warnings.append(
+            "a row stands for several records of this file, so the fields you named were not read"
+        )
         return
     for theirs, ours in columns.items():
         found = match_header(ours.strip(), raw.kind)
@@ -343,7 +459,8 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
 
 
 def _with_unit(header: str, kind: TableKind) -> str | None:
-    """One of `targets` that means what a header means to the readers. None when it means nothing to them."""
+    """One of `targets` that means what a header means to the readers. None when it means nothing to
+    them."""
     found = match_header(header, kind)
     if found is None:
         return None
@@ -354,7 +471,9 @@ def _with_unit(header: str, kind: TableKind) -> str | None:
     return f"{name.removesuffix('_s')}_{unit}"
 
 
-def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str]], kind: TableKind) -> dict[str, str]:
+def _exchanged(
+    known: Mapping[str, str | None], swapped: Iterable[tuple[str, str]], kind: TableKind
+) -> dict[str, str]:
     """{theirs: ours} with each swapped pair the other way round."""
     out: dict[str, str] = {}
     for first, second in swapped:
@@ -368,7 +487,18 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
     return out
 
 
-_SENSORS = {"temp", "temperature", "util", "utilization", "utilisation", "clock", "mhz", "fan", "watts", "power"}
+_SENSORS = {
+    "temp",
+    "temperature",
+    "util",
+    "utilization",
+    "utilisation",
+    "clock",
+    "mhz",
+    "fan",
+    "watts",
+    "power",
+}
 """Words of what a monitor reads beside a run: `gpu_temp` names no accelerator."""
 
 
@@ -379,11 +509,14 @@ _PER_ROUND = re.compile(r"(?:^|_)tok(?:en)?s?_(?:per_)?(?:step|round|iteration)(
 
 
 def _guess(header: str, cells: Sequence[str], kind: TableKind, taken: set[str]) -> str:
-    """The target most like a header that no reader knows. IGNORE where none is near, or none that its cells can be."""
+    """The target most like a header that no reader knows. IGNORE where none is near, or none that
+    its cells can be."""
     key = header_key(header)
     of_round = kind == "points" and "accepted_length" not in taken and _PER_ROUND.search(key)
     found = "accepted_length" if of_round else _alike(header, kind, taken)
-    if (found == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(found, cells, kind):
+    if (found == "accepted_length" and _SHARES & set(key.split("_"))) or not _can_be(
+        found, cells, kind
+    ):
         return IGNORE
     match = match_header(found, kind)
     if match is None or (column := COLUMNS[kind][match[0]]).low is None or column.high is None:
@@ -424,7 +557,8 @@ _NEAR = 0.5
 """Share of a format's fields that a file must have to be called a near miss."""
 _SHOWN = 8
 _GUESSED = 64
-"""Columns whose meaning is guessed: a guess compares a name with every one of ours. Own choice. [-]"""
+"""Columns whose meaning is guessed: a guess compares a name with every one of ours. Own choice.
+[-]"""
 _SAME = 3
 """Names of one and the same field that are listed."""
 
@@ -432,8 +566,8 @@ _SAME = 3
 def near_miss(sample: Sample) -> str | None:
     """One sentence on what an unrecognised file has and lacks. None where it resembles nothing.
 
-    For JSON the known format of which it has the largest share of fields, at least half; else, and for tables, the
-    columns of our own that it has, and what a row needs beside them.
+    For JSON the known format of which it has the largest share of fields, at least half; else, and
+    for tables, the columns of our own that it has, and what a row needs beside them.
     """
     if sample.is_json:
         return _near_format(sample.first) or _near_columns(scalar_paths(sample.first), "field")
@@ -448,10 +582,15 @@ def _near_format(record: Mapping[str, Any]) -> str | None:
         share = len(have) / len(item.wants) if item.wants else 0.0
         if share < _NEAR or (best is not None and (share, len(have)) <= best[:2]):
             continue
-        missing = "; ".join(_either(wanted) for wanted in lacks) or "the kinds of values that the tool writes there"
+        missing = (
+            "; ".join(_either(wanted) for wanted in lacks)
+            or "the kinds of values that the tool writes there"
+        )
         text = (
-            f"it is nearly {item.name}: it has {', '.join(_found(record, wanted) for wanted in have)}, and lacks "
-            f"{missing}. Send the file as the tool wrote it, or name its fields with --map theirs=ours"
+            f"it is nearly {item.name}: it has "
+            f"{', '.join(_found(record, wanted) for wanted in have)}, and lacks "
+            f"{missing}. Send the file as the tool wrote it, or name its fields with --map "
+            "theirs=ours"
         )
         best = (share, len(have), text)
     return None if best is None else best[2]
@@ -480,28 +619,46 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
     """What our own table would need, where some names are understood already."""
     names = [name for name in names if name.strip()]
     known = {found[0]: name for name in names if (found := match_header(name, "points"))}
-    known |= {own_header(str(ours)) or str(ours): theirs for theirs, ours in _paired(names, "points").items()}
+    known |= {
+        own_header(str(ours)) or str(ours): theirs
+        for theirs, ours in _paired(names, "points").items()
+    }
     taken, others = set(known), [name for name in names if name not in known.values()]
-    likely = {name: ours for name in others[:_GUESSED] if (ours := _guess(name, (), "points", taken)) != IGNORE}
+    likely = {
+        name: ours
+        for name in others[:_GUESSED]
+        if (ours := _guess(name, (), "points", taken)) != IGNORE
+    }
     says = " ".join(shlex.join(("--map", f"{name}={ours}")) for name, ours in likely.items())
     if not known:
         seen = ", ".join(shorten(name)[:40] for name in names[:_SHOWN])
         return f"none of its {what}s is understood: {seen}. {_SAY}, e.g. {says}" if likely else None
-    has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])
+    has = ", ".join(
+        f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN]
+    )
     measured = SAID.measured["points"]
     lacks = (
-        [] if any(name in known for name in measured) else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
+        []
+        if any(name in known for name in measured)
+        else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
     )
     if len(known) < len(lacks) + 3:
         lacks.append(f"at least three {what}s that are understood")
     untimed = bare_times(names)
     unit = (
-        f"; {', '.join(shorten(name)[:40] for name in untimed[:3])} needs a unit, as in {untimed[0]}_ms"
+        (
+            f"; {', '.join(shorten(name)[:40] for name in untimed[:3])} needs a unit, as in "
+            f"{untimed[0]}_ms"
+        )
         if untimed
         else ""
     )
     others = [name for name in others if name not in untimed]
-    rest = f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}" if others else ""
+    rest = (
+        f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}"
+        if others
+        else ""
+    )
     are = "is" if len(known) == 1 else "are"
     return (
         f"of its {what}s {has} {are} understood; it lacks {' and '.join(lacks)}{unit}{rest}."

@@ -9,18 +9,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Numbers, TableKind
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    REQUIRED_CONTEXT,
+    USEFUL_CONTEXT,
+    Numbers,
+    TableKind,
+)
 from advisor.measured.ingest.side_by_side import open_pairs, rate_counted
 from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.text import counted, frame_csv
 
 AMBIGUOUS = "ambiguous: the comma may mark decimals or thousands"
-"""How the reason begins for a cell like 8,310 in a file where no other cell settles it: it is asked about."""
+"""How the reason begins for a cell like 8,310 in a file where no other cell settles it: it is asked
+about."""
 OPEN_UNIT = "its unit is not stated"
-"""The reason for a time whose header and cell name no unit, where nothing else was measured: it is asked about."""
+"""The reason for a time whose header and cell name no unit, where nothing else was measured: it is
+asked about."""
 COMMA, TIMES = ",", "times"
 ANSWERS = {COMMA: ("decimal", "thousands"), TIMES: ("ms", "s", "us")}
-"""What a user may say of a whole file where a header is mapped: what its commas mark, the unit of its bare times."""
+"""What a user may say of a whole file where a header is mapped: what its commas mark, the unit of
+its bare times."""
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 
@@ -45,7 +54,8 @@ class Swap:
 
 @dataclass(frozen=True)
 class MissingField:
-    """A context field that some rows lack. `prefill` is a guess from the file, to be confirmed; None: no guess."""
+    """A context field that some rows lack. `prefill` is a guess from the file, to be confirmed;
+    None: no guess."""
 
     name: str
     unit: str
@@ -76,7 +86,8 @@ class OpenQuestion:
 
 
 def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
-    """Questions what commas in a file's numbers mark and in which unit its times are, where it is silent."""
+    """Questions what commas in a file's numbers mark and in which unit its times are, where it is
+    silent."""
     out = []
     for key, reason in ((COMMA, AMBIGUOUS), (TIMES, OPEN_UNIT)):
         open_ = rejects[rejects["reason"].str.startswith(reason)] if len(rejects) else rejects
@@ -86,11 +97,21 @@ def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
         n_open = int(open_["line"].nunique())
         waiting = f"(line {line}; {counted(n_open, 'row')} wait{'s' * (n_open == 1)} for it)"
         if key == COMMA:
-            meanings = f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})"
-            out.append(OpenQuestion(key, f"what does the comma mark in {column} {cell!r} {waiting}: {meanings}?"))
+            meanings = (
+                f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})"
+            )
+            out.append(
+                OpenQuestion(
+                    key, f"what does the comma mark in {column} {cell!r} {waiting}: {meanings}?"
+                )
+            )
         else:
             names = ", ".join(open_["column"].unique())
-            out.append(OpenQuestion(key, f"in which unit is {names}, as in {cell!r} {waiting}: ms, s or us?"))
+            out.append(
+                OpenQuestion(
+                    key, f"in which unit is {names}, as in {cell!r} {waiting}: ms, s or us?"
+                )
+            )
     return tuple(out)
 
 
@@ -99,7 +120,11 @@ def shorten(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str | int | float | bool):
-        text = str(value) if not isinstance(value, int) or abs(value) < 10**40 else "a very long integer"
+        text = (
+            str(value)
+            if not isinstance(value, int) or abs(value) < 10**40
+            else "a very long integer"
+        )
     else:
         text = repr(value)[: MAX_SHOWN * 2]
     text = text[: MAX_SHOWN * 2]
@@ -112,31 +137,42 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     rows = list(rejects)
     kinds = {"line": "int64", "column": "str", "value": "str", "reason": "str"}
     return pd.DataFrame(
-        {name: pd.Series([getattr(item, name) for item in rows], dtype=kind) for name, kind in kinds.items()}
+        {
+            name: pd.Series([getattr(item, name) for item in rows], dtype=kind)
+            for name, kind in kinds.items()
+        }
     )
 
 
 def measured_length(points: pd.DataFrame) -> str | None:
     """Accepted length that runs counted themselves, as a scenario takes it (`1.8@1,2.6@3`).
 
-    The median at each K; None where no run states one. Runs that accept no draft, as with made-up weights, time rounds
-    and say nothing of acceptance.
+    The median at each K; None where no run states one. Runs that accept no draft, as with made-up
+    weights, time rounds and say nothing of acceptance.
     """
-    here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
+    here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(
+        0
+    ).gt(0)
     found = points[(here & points["accepted_length"].gt(1).fillna(False)).to_numpy(dtype=bool)]
     if not len(found):
         return None
-    lengths = found.astype({"accepted_length": float}).groupby("draft_tokens_k")["accepted_length"].median()
+    lengths = (
+        found.astype({"accepted_length": float})
+        .groupby("draft_tokens_k")["accepted_length"]
+        .median()
+    )
     return ",".join(f"{length:.4g}@{int(k)}" for k, length in lengths.items())
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
-    """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are quoted."""
+    """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are
+    quoted."""
     return frame_csv(table).encode("utf-8", errors="replace")
 
 
 OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
-"""What runs of a sweep differ in: other rows tell nothing of it, and several files may be given one value each."""
+"""What runs of a sweep differ in: other rows tell nothing of it, and several files may be given one
+value each."""
 
 
 def missing_fields(
@@ -144,7 +180,8 @@ def missing_fields(
 ) -> tuple[MissingField, ...]:
     """Context fields that at least one row lacks, required ones first.
 
-    prefills : what each file suggests, by column. The guess is the one that all files agree on, else the one value that
+    prefills : what each file suggests, by column. The guess is the one that all files agree on,
+        else the one value that
     the other rows state.
     """
     out = []
@@ -155,7 +192,11 @@ def missing_fields(
         column = COLUMNS[kind][name]
         guesses = [prefill.get(name) for prefill in prefills]
         guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
-        stated = [] if guess is not None or name in OF_ONE_RUN else frame[name].dropna().unique().tolist()
+        stated = (
+            []
+            if guess is not None or name in OF_ONE_RUN
+            else frame[name].dropna().unique().tolist()
+        )
         if len(stated) == 1:
             guess = _plain(stated[0])
         if name == "data_parallel" and guess is None:
@@ -165,7 +206,11 @@ def missing_fields(
         if name == "draft_tokens_k" and guess is None and _count_no_drafts(frame, empty):
             guess = 0
         required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
-        out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
+        out.append(
+            MissingField(
+                name, column.unit, column.meaning, required, int(empty.sum()), guess, needs
+            )
+        )
     return tuple(out)
 
 

@@ -1,4 +1,5 @@
-"""Measured rows of one or more uploads, one type from the file on: each stage adds cells and what is said of them.
+"""Measured rows of one or more uploads, one type from the file on: each stage adds cells and what
+is said of them.
 
 Quantities are computed, rules checked and baselines looked for once, when the result is asked for.
 """
@@ -81,7 +82,8 @@ class RowSource:
 
 @dataclass(frozen=True)
 class UnknownName:
-    """A hardware or model name that fits no single known id, and the lines that bear it, [lines]."""
+    """A hardware or model name that fits no single known id, and the lines that bear it,
+    [lines]."""
 
     column: str
     text: str
@@ -97,22 +99,30 @@ class UnknownName:
         inside = self.lines[source.holds(self.lines)]
         if not len(inside):
             return None
-        lines = [source.lines.get(line, line) for line in (inside[np.isin(inside, usable)] - source.before).tolist()]
-        shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
+        lines = [
+            source.lines.get(line, line)
+            for line in (inside[np.isin(inside, usable)] - source.before).tolist()
+        ]
+        shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (
+            ", ..." if len(lines) > _LINES_NAMED else ""
+        )
         where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
         return (
-            f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not predicted until you "
+            f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not "
+            "predicted until you "
             "choose one"
         )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows of one or more files. Each stage returns new ones that know more; `result` has been through all of them.
+    """Rows of one or more files. Each stage returns new ones that know more; `result` has been
+    through all of them.
 
-    `frame` has every canonical column of its kind; its index, named `line`, is the line in the file (for one JSON
-    document, the number of the record in it), counted on through the files. `rejects` has the columns line, column,
-    value, reason; a refused row appears once per reason and is not in `frame`.
+    `frame` has every canonical column of its kind; its index, named `line`, is the line in the file
+    (for one JSON document, the number of the record in it), counted on through the files. `rejects`
+    has the columns line, column, value, reason; a refused row appears once per reason and is not in
+    `frame`.
     """
 
     kind: TableKind
@@ -124,7 +134,8 @@ class Measured:
     derived: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     rows_repeated: int = 0
-    """Measured left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
+    """Measured left out because another equals them in every cell; neither in `frame` nor refused.
+    [-]"""
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
 
@@ -147,7 +158,9 @@ class Measured:
     def sha256(self) -> str:
         """Hash of the file, or of the hashes of several in any order."""
         hashes = sorted(source.sha256 for source in self.sources)
-        return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+        return (
+            hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+        )
 
     @property
     def rows_read(self) -> int:
@@ -166,31 +179,42 @@ class Measured:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
+        """Whether nothing needed is missing or open, so that the rows can be held against
+        predictions."""
         return not any(item.required for item in self.missing) and not open_questions(self.rejects)
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
-        """Name of a column in the file at a line, and the factor from its unit to ours. None where it has none."""
+        """Name of a column in the file at a line, and the factor from its unit to ours. None where
+        it has none."""
         held = next((one.headers for one in self.sources if one.holds(np.array(line)).any()), {})
         # A time that stands beside another one is read from its value with drafts.
         return held.get(column) or (held.get("sd_value") if column == "tpot_s" else None)
 
     def own_line(self, line: int) -> int:
         """Line of a row in the file itself, counted on through the files."""
-        held = next((one for one in self.sources if one.lines and one.holds(np.array(line)).any()), None)
-        return line if held is None else held.lines.get(line - held.before, line - held.before) + held.before
+        held = next(
+            (one for one in self.sources if one.lines and one.holds(np.array(line)).any()), None
+        )
+        return (
+            line
+            if held is None
+            else held.lines.get(line - held.before, line - held.before) + held.before
+        )
 
     def in_own_lines(self, text: str) -> str:
         """A sentence that names lines of rows, with those of the file itself."""
 
         def own(found: re.Match[str]) -> str:
-            return ", ".join(dict.fromkeys(str(self.own_line(int(line))) for line in found[0].split(", ")))
+            return ", ".join(
+                dict.fromkeys(str(self.own_line(int(line))) for line in found[0].split(", "))
+            )
 
         return re.sub(r"(?<=\bline )\d+(?:, \d+)*", own, text)
 
     @cached_property
     def result(self) -> Measured:
-        """The rows with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
+        """The rows with everything computed, checked and matched. Raises AdvisorError, and nothing
+        else."""
         with one_sentence(self.file_name):
             return evaluate(self)
 
@@ -198,17 +222,21 @@ class Measured:
 def combine(tables: Sequence[Measured]) -> Measured:
     """One table with the rows of all. Baselines are then looked for among all of them.
 
-    Lines are counted on through the files in the order given, and the notes say where each file begins. The hash is
-    that of the files' hashes, in any order. Raises AdvisorError for kernel tables among served runs and for too many
-    rows; one table comes back as it is.
+    Lines are counted on through the files in the order given, and the notes say where each file
+    begins. The hash is that of the files' hashes, in any order. Raises AdvisorError for kernel
+    tables among served runs and for too many rows; one table comes back as it is.
     """
     if len(tables) == 1:
         return tables[0]
     if len({table.kind for table in tables}) > 1:
         named = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
-        raise AdvisorError(f"kernel tables and served runs cannot be read as one; upload them apart: {named}")
+        raise AdvisorError(
+            f"kernel tables and served runs cannot be read as one; upload them apart: {named}"
+        )
     if sum(len(table.frame) for table in tables) > MAX_ROWS:
-        raise AdvisorError(f"the files have more than {MAX_ROWS:,} rows together; upload them apart")
+        raise AdvisorError(
+            f"the files have more than {MAX_ROWS:,} rows together; upload them apart"
+        )
     before, frames, refused, sources, unknown = 0, [], [], [], []
     for table in tables:
         frames.append(table.frame.set_axis(table.frame.index + before))
@@ -223,9 +251,9 @@ def combine(tables: Sequence[Measured]) -> Measured:
 def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) -> Measured:
     """The table with context filled in: each value goes into the empty cells of its column.
 
-    With `override`, it replaces what the file says in that column as well (a hardware name by a profile's id, say).
-    Raises AdvisorError when a name is no context column of this kind of table or a value is not allowed in it; blank
-    values are skipped.
+    With `override`, it replaces what the file says in that column as well (a hardware name by a
+    profile's id, say). Raises AdvisorError when a name is no context column of this kind of table
+    or a value is not allowed in it; blank values are skipped.
     """
     spec = COLUMNS[rows.kind]
     frame, chosen = rows.frame.copy(deep=False), set[str]()
@@ -247,22 +275,29 @@ def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) 
     return replace(rows, frame=frame, unknown=unknown)
 
 
-NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
-"""Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
-that a file states are facts of its run and stay."""
+NAME_COLUMNS = frozenset(
+    {"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"}
+)
+"""Columns of names. What a user says of one holds for every row, since a file may call a thing as
+it likes; numbers that a file states are facts of its run and stay."""
 
 
 def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
-    """Table completed by a user's values: they fill empty cells and replace names, which a note says.
+    """Table completed by a user's values: they fill empty cells and replace names, which a note
+    says.
 
     The weight format in a replaced model name is kept. Raises AdvisorError as `complete` does.
     """
-    names = {name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame}
+    names = {
+        name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame
+    }
     rest = {name: value for name, value in values.items() if name not in names}
     filled = complete(rows, rest)
     if "model_id" in names and "weight_dtype" not in names:
         frame = filled.frame.copy(deep=False)
-        sources = _with_named_formats(frame, filled.sources, frame["model_id"].dropna().unique(), formats_only=True)
+        sources = _with_named_formats(
+            frame, filled.sources, frame["model_id"].dropna().unique(), formats_only=True
+        )
         filled = replace(filled, frame=frame, sources=sources)
     changed = complete(filled, names, override=True)
     sources = changed.sources
@@ -272,7 +307,8 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
         for text in before[replaced].unique():
             bearing = rows.frame.index[replaced & (before == text)].to_numpy()
             said = (
-                f"{name} {shorten(text)!r}, which the file states in {counted(len(bearing), 'row')}, read as "
+                f"{name} {shorten(text)!r}, which the file states in "
+                f"{counted(len(bearing), 'row')}, read as "
                 f"{shorten(values[name])!r}, as you say"
             )
             sources = tuple(source.saying(said, bearing) for source in sources)
@@ -282,8 +318,9 @@ def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
 def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
     """Table with plain hardware and model names replaced by the one id each of them means, if any.
 
-    Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
-    model's name says fills empty cells, and is said. `own_models` are names of the user's own models, which stay.
+    Names that fit no id, or several, stay as they are; the result names them in a warning. A weight
+    format that a model's name says fills empty cells, and is said. `own_models` are names of the
+    user's own models, which stay.
     """
     columns: dict[str, Callable[[str], str | None]] = {"hardware": hardware_meant}
     if rows.kind == "points":
@@ -294,7 +331,9 @@ def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
         named = lacks_document(frame, name)
         for text in frame.loc[named, name].dropna().unique():
             found = text if text in own_models else meant(text)
-            several = re.fullmatch(r"([1-9][0-9]{0,4})\s*[x×*]\s*(\S.*)", text, re.IGNORECASE)  # 8xH100
+            several = re.fullmatch(
+                r"([1-9][0-9]{0,4})\s*[x×*]\s*(\S.*)", text, re.IGNORECASE
+            )  # 8xH100
             if found is None and several and name == "hardware_id" and (found := meant(several[2])):
                 bearing = (frame[name] == text) & frame["gpu_count"].isna()
                 frame["gpu_count"] = frame["gpu_count"].mask(bearing, int(several[1]))
@@ -310,9 +349,13 @@ def resolve_names(rows: Measured, own_models: Collection[str] = ()) -> Measured:
 
 
 def _with_named_formats(
-    frame: pd.DataFrame, sources: tuple[RowSource, ...], names: Iterable[str], formats_only: bool = False
+    frame: pd.DataFrame,
+    sources: tuple[RowSource, ...],
+    names: Iterable[str],
+    formats_only: bool = False,
 ) -> tuple[RowSource, ...]:
-    """Fill empty weight types of `frame` from names of known models. Each file with what is to be said of its names."""
+    """Fill empty weight types of `frame` from names of known models. Each file with what is to be
+    said of its names."""
     for text in names:
         found, note = named_format(text)
         bearing = frame["model_id"] == text
@@ -320,16 +363,24 @@ def _with_named_formats(
         if found is not None and empty.any():
             frame["weight_dtype"] = frame["weight_dtype"].mask(empty, found)
             concluded = f" ({note})" if note else ""
-            said = f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}"
-            sources = tuple(source.saying(said, frame.index[empty].to_numpy()) for source in sources)
+            said = (
+                f"weight_dtype {found} read from the name {shorten(text)!r} where none is "
+                f"given{concluded}"
+            )
+            sources = tuple(
+                source.saying(said, frame.index[empty].to_numpy()) for source in sources
+            )
         elif note and not formats_only:
             said = f"model_id {shorten(text)!r}: {note}"
-            sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
+            sources = tuple(
+                source.saying(said, frame.index[bearing].to_numpy()) for source in sources
+            )
     return sources
 
 
 def values_of_files(value: Any, n_files: int) -> list[str]:
-    """The values of a text that may name one for each of several files (`8, 16, 32`). Empty where it names one."""
+    """The values of a text that may name one for each of several files (`8, 16, 32`). Empty where
+    it names one."""
     parts = re.split(r"\s*[,;]\s*|\s+", str(value).strip()) if n_files > 1 else []
     return parts if len(parts) > 1 else []
 
@@ -341,7 +392,8 @@ def lacking_files(rows: Measured, name: str) -> list[RowSource]:
 
 
 def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
-    """Values of each file for its own rows [rows], where a text names several. None where it names one for all.
+    """Values of each file for its own rows [rows], where a text names several. None where it names
+    one for all.
 
     Raises AdvisorError where they are not as many as the files that lack the column.
     """
@@ -350,9 +402,12 @@ def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
     if not parts:
         return None
     if len(parts) != len(files):
-        named = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + ("..." if len(files) > 5 else "")
+        named = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + (
+            "..." if len(files) > 5 else ""
+        )
         raise AdvisorError(
-            f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that lack it ({named}); give "
+            f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that "
+            f"lack it ({named}); give "
             "one for all, or one for each in this order"
         )
     out = pd.Series(np.nan, index=rows.frame.index)
@@ -389,11 +444,15 @@ def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bo
 
 
 def evaluate(rows: Measured) -> Measured:
-    """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
+    """The result of a table: empty quantities computed, rules checked, speedups over baselines
+    matched."""
     unique, repeated = without_repeats(told_apart(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
-    keep, broken = checked.keep, [replace(one, line=rows.own_line(one.line)) for one in checked.rejects]
+    keep, broken = (
+        checked.keep,
+        [replace(one, line=rows.own_line(one.line)) for one in checked.rejects],
+    )
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
@@ -407,11 +466,18 @@ def evaluate(rows: Measured) -> Measured:
         if (several > 1.0).any():
             rows_of_several = counted(int((several > 1.0).sum()), "row")
             at_most = f"{several.max():.0f} copies of the model"
-            notes.append(f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes its part")
+            notes.append(
+                f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes "
+                "its part"
+            )
         if len(frame):
             frame, matching = match_baselines(frame)
             notes.append(rows.in_own_lines(matching))
-    rejects = pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True) if broken else rows.rejects
+    rejects = (
+        pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True)
+        if broken
+        else rows.rejects
+    )
     if len(rejects) > 1:
         rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
     if len(rejects) > MAX_REJECTS:
@@ -422,7 +488,9 @@ def evaluate(rows: Measured) -> Measured:
         rows,
         frame=frame,
         rejects=rejects,
-        missing=missing_fields(frame if missing_from is None else missing_from, rows.kind, prefills),
+        missing=missing_fields(
+            frame if missing_from is None else missing_from, rows.kind, prefills
+        ),
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_repeated=repeated,
@@ -433,7 +501,8 @@ def evaluate(rows: Measured) -> Measured:
 def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """The frame with rows that equal an earlier one in every cell left out, and how many they were.
 
-    Numbers are hashed first; only rows whose numbers are those of another are compared cell by cell.
+    Numbers are hashed first; only rows whose numbers are those of another are compared cell by
+    cell.
     """
     if len(frame) < 2:
         return frame, 0
@@ -459,15 +528,20 @@ def _notes_of_readers(rows: Measured) -> list[str]:
     notes = _with_files(rows, [source.notes for source in rows.sources])
     if len(rows.sources) == 1:
         return notes
-    starts = ", ".join(f"{source.file_name} from line {source.before + 1}" for source in rows.sources)
+    starts = ", ".join(
+        f"{source.file_name} from line {source.before + 1}" for source in rows.sources
+    )
     return [f"lines are counted on through the files: {starts}", *notes]
 
 
 def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
-    """What the readers warn of, and the names that fit no known id with the usable lines that bear them."""
+    """What the readers warn of, and the names that fit no known id with the usable lines that bear
+    them."""
     unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
     said = zip(rows.sources, unknown, strict=True)
-    return _with_files(rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said])
+    return _with_files(
+        rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said]
+    )
 
 
 def _swaps_of_readers(rows: Measured) -> list[Swap]:
@@ -484,6 +558,8 @@ def _with_files(rows: Measured, texts: Sequence[Sequence[str]]) -> list[str]:
         for text in said:
             by_text.setdefault(text, []).append(source.file_name)
     return [
-        text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
+        text
+        if len(who) == len(rows.sources)
+        else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
         for text, who in by_text.items()
     ]

@@ -1,8 +1,9 @@
-"""Tables with one row a batch and a column for each K (`batch, plain_tpot_ms, k1_tpot_ms, k3_tpot_ms`), made long.
+"""Tables with one row a batch and a column for each K
+(`batch, plain_tpot_ms, k1_tpot_ms, k3_tpot_ms`), made long.
 
-Such a row becomes one row for each K that it has a value of, before any reader sees it; what all share is repeated.
-A table with one row a K and a column for each batch (`setup, bs=1, bs=8`) is turned first. A column whose cells say
-K in words (`off`, `K=3`) is read as K.
+Such a row becomes one row for each K that it has a value of, before any reader sees it; what all
+share is repeated. A table with one row a K and a column for each batch (`setup, bs=1, bs=8`) is
+turned first. A column whose cells say K in words (`off`, `K=3`) is read as K.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.measured.ingest.columns import COLUMNS, MAX_DRAFT_TOKENS, SAID, header_key, match_header
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    MAX_DRAFT_TOKENS,
+    SAID,
+    header_key,
+    match_header,
+)
 from advisor.measured.ingest.side_by_side import drafts_said, meaning_of, said_by, side_of
 from advisor.measured.ingest.upload import MAX_ROWS, Sample
 from advisor.prediction import AdvisorError
@@ -26,10 +33,17 @@ _K = re.compile(r"(?:^|_)(k|mtp|spec)_?([0-9]{1,3})(?=_|$)")
 _ROW_K = re.compile(
     r"(?:^|_)(?:k|(?:\w+_)?tokens)_?([0-9]{1,3})(?=_|$)|(?:^|_)([0-9]{1,3})_(?:(?:draft_)?tokens?|drafts?)(?=_|$)"
 )
-_BATCH = re.compile(r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrency)_?([0-9]{1,5})(?=_|$)|^([0-9]{1,5})$")
+_BATCH = re.compile(
+    r"(?:^|_)(?:b|bs|batch(?:_?size)?|c|conc|(?:max_)?concurrency)_?([0-9]{1,5})(?=_|$)|^([0-9]{1,5})$"
+)
 """How headers say their batch: `bs=1`, `conc64`, `TPOT (ms) batch 8`, `32`."""
 _SAYS = re.compile(r"[^\s:-]")  # no line of dashes below a Markdown table's header
-_LONG, _BATCHES, _RATE, _LENGTH = "draft_tokens_k", "batch_size", "output_tok_per_s", "accepted_length"
+_LONG, _BATCHES, _RATE, _LENGTH = (
+    "draft_tokens_k",
+    "batch_size",
+    "output_tok_per_s",
+    "accepted_length",
+)
 _Place = tuple[int, Mapping[str, str]]
 """Line of a row in the file, and where of several columns its K stood."""
 _FLAGS = {"no": "off", "false": "off", "yes": "on", "true": "on"}
@@ -39,7 +53,8 @@ IGNORED = "ignored: "
 _LOOKED_AT = 200
 """Rows of a column called K in which words are looked for."""
 SLOWEST_MS, FASTEST_PER_S = 250.0, 1000.0
-"""Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own choice."""
+"""Bounds of a server's time per token and of one request's tokens/s, which tell the two apart. Own
+choice."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +76,15 @@ class _Wide:
         return [*(headers[place] for place in self.kept), *self.held, _LONG]
 
     def rows(self, cells: Sequence[Any]) -> Iterator[list[Any]]:
-        """The rows of one row, one for each K with a value; a row without any stays one, to be refused by its line."""
+        """The rows of one row, one for each K with a value; a row without any stays one, to be
+        refused by its line."""
         shared = [cells[place] for place in self.kept]
-        held = [(k, [cells[at[k]] if k in at else "" for at in self.held.values()]) for k in self.drafts]
-        found = [(k, values) for k, values in held if any(str(value or "").strip() for value in values)]
+        held = [
+            (k, [cells[at[k]] if k in at else "" for at in self.held.values()]) for k in self.drafts
+        ]
+        found = [
+            (k, values) for k, values in held if any(str(value or "").strip() for value in values)
+        ]
         for k, values in found or held[:1]:
             yield [*shared, *values, k]
 
@@ -89,15 +109,23 @@ def _wide(headers: Sequence[str], least: int, meant: Mapping[str, str]) -> _Wide
                 return None
             at[int(found[2])] = place
     bare = {header_key(header) for header in headers}
-    plain = any(side_of(header) == "plain" for header in headers) or any(stem in bare for stem, _ in stems)
+    plain = any(side_of(header) == "plain" for header in headers) or any(
+        stem in bare for stem, _ in stems
+    )
     said_plain = {said_by(header) for header in headers if side_of(header) == "plain"}
     held: dict[str, dict[int, int]] = {}
     first: dict[object, str] = {}
-    for (stem, drafter), places in sorted(stems.items(), key=lambda one: said_by(one[0][0]) not in said_plain):
-        if plain or ((match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context):
+    for (stem, drafter), places in sorted(
+        stems.items(), key=lambda one: said_by(one[0][0]) not in said_plain
+    ):
+        if plain or (
+            (match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context
+        ):
             name = _long_name(stem, drafter, plain)
             ours = meant.get(name, meant.get(f"{name} {_RATE}", "ignore"))
-            named = first.setdefault((drafter, meaning_of(stem)) if ours == "ignore" else ours, name)
+            named = first.setdefault(
+                (drafter, meaning_of(stem)) if ours == "ignore" else ours, name
+            )
             at = held.setdefault(name if places.keys() & held.get(named, {}).keys() else named, {})
             at |= places
     if max((len(places) for places in held.values()), default=0) < least:
@@ -107,24 +135,37 @@ def _wide(headers: Sequence[str], least: int, meant: Mapping[str, str]) -> _Wide
 
 
 def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:
-    """Header of the long table's column: its quantity, said to be with drafts where plain values stand beside it.
+    """Header of the long table's column: its quantity, said to be with drafts where plain values
+    stand beside it.
 
     What has one meaning with drafts alone, as the accepted length, keeps its own name.
     """
     found = match_header(stem, "points")
-    alone = found is not None and found[0] in ("accepted_length", "speedup", "verify_time_s", "draft_time_s")
+    alone = found is not None and found[0] in (
+        "accepted_length",
+        "speedup",
+        "verify_time_s",
+        "draft_time_s",
+    )
     return stem if alone or not beside_plain else f"with_drafts_{drafter}{stem}".rstrip("_")
 
 
 def with_k(columns: Mapping[str, str]) -> dict[str, str]:
-    """Headers {theirs: ours} with the K of theirs behind ours, where several are to be read as one."""
+    """Headers {theirs: ours} with the K of theirs behind ours, where several are to be read as
+    one."""
     several = {ours for ours in columns.values() if [*columns.values()].count(ours) > 1}
-    found = {theirs: _K.search(header_key(theirs)) for theirs, ours in columns.items() if ours in several}
-    return {theirs: f"{ours} k{k[2]}" if (k := found.get(theirs)) else ours for theirs, ours in columns.items()}
+    found = {
+        theirs: _K.search(header_key(theirs)) for theirs, ours in columns.items() if ours in several
+    }
+    return {
+        theirs: f"{ours} k{k[2]}" if (k := found.get(theirs)) else ours
+        for theirs, ours in columns.items()
+    }
 
 
 def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sample:
-    """A table or records with several K side by side as one with a row for each K, which is said. Else the sample.
+    """A table or records with several K side by side as one with a row for each K, which is said.
+    Else the sample.
 
     meant : what a user says of columns of the long table, {header: ours}.
     """
@@ -151,14 +192,22 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
             for row in wide.rows([record.get(header, "") for header in headers])
         ]
         records = [
-            {name: value for name, value in zip(names, row, strict=True) if value not in ("", None)} for _, row in rows
+            {name: value for name, value in zip(names, row, strict=True) if value not in ("", None)}
+            for _, row in rows
         ]
         origin: dict[int, _Place] = {at: (line, {}) for at, (line, _) in enumerate(rows, 1)}
         document = records if isinstance(sample.document, list) or len(records) > 1 else records[0]
-        made = replace(sample, document=document, records=tuple(records), lines=tuple(origin), origin=origin)
-    turned = f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}" if sample.origin else ""
+        made = replace(
+            sample, document=document, records=tuple(records), lines=tuple(origin), origin=origin
+        )
+    turned = (
+        f", from the rows {sample.shown[_LONG]}; batches from {sample.shown[_BATCHES]}"
+        if sample.origin
+        else ""
+    )
     said = (
-        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): each row is read as one "
+        f"columns of several K side by side (K = {', '.join(map(str, wide.drafts))}{turned}): "
+        "each row is read as one "
         "row for each K"
     )
     return replace(made, warnings=(*sample.warnings, said))
@@ -167,27 +216,39 @@ def one_row_a_k(sample: Sample, meant: Mapping[str, str] | None = None) -> Sampl
 def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     numbered = list(_cells(sample, len(wide.drafts)))
     rows = [row for _, row in numbered]
-    lengths = [name for name, at in wide.held.items() if name == _LENGTH or _are_lengths(name, at, rows)]
+    lengths = [
+        name for name, at in wide.held.items() if name == _LENGTH or _are_lengths(name, at, rows)
+    ]
     if len(lengths) == 1:
-        wide = replace(wide, held={_LENGTH if name in lengths else name: at for name, at in wide.held.items()})
+        wide = replace(
+            wide, held={_LENGTH if name in lengths else name: at for name, at in wide.held.items()}
+        )
     names = {name: f"{name} {_RATE}" for name in _rates(rows, headers, wide)}
     own = [sample.shown.get(name, name) for name in headers]
     stood = {name: listed([own[place] for place in at.values()]) for name, at in wide.held.items()}
     stood |= {} if _LONG in sample.shown else {_LONG: listed(list(stood.values()))}
     stood |= sample.shown
     shown = stood | {new: stood.get(old, old) for old, new in names.items()}
-    of_k = {k: {shown[name]: own[at[k]] for name, at in wide.held.items() if k in at} for k in wide.drafts}
+    of_k = {
+        k: {shown[name]: own[at[k]] for name, at in wide.held.items() if k in at}
+        for k in wide.drafts
+    }
     long: list[tuple[_Place, Sequence[Any]]] = []
     for line, row in numbered:
         each = wide.rows(row) if len(row) == len(headers) else ()
-        long += [((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in each] or [((line, {}), row)]
+        long += [
+            ((sample.origin.get(-one[-1], (line,))[0], of_k[one[-1]]), one) for one in each
+        ] or [((line, {}), row)]
     return _written(sample, [names.get(name, name) for name in wide.header(headers)], long, shown)
 
 
 def _are_lengths(name: str, at: Mapping[int, int], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a header's words (`accept K2`) and its values, from 1 to K + 1, are those of accepted lengths."""
+    """Whether a header's words (`accept K2`) and its values, from 1 to K + 1, are those of accepted
+    lengths."""
     said = {*name.split("_")} & {*SAID.hints[_LENGTH]} and match_header(name, "points") is None
-    cells = [(k, number_of(row[place])) for k, place in at.items() for row in rows if len(row) > place]
+    cells = [
+        (k, number_of(row[place])) for k, place in at.items() for row in rows if len(row) > place
+    ]
     return bool(said) and all(value is not None and 1.0 <= value <= k + 1.0 for k, value in cells)
 
 
@@ -196,24 +257,38 @@ def _rates(rows: Sequence[Sequence[str]], headers: Sequence[str], wide: _Wide) -
 
     They rise with the batch as no time per token does, and as those of one request never do.
     """
-    open_ = [name for name in headers if side_of(name) == "plain" and said_by(name) in ("", "rate", _RATE)]
+    open_ = [
+        name
+        for name in headers
+        if side_of(name) == "plain" and said_by(name) in ("", "rate", _RATE)
+    ]
     columns = [match_header(name, "points") for name in headers]
     if not open_ or (_BATCHES, 1.0) not in columns:
         return []
     places = columns.index((_BATCHES, 1.0)), headers.index(open_[0])
-    numbers = ([number_of(row[at]) or 0.0 for at in places] for row in rows if len(row) == len(headers))
-    (least, low), (most, high) = (found := sorted(pair for pair in numbers if all(pair)) or [[1.0, 0.0]])[0], found[-1]
+    numbers = (
+        [number_of(row[at]) or 0.0 for at in places] for row in rows if len(row) == len(headers)
+    )
+    (least, low), (most, high) = (
+        (found := sorted(pair for pair in numbers if all(pair)) or [[1.0, 0.0]])[0],
+        found[-1],
+    )
     times = not said_by(open_[0]) and (high <= SLOWEST_MS or low > FASTEST_PER_S * least)
     rises = most > least and high >= low * (most / least) ** 0.5 and not times
-    return [open_[0], *(name for name in wide.held if name.startswith("with_drafts"))] if rises else []
+    return (
+        [open_[0], *(name for name in wide.held if name.startswith("with_drafts"))] if rises else []
+    )
 
 
 def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
-    """A table with a column for each batch and a row for each K as one with a row for each batch. Any other as it is.
+    """A table with a column for each batch and a row for each K as one with a row for each batch.
+    Any other as it is.
 
     Raises AdvisorError where some rows say their K and others none of their own.
     """
-    found = {at: one for at, header in enumerate(headers) if (one := _BATCH.search(header_key(header)))}
+    found = {
+        at: one for at, header in enumerate(headers) if (one := _BATCH.search(header_key(header)))
+    }
     batches = {at: int(one[1] or one[2]) for at, one in found.items()}
     stems = {_BATCH.sub("", one.string).strip("_") for one in found.values()}
     rest = [at for at in range(len(headers)) if at not in found]
@@ -223,9 +298,18 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     cells = list(_cells(sample, len(found)))
     rows = [[*map(str.strip, row), *[""] * len(headers)] for _, row in cells]
     differ = [at for at in rest if len({row[at] for row in rows}) > 1]
-    words = [" ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ) for row in rows]
-    drafts, rest_of = [_k_said(text) for text in words], [_ROW_K.sub("", header_key(text)) for text in words]
-    drafters = [drafts_said(text).get("drafter", "") if k else "" for text, k in zip(rest_of, drafts, strict=True)]
+    words = [
+        " ".join(f"{headers[at]}={row[at]}" if row[at].isdigit() else row[at] for at in differ)
+        for row in rows
+    ]
+    drafts, rest_of = (
+        [_k_said(text) for text in words],
+        [_ROW_K.sub("", header_key(text)) for text in words],
+    )
+    drafters = [
+        drafts_said(text).get("drafter", "") if k else ""
+        for text, k in zip(rest_of, drafts, strict=True)
+    ]
     if len(stems) > 1 or drafts.count(None) == len(drafts):
         return sample
     if None in drafts or len({*drafts}) < len(drafts) or len({*drafters} - {""}) > 1:
@@ -241,15 +325,17 @@ def _turned(sample: Sample, headers: Sequence[str]) -> Sample:
     at_batch = ", ".join(headers[at] for at in found)
     shown = {_BATCHES: at_batch, _LONG: listed(words), **dict(zip(names, words, strict=True))}
     made = _written(sample, [*(headers[at] for at in kept), _BATCHES, *names], turned, shown)
-    of_k: dict[int, _Place] = {-k: (line, {}) for k, (line, _) in zip(drafts, cells, strict=True) if k}
+    of_k: dict[int, _Place] = {
+        -k: (line, {}) for k, (line, _) in zip(drafts, cells, strict=True) if k
+    }
     return replace(made, origin={**made.origin, **of_k})  # whose K have lines of their own
 
 
 def k_of_words(sample: Sample) -> Sample:
     """A table with numbers in its one column of words that say K. Else the sample.
 
-    `off` is 0, `K=3` is 3, and `on` leaves it open. A column called K is the one, with numbers among words. Raises
-    AdvisorError for a table with too many rows.
+    `off` is 0, `K=3` is 3, and `on` leaves it open. A column called K is the one, with numbers
+    among words. Raises AdvisorError for a table with too many rows.
     """
     headers = [cell.strip() for cell in sample.header]
     columns = [match_header(header, "points") for header in headers]
@@ -260,14 +346,25 @@ def k_of_words(sample: Sample) -> Sample:
     rows = [row for _, row in cells if len(row) == len(headers)]
     open_ = named or [at for at, found in enumerate(columns) if found is None]
     flags = {
-        at for at in open_ if at in named or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
+        at
+        for at in open_
+        if at in named or {*header_key(headers[at]).split("_")} & {*SAID.hints[_LONG], "drafts"}
     }
-    words = {at: [_FLAGS.get(header_key(row[at]), row[at]) if at in flags else row[at] for row in rows] for at in open_}
+    words = {
+        at: [_FLAGS.get(header_key(row[at]), row[at]) if at in flags else row[at] for row in rows]
+        for at in open_
+    }
     said = {at: [_k_said(word, at in flags) for word in cells] for at, cells in words.items()}
     on = {at: [side_of(word) == "spec" for word in cells] for at, cells in words.items()}
-    told = [at for at in open_ if not all(word.strip().isdigit() for word in words[at])]  # 0 and 1 may be off and on
+    told = [
+        at for at in open_ if not all(word.strip().isdigit() for word in words[at])
+    ]  # 0 and 1 may be off and on
     told = [at for at in told if 0 in said[at] and not all(k == 0 for k in said[at])]
-    told = [at for at in told if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))]
+    told = [
+        at
+        for at in told
+        if all(k is not None or word for k, word in zip(said[at], on[at], strict=True))
+    ]
     if len(told) != 1:
         return sample
     at, drafts = told[0], iter(said[told[0]])
@@ -277,9 +374,13 @@ def k_of_words(sample: Sample) -> Sample:
     ]
     header = [_LONG if place == at else name for place, name in enumerate(headers)]
     told_as = dict(zip((row[at].strip() for row in rows), said[at], strict=True))
-    read = ", ".join(f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in told_as.items())
+    read = ", ".join(
+        f"{word} as {'drafts' if k is None else f'K = {k}'}" for word, k in told_as.items()
+    )
     made = _written(sample, header, numbered, {**sample.shown, _LONG: headers[at]})
-    return replace(made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}"))
+    return replace(
+        made, warnings=(*sample.warnings, f"{headers[at]} is read as the draft length: {read}")
+    )
 
 
 def _has_words(sample: Sample, columns: Sequence[int]) -> bool:
@@ -289,15 +390,26 @@ def _has_words(sample: Sample, columns: Sequence[int]) -> bool:
     except AdvisorError:  # the reader says what is wrong with it
         return False
     cells = (row[at] for row in rows for at in columns if at < len(row))
-    return any(_k_said(_FLAGS.get(header_key(cell), cell)) is not None for cell in cells if not cell.strip().isdigit())
+    return any(
+        _k_said(_FLAGS.get(header_key(cell), cell)) is not None
+        for cell in cells
+        if not cell.strip().isdigit()
+    )
 
 
 def _k_said(words: str, of_k: bool = False) -> int | None:
-    """K that words say (`eagle k=3`, `3 tokens`, `no spec`; `3` in a column that is of K). None where they say none."""
+    """K that words say (`eagle k=3`, `3 tokens`, `no spec`; `3` in a column that is of K). None
+    where they say none."""
     if of_k and words.strip().isdigit():
         return int(words)
     found = _ROW_K.search(header_key(words)) or _K.search(header_key(words))
-    return int(next(filter(str.isdigit, found.groups("")))) if found else 0 if side_of(words) == "plain" else None
+    return (
+        int(next(filter(str.isdigit, found.groups(""))))
+        if found
+        else 0
+        if side_of(words) == "plain"
+        else None
+    )
 
 
 def _cells(sample: Sample, of_each: int) -> Iterator[tuple[int, list[str]]]:
@@ -312,17 +424,25 @@ def _cells(sample: Sample, of_each: int) -> Iterator[tuple[int, list[str]]]:
         )
         for number, (line, row) in enumerate(itertools.islice(filled, 1, None)):
             if number * of_each > MAX_ROWS:
-                raise AdvisorError(f"{sample.name} has more than {MAX_ROWS:,} rows, one for each K; split it")
+                raise AdvisorError(
+                    f"{sample.name} has more than {MAX_ROWS:,} rows, one for each K; split it"
+                )
             yield sample.origin.get(line, (line,))[0], row
     except csv.Error as error:
         raise AdvisorError(f"{sample.name} is not a readable table: {str(error)[:120]}") from error
 
 
 def _written(
-    sample: Sample, header: list[str], rows: Sequence[tuple[_Place, Sequence[Any]]], shown: Mapping[str, str]
+    sample: Sample,
+    header: list[str],
+    rows: Sequence[tuple[_Place, Sequence[Any]]],
+    shown: Mapping[str, str],
 ) -> Sample:
-    """The sample with another table, each row of which has its line in the file and its columns there."""
+    """The sample with another table, each row of which has its line in the file and its columns
+    there."""
     out = io.StringIO()
-    csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerows([header, *(row for _, row in rows)])
+    csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerows(
+        [header, *(row for _, row in rows)]
+    )
     origin = {at: place for at, (place, _) in enumerate(rows, 2)}
     return replace(sample, data=out.getvalue().encode(), shown=shown, origin=origin)

@@ -1,7 +1,8 @@
 """Two columns of one table that hold one quantity side by side: without drafts, and with them.
 
-Many people keep one row a batch: `batch, plain_tpot_ms, mtp_tpot_ms`. The two become `baseline_value` and `sd_value`,
-and what they count becomes `metric`, where the headers say it; where they leave it open, it is asked for.
+Many people keep one row a batch: `batch, plain_tpot_ms, mtp_tpot_ms`. The two become
+`baseline_value` and `sd_value`, and what they count becomes `metric`, where the headers say it;
+where they leave it open, it is asked for.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import COLUMNS, SAID, UNIT_FACTORS, Numbers, drafter_name, header_key, match_header
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    SAID,
+    UNIT_FACTORS,
+    Numbers,
+    drafter_name,
+    header_key,
+    match_header,
+)
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
 
 
 @dataclass(frozen=True)
 class PairMetric:
-    """Quantity that a pair of values may count: a few words, the column that the second one fills, and how.
+    """Quantity that a pair of values may count: a few words, the column that the second one fills,
+    and how.
 
-    `scale` turns the value into the column's unit; of its inverse where `per_second`. No column: a ratio alone follows.
+    `scale` turns the value into the column's unit; of its inverse where `per_second`. No column: a
+    ratio alone follows.
     """
 
     title: str
@@ -32,7 +43,8 @@ class PairMetric:
 
 
 ANY_RATE = "any_tok_per_s"
-"""Metric of rates that may be of one request or of all: the speedup follows all the same, and no time."""
+"""Metric of rates that may be of one request or of all: the speedup follows all the same, and no
+time."""
 METRICS = {
     "tpot_ms": PairMetric("Time per output token, ms", "tpot_s", 1e-3),
     "tpot_s": PairMetric("Time per output token, s", "tpot_s"),
@@ -47,12 +59,20 @@ METRICS = {
 ROUND_TIME = r"^(?:step|round)_time"
 """Metrics whose value with drafts is the time of a whole round, which gives several tokens."""
 SIDES = {"baseline": "baseline_value", "sd": "sd_value"}
-"""How our own headers of a pair begin (`baseline_tpot_ms`, `sd_tpot_ms`), and the columns they fill."""
+"""How our own headers of a pair begin (`baseline_tpot_ms`, `sd_tpot_ms`), and the columns they
+fill."""
 _PLAIN, _SPEC, _DRAFTING, _FILLERS, _RATES, _TOKENS = map(frozenset, SAID.header_words.values())
 _TOKEN_RATE = re.compile(r"(?<!_per)_tok(?:en)?s?_(?:per_)?s(?:ec|econds?)?_")
 """Tokens per second, and not seconds per token."""
 _ITL, _TOKEN_TIME = "itl", "token time"
-_ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", ANY_RATE, "request_latency")
+_ORDER = (
+    "tpot",
+    "step_time",
+    "output_tok_per_s",
+    "output_tok_per_s_per_user",
+    ANY_RATE,
+    "request_latency",
+)
 """Of several pairs in one table, the one that tells most comes first."""
 
 
@@ -66,7 +86,8 @@ def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def metric_name(text: str) -> str | None:
-    """Our name of a metric (`TPOT (ms)` is tpot_ms), else the text. None where it says neither a time nor a rate."""
+    """Our name of a metric (`TPOT (ms)` is tpot_ms), else the text. None where it says neither a
+    time nor a rate."""
     key = header_key(text)
     if key in METRICS:
         return key
@@ -74,13 +95,15 @@ def metric_name(text: str) -> str | None:
 
 
 def told_per_token(frame: pd.DataFrame) -> bool:
-    """Whether open pairs of times must be times per token: a round is never shorter than a plain step."""
+    """Whether open pairs of times must be times per token: a round is never shorter than a plain
+    step."""
     open_ = frame[open_pairs(frame)]
     return bool((open_["sd_value"].astype(float) < open_["baseline_value"].astype(float)).any())
 
 
 def open_pairs(frame: pd.DataFrame) -> np.ndarray:
-    """Rows with values without and with drafts whose metric is not said, so that no speedup follows."""
+    """Rows with values without and with drafts whose metric is not said, so that no speedup
+    follows."""
     pair = frame[["baseline_value", "sd_value"]].notna().all(axis=1) & frame["speedup"].isna()
     drafting = Numbers(frame)["draft_tokens_k"] != 0
     return np.asarray(pair.to_numpy() & drafting & frame["metric"].isna().to_numpy())
@@ -119,7 +142,10 @@ class SideBySide:
     @property
     def columns(self) -> dict[str, tuple[int, float]]:
         """Place and factor of the canonical columns that the pair fills."""
-        return {"baseline_value": (self.plain, self.factors[0]), "sd_value": (self.spec, self.factors[1])}
+        return {
+            "baseline_value": (self.plain, self.factors[0]),
+            "sd_value": (self.spec, self.factors[1]),
+        }
 
     def names(self) -> dict[int, str]:
         """Name of each of the two in our words, by place."""
@@ -129,22 +155,35 @@ class SideBySide:
     def note(self, headers: Sequence[str]) -> str:
         """The sentence that says how the two columns are read."""
         guess = METRICS.get(str(self.said.get("metric")))
-        open_ = "what they count is asked for" if guess is None else f"{guess.title}, unless said otherwise"
+        open_ = (
+            "what they count is asked for"
+            if guess is None
+            else f"{guess.title}, unless said otherwise"
+        )
         counts = open_ if self.metric is None else METRICS[self.metric].title
         plain, spec = (headers[place][:40] for place in (self.plain, self.spec))
-        return f"{plain!r} is read as the value without drafts, {spec!r} as the one with them ({counts})"
+        return (
+            f"{plain!r} is read as the value without drafts, {spec!r} as the one with them "
+            f"({counts})"
+        )
 
 
 def side_by_side(headers: Sequence[str], shown: Sequence[str] = ()) -> SideBySide | None:
-    """The pair of columns without and with drafts among the headers of a table, or None. A message says those shown.
+    """The pair of columns without and with drafts among the headers of a table, or None. A message
+    says those shown.
 
-    One of the two may be called by its quantity alone, where the other says its side. Raises AdvisorError where several
-    columns may be one side of the pair, since a row has one K and one value with drafts.
+    One of the two may be called by its quantity alone, where the other says its side. Raises
+    AdvisorError where several columns may be one side of the pair, since a row has one K and one
+    value with drafts.
     """
     native = [match_header(header, "points") for header in headers]
     if any(found and found[0] in SIDES.values() for found in native):
         return None
-    read = [_taken_apart(place, header) for place, header in enumerate(headers) if _may_be_one(native[place])]
+    read = [
+        _taken_apart(place, header)
+        for place, header in enumerate(headers)
+        if _may_be_one(native[place])
+    ]
     own = shown or headers
     pairs = _pairs(read, own) or _pairs([one for each in read for one in _per_token(each)], own)
     rank = {kind: place for place, kind in enumerate(_ORDER)}
@@ -160,9 +199,11 @@ def _pairs(read: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Heade
 
 
 def _per_token(one: _Header) -> list[_Header]:
-    """A time per token under either of its names, TPOT or ITL, in the unit said or in ms; none of another quantity.
+    """A time per token under either of its names, TPOT or ITL, in the unit said or in ms; none of
+    another quantity.
 
-    The inter-token latency with drafts may be that of a chunk, a whole round: what it counts is left open.
+    The inter-token latency with drafts may be that of a chunk, a whole round: what it counts is
+    left open.
     """
     if one.kind == "tpot" or _ITL in one.rest:
         return [replace(one, kind=_TOKEN_TIME, rest=one.rest - {_ITL}, unit=one.unit or "ms")]
@@ -176,7 +217,8 @@ def own_header(header: str) -> str | None:
 
 
 def says_k(header: str) -> bool:
-    """Whether a header names K itself (`k3_tpot_ms`, `K=3`): `mtp3` may be a version, and is asked about."""
+    """Whether a header names K itself (`k3_tpot_ms`, `K=3`): `mtp3` may be a version, and is asked
+    about."""
     return re.search(r"(?:^|_)k_?\d", header_key(header)) is not None
 
 
@@ -191,21 +233,31 @@ def metrics_in_unit(header: str) -> list[str]:
     """Metrics that values under a header may count: a unit that it says is obeyed."""
     said = _taken_apart(0, header).unit
     unit = {1.0: "s", None: said}.get(UNIT_FACTORS.get(said), "ms")
-    return [name for name in METRICS if unit in ("", "/s" if "_per_s" in name else name.rpartition("_")[2])]
+    return [
+        name
+        for name in METRICS
+        if unit in ("", "/s" if "_per_s" in name else name.rpartition("_")[2])
+    ]
 
 
 def likely_pair(header: str) -> list[str]:
-    """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it says none."""
+    """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it
+    says none."""
     one = _taken_apart(0, header)
     if not (one.side or one.unit or one.kind):
         return []
     named = [name for name in metrics_in_unit(header) if not one.kind or name.startswith(one.kind)]
     sides = {"plain": ["baseline"], "spec": ["sd"]}.get(one.side, list(SIDES))
-    return [f"{side}_{name}" for name in sorted(named, key=lambda name: "user" not in name) for side in sides]
+    return [
+        f"{side}_{name}"
+        for name in sorted(named, key=lambda name: "user" not in name)
+        for side in sides
+    ]
 
 
 def rate_counted(frame: pd.DataFrame) -> str | None:
-    """Likely metric of open pairs of rates: of one request where they fall as the batch grows, else of all."""
+    """Likely metric of open pairs of rates: of one request where they fall as the batch grows, else
+    of all."""
     rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
     if len(rows) < 2:
         return None
@@ -219,7 +271,8 @@ def side_of(header: str) -> str:
 
 
 def said_by(header: str) -> str:
-    """Quantity or unit that a header says of its values, or `rate` of one request or of all. Empty for neither."""
+    """Quantity or unit that a header says of its values, or `rate` of one request or of all. Empty
+    for neither."""
     one = _taken_apart(0, header)
     return "rate" if one.unit == "/s" and one.kind in ("", ANY_RATE) else one.kind or one.unit
 
@@ -230,19 +283,31 @@ def meaning_of(header: str) -> object:
         return found
     one = _taken_apart(0, header)
     rate = one.unit == "/s" and one.kind in ("", ANY_RATE, "output_tok_per_s")
-    return ("rate", one.rest) if rate else (one.kind, one.rest, one.unit) if one.kind else header_key(header)
+    return (
+        ("rate", one.rest)
+        if rate
+        else (one.kind, one.rest, one.unit)
+        if one.kind
+        else header_key(header)
+    )
 
 
 def _may_be_one(native: tuple[str, float] | None) -> bool:
     """Whether a column may be part of a pair: none of ours, or one that measures."""
-    return native is None or (COLUMNS["points"][native[0]].positive and not COLUMNS["points"][native[0]].context)
+    return native is None or (
+        COLUMNS["points"][native[0]].positive and not COLUMNS["points"][native[0]].context
+    )
 
 
 def _words(header: str) -> list[str]:
     key = re.sub(r"(^|_)w_o(_|$)", r"\1without\2", header_key(header))
     key = re.sub(r"(^|_)eagle_(\d)(?=_|$)", r"\1eagle\2", key)
     key = re.sub(r"(^|_)(mtp|spec|sd|ngram|dflash)(\d+)(?=_|$)", r"\1\2_k\3", key)
-    key = re.sub(r"(^|_)(eagle3?|mtp|spec|ngram|dflash)_(\d+)_(?:draft_)?tok(?:en)?s?(?=_|$)", r"\1\2_k\3", key)
+    key = re.sub(
+        r"(^|_)(eagle3?|mtp|spec|ngram|dflash)_(\d+)_(?:draft_)?tok(?:en)?s?(?=_|$)",
+        r"\1\2_k\3",
+        key,
+    )
     return re.sub(r"(^|_)k_(\d+)(?=_|$)", r"\1k\2", key).split("_")
 
 
@@ -259,14 +324,29 @@ def _taken_apart(place: int, header: str) -> _Header:
     left = words - marks - (_DRAFTING if marks else set())
     rate = bool(left & _RATES) or _TOKEN_RATE.search(f"_{header_key(header)}_") is not None
     unit = "/s" if rate else next((word for word in left if word in UNIT_FACTORS), "")
-    named = next((SAID.header_quantities[word] for word in sorted(left) if word in SAID.header_quantities), "")
+    named = next(
+        (SAID.header_quantities[word] for word in sorted(left) if word in SAID.header_quantities),
+        "",
+    )
     kind = named or ("tpot" if unit and left & _TOKENS else "")
     if rate:
         per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
-        of_all = left & {"out", "output", "system", "all", "generated"}  # `throughput` alone is said of both
+        of_all = left & {
+            "out",
+            "output",
+            "system",
+            "all",
+            "generated",
+        }  # `throughput` alone is said of both
         kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
         kind = kind or (ANY_RATE if left & {"throughput", "tput", "any"} else "")
-    rest = left - _FILLERS - set(SAID.header_quantities) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
+    rest = (
+        left
+        - _FILLERS
+        - set(SAID.header_quantities)
+        - set(UNIT_FACTORS)
+        - {"second", "latency" if kind else ""}
+    )
     rest -= (_RATES | {"user", "seq", "sequence", "all", "any", "system"}) if rate else set()
     known = (drafter_name(word) for word in sorted(marks))
     drafter = next((name for name in known if name in drafter_ids()), None)
@@ -287,8 +367,10 @@ def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _H
         which = plain if len(plain) > 1 else spec
         named = ", ".join(repr(headers[one.place][:40]) for one in which[:4])
         raise AdvisorError(
-            f"several columns may be the values {'without' if which is plain else 'with'} drafts ({named}), and a row "
-            "has one K: keep one of them, or give each K a row of its own with its K in draft_tokens_k"
+            f"several columns may be the values {'without' if which is plain else 'with'} drafts "
+            f"({named}), and a row "
+            "has one K: keep one of them, or give each K a row of its own with its K in "
+            "draft_tokens_k"
         )
     return plain[0], spec[0]
 
@@ -298,7 +380,9 @@ def _side_by_side(plain: _Header, spec: _Header, given: dict[str, object]) -> Si
     units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
     if plain.kind == _TOKEN_TIME:
         factors = [float(unit or 1.0) / UNIT_FACTORS["ms"] for unit in units]
-        return SideBySide(plain.place, spec.place, None, (factors[0], factors[1]), given | {"metric": "tpot_ms"})
+        return SideBySide(
+            plain.place, spec.place, None, (factors[0], factors[1]), given | {"metric": "tpot_ms"}
+        )
     if not kind or (plain.unit != "/s" and None in units):
         # Both in the first one's unit, where both say theirs.
         factor = 1.0 if units[0] is None or units[1] is None else units[1] / units[0]

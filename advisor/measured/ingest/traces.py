@@ -1,9 +1,10 @@
-"""What a run leaves beside its benchmark: routing traces -> expert ids by sequence, logs of power -> watts.
+"""What a run leaves beside its benchmark: routing traces -> expert ids by sequence, logs of power
+-> watts.
 
-Arrays of a trace are parsed by hand: no pickle, no size taken on trust. Power comes from `nvidia-smi
---query-gpu=...,power.draw --format=csv` or `dcgmi dmon -e 155`, one line a GPU and sample. What counts is the run:
-samples below the middle between a GPU's idle and busy level belong to loading and waiting, and GPUs that never worked
-to nobody; both are left out and told.
+Arrays of a trace are parsed by hand: no pickle, no size taken on trust. Power comes from
+`nvidia-smi --query-gpu=...,power.draw --format=csv` or `dcgmi dmon -e 155`, one line a GPU and
+sample. What counts is the run: samples below the middle between a GPU's idle and busy level belong
+to loading and waiting, and GPUs that never worked to nobody; both are left out and told.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class TraceFile:
 
 @dataclass(frozen=True)
 class LayerCounts:
-    """Axes of an array as a model has them. Layers that route and all layers (None: not known), experts per token."""
+    """Axes of an array as a model has them. Layers that route and all layers (None: not known),
+    experts per token."""
 
     routed: int | None = None
     every: int | None = None
@@ -68,7 +70,11 @@ NO_MODEL = LayerCounts()
 def layer_counts(architecture: Architecture) -> LayerCounts:
     """Layer and expert counts of a model with routed experts. NO_MODEL for a dense one."""
     moe = architecture.moe
-    return NO_MODEL if moe is None else LayerCounts(moe.count, sum(m.count for m in architecture.mixers), moe.n_active)
+    return (
+        NO_MODEL
+        if moe is None
+        else LayerCounts(moe.count, sum(m.count for m in architecture.mixers), moe.n_active)
+    )
 
 
 def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODEL) -> TraceFile:
@@ -76,11 +82,16 @@ def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODE
     found = [read_trace(name, data, model) for name, data in files]
     sequences = tuple(ids for trace in found for ids in trace.sequences)
     _check_size("the files", sequences)
-    unique = {(ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids for ids in sequences}
+    unique = {
+        (ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids
+        for ids in sequences
+    }
     layouts = list(dict.fromkeys(trace.layout for trace in found))
     if repeated := len(sequences) - len(unique):
         layouts.append(f"{counted(repeated, 'sequence')} equal to another counted once")
-    return TraceFile(tuple(unique.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found))
+    return TraceFile(
+        tuple(unique.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found)
+    )
 
 
 def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:
@@ -89,18 +100,24 @@ def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFi
     Parameters
     ----------
     name : for messages. data : .npy, .npz, CSV, JSON or JSON lines.
-    model : tells what the axes of an array are, and the shape of flat base64 int32 arrays, which carry none.
+    model : tells what the axes of an array are, and the shape of flat base64 int32 arrays, which
+        carry none.
 
-    Raises AdvisorError, and nothing else, for anything that is not a trace. See docs/measurements.md for the layouts.
+    Raises AdvisorError, and nothing else, for anything that is not a trace. See
+    docs/measurements.md for the layouts.
     """
     if not data:
         raise AdvisorError(f"{name} is empty; send a routing trace")
     if len(data) > MAX_TRACE_BYTES:
-        raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_TRACE_BYTES // MIB} are read")
+        raise AdvisorError(
+            f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_TRACE_BYTES // MIB} are read"
+        )
     try:
         sequences, layout = _sequences(name, data, model)
     except (RecursionError, MemoryError) as error:
-        raise AdvisorError(f"{name} is nested too deeply or too large to be read; send a smaller trace") from error
+        raise AdvisorError(
+            f"{name} is nested too deeply or too large to be read; send a smaller trace"
+        ) from error
     if not sequences:
         raise AdvisorError(f"{name} holds no sequence of expert ids")
     _check_size(name, sequences)
@@ -109,20 +126,26 @@ def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFi
 
 
 def _check_model(name: str, sequences: Sequence[Ids], model: LayerCounts) -> None:
-    """Raise AdvisorError when a sequence [tokens, layers, k] cannot be of the model that was named."""
+    """Raise AdvisorError when a sequence [tokens, layers, k] cannot be of the model that was
+    named."""
     for ids in sequences:
         if model.n_active is not None and ids.shape[2] != model.n_active:
             raise AdvisorError(
-                f"{name} has {ids.shape[2]} experts per token where the model has {model.n_active}; is it another's?"
+                f"{name} has {ids.shape[2]} experts per token where the model has "
+                f"{model.n_active}; is it another's?"
             )
         known = [count for count in (model.routed, model.every) if count is not None]
         if known and ids.shape[1] > max(known):
-            raise AdvisorError(f"{name} has {ids.shape[1]} layers, the model {max(known)}; is it another model's?")
+            raise AdvisorError(
+                f"{name} has {ids.shape[1]} layers, the model {max(known)}; is it another model's?"
+            )
 
 
 def _check_size(name: str, sequences: Sequence[Ids]) -> None:
     if len(sequences) > MAX_SEQUENCES:
-        raise AdvisorError(f"{name} holds {len(sequences):,} sequences; at most {MAX_SEQUENCES:,} are read")
+        raise AdvisorError(
+            f"{name} holds {len(sequences):,} sequences; at most {MAX_SEQUENCES:,} are read"
+        )
     if sum(ids.size for ids in sequences) > MAX_IDS:
         raise AdvisorError(f"{name} holds more than {MAX_IDS:,} expert ids; send fewer sequences")
 
@@ -135,18 +158,25 @@ def _sequences(name: str, data: bytes, model: LayerCounts) -> tuple[list[Ids], s
         if len(members) == 1:
             return _split(name, members[0], model)
         if any(array.ndim != 3 for array in members):
-            raise AdvisorError(f"{name}: each array of an .npz must be one sequence [tokens, layers, k]")
+            raise AdvisorError(
+                f"{name}: each array of an .npz must be one sequence [tokens, layers, k]"
+            )
         return members, ".npz, one array [tokens, layers, k] per sequence"
-    sample = open_upload(name, data)  # bounded decompression and decoding, pickles and other formats refused
+    sample = open_upload(
+        name, data
+    )  # bounded decompression and decoding, pickles and other formats refused
     if sample.is_json:
         return _from_json(name, sample.records, model)
     if sample.kind == "text":
         return _from_csv(name, sample.data, sample.delimiter)
-    raise AdvisorError(f"{name} is no routing trace; expected .npy, .npz, CSV or JSON lines of expert ids")
+    raise AdvisorError(
+        f"{name} is no routing trace; expected .npy, .npz, CSV or JSON lines of expert ids"
+    )
 
 
 def parse_npy(name: str, data: bytes) -> Ids:
-    """The integer array in a .npy file. Raises AdvisorError for objects, other types, or a shape that cannot be."""
+    """The integer array in a .npy file. Raises AdvisorError for objects, other types, or a shape
+    that cannot be."""
     stream = io.BytesIO(data)
     try:
         major, _ = npy.read_magic(stream)
@@ -155,13 +185,19 @@ def parse_npy(name: str, data: bytes) -> Ids:
         if min(shape, default=0) < 0:
             raise ValueError("shape")
     except Exception as error:  # numpy's parser of headers raises many kinds on damaged ones
-        raise AdvisorError(f"{name} is a damaged .npy file; save it again with numpy.save") from error
+        raise AdvisorError(
+            f"{name} is a damaged .npy file; save it again with numpy.save"
+        ) from error
     if dtype.kind not in "iu":
-        raise AdvisorError(f"{name} holds {dtype}; expert ids are whole numbers (save them as uint16 or int32)")
+        raise AdvisorError(
+            f"{name} holds {dtype}; expert ids are whole numbers (save them as uint16 or int32)"
+        )
     count = math.prod(shape)
     body = memoryview(data)[stream.tell() :]
     if count * dtype.itemsize != len(body):
-        raise AdvisorError(f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes")
+        raise AdvisorError(
+            f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes"
+        )
     return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
@@ -170,50 +206,79 @@ def _npz_members(name: str, data: bytes) -> list[Ids]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             items = [item for item in archive.infolist() if not item.is_dir()]
             if not items or not all(item.filename.endswith(".npy") for item in items):
-                raise AdvisorError(f"{name} is a zip that is no .npz; send .npy, .npz, CSV or JSON lines")
-            if len(items) > MAX_SEQUENCES or sum(item.file_size for item in items) > MAX_TRACE_BYTES:
-                raise AdvisorError(f"{name} unpacks to more than {MAX_TRACE_BYTES // MIB} MiB or too many arrays")
+                raise AdvisorError(
+                    f"{name} is a zip that is no .npz; send .npy, .npz, CSV or JSON lines"
+                )
+            if (
+                len(items) > MAX_SEQUENCES
+                or sum(item.file_size for item in items) > MAX_TRACE_BYTES
+            ):
+                raise AdvisorError(
+                    f"{name} unpacks to more than {MAX_TRACE_BYTES // MIB} MiB or too many arrays"
+                )
             # The declared size bounds what zipfile hands out, whatever the compressed stream holds.
             return [parse_npy(f"{name}:{item.filename[:40]}", archive.read(item)) for item in items]
     except AdvisorError:
         raise
     except Exception as error:  # zipfile raises many kinds on crafted archives
-        raise AdvisorError(f"{name} is a damaged .npz file; save it again with numpy.savez") from error
+        raise AdvisorError(
+            f"{name} is a damaged .npz file; save it again with numpy.savez"
+        ) from error
 
 
 def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
     if array.ndim == 3 and model.are(array.shape[1]):  # what vLLM and SGLang return for a request
-        return _with_note([routing_layers(array, model)], [array], "one sequence [tokens, layers, k]")
-    if array.ndim == 3 and model.routed is not None:  # one layer of many sequences, or one sequence of another model
+        return _with_note(
+            [routing_layers(array, model)], [array], "one sequence [tokens, layers, k]"
+        )
+    if (
+        array.ndim == 3 and model.routed is not None
+    ):  # one layer of many sequences, or one sequence of another model
         every = "" if model.every in (None, model.routed) else f" or {model.every}"
         raise AdvisorError(
-            f"{name} has shape {array.shape} and no axis of the model's {model.routed}{every} layers; give "
-            "[tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, [sequences, tokens, 1, k]"
+            f"{name} has shape {array.shape} and no axis of the model's {model.routed}{every} "
+            "layers; give "
+            "[tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, [sequences, "
+            "tokens, 1, k]"
         )
     if array.ndim == 3:
         return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
     if array.ndim == 4 and model.routed is not None and not model.are(array.shape[2]):
-        return list(array), f"[sequences, tokens, layers, k], {array.shape[2]} of the model's {model.routed} layers"
+        return list(
+            array
+        ), f"[sequences, tokens, layers, k], {array.shape[2]} of the model's {model.routed} layers"
     if array.ndim == 4:
-        return _with_note([routing_layers(ids, model) for ids in array], list(array), "[sequences, tokens, layers, k]")
+        return _with_note(
+            [routing_layers(ids, model) for ids in array],
+            list(array),
+            "[sequences, tokens, layers, k]",
+        )
     raise AdvisorError(
-        f"{name} has shape {array.shape}; expected [tokens, layers, k] of one request, [sequences, tokens, k] of one "
+        f"{name} has shape {array.shape}; expected [tokens, layers, k] of one request, "
+        "[sequences, tokens, k] of one "
         "layer, or [sequences, tokens, layers, k]"
     )
 
 
 def _from_csv(name: str, data: bytes, delimiter: str) -> tuple[list[Ids], str]:
-    """Columns sequence, token, layer (optional), then one column per expert or one cell `3;17;42`."""
+    """Columns sequence, token, layer (optional), then one column per expert or one cell
+    `3;17;42`."""
     if data.split(b"\n", 1)[0].count(delimiter.encode()) >= MAX_COLUMNS:
-        raise AdvisorError(f"{name} has more than {MAX_COLUMNS:,} columns; expected sequence,token,layer,experts")
+        raise AdvisorError(
+            f"{name} has more than {MAX_COLUMNS:,} columns; expected sequence,token,layer,experts"
+        )
     try:
         frame = pd.read_csv(io.BytesIO(data), sep=delimiter, comment="#", skipinitialspace=True)
     except (ValueError, UnicodeError) as error:
-        raise AdvisorError(f"{name} is no CSV table with a header line: {str(error)[:100]}") from error
+        raise AdvisorError(
+            f"{name} is no CSV table with a header line: {str(error)[:100]}"
+        ) from error
     frame.columns = [str(column).strip().lower() for column in frame.columns]
     place = [column for column in ("sequence", "token", "layer") if column in frame]
     if "sequence" not in place or "token" not in place:
-        raise AdvisorError(f"{name} lacks the columns sequence and token; expected sequence,token,layer,experts")
+        raise AdvisorError(
+            f"{name} lacks the columns sequence and token; expected sequence,token,layer,experts"
+        )
     rest = frame.drop(columns=place)
     if list(rest.columns) == ["experts"] and not pd.api.types.is_numeric_dtype(rest["experts"]):
         rest = rest["experts"].str.split(r"[;|\s]+", expand=True, regex=True)
@@ -221,17 +286,29 @@ def _from_csv(name: str, data: bytes, delimiter: str) -> tuple[list[Ids], str]:
         numbers = rest.apply(pd.to_numeric).to_numpy(float)
         keys = frame[place].apply(pd.to_numeric).to_numpy(float)
     except (ValueError, TypeError) as error:
-        raise AdvisorError(f"{name} has a cell that is no whole number: {str(error)[:100]}") from error
+        raise AdvisorError(
+            f"{name} has a cell that is no whole number: {str(error)[:100]}"
+        ) from error
     both = np.concatenate([keys, numbers], axis=1)
-    if not len(both) or not np.all(np.isfinite(both)) or np.any(both != np.round(both)) or np.abs(both).max() > 1e9:
-        raise AdvisorError(f"{name} has an empty or fractional cell; every token needs k expert ids in every layer")
+    if (
+        not len(both)
+        or not np.all(np.isfinite(both))
+        or np.any(both != np.round(both))
+        or np.abs(both).max() > 1e9
+    ):
+        raise AdvisorError(
+            f"{name} has an empty or fractional cell; every token needs k expert ids in every layer"
+        )
     if "layer" not in place:
         keys = np.insert(keys, 2, 0, axis=1)
-    return _regular(name, keys.astype(np.int64), numbers.astype(np.int64)), "CSV of sequence, token, layer, experts"
+    return _regular(
+        name, keys.astype(np.int64), numbers.astype(np.int64)
+    ), "CSV of sequence, token, layer, experts"
 
 
 def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list[Ids]:
-    """[tokens, layers, k] per sequence from rows keyed by (sequence, token, layer), each present exactly once."""
+    """[tokens, layers, k] per sequence from rows keyed by (sequence, token, layer), each present
+    exactly once."""
     order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
     keys, ids = keys[order], ids[order]
     layers = np.unique(keys[:, 2])
@@ -241,7 +318,9 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
         tokens = np.unique(keys[start:end, 1])
         complete = len(tokens) * len(layers) == end - start
         if not complete or np.any(keys[start:end, 2].reshape(-1, len(layers)) != layers):
-            raise AdvisorError(f"{name}: sequence {keys[start, 0]} lacks a layer of some token, or has one twice")
+            raise AdvisorError(
+                f"{name}: sequence {keys[start, 0]} lacks a layer of some token, or has one twice"
+            )
         out.append(ids[start:end].reshape(len(tokens), len(layers), -1))
     return out
 
@@ -256,8 +335,12 @@ def _from_json(name: str, records: Iterable[Any], model: LayerCounts) -> tuple[l
         for value in _values(record, 0):
             found.append(_one_value(f"{name}, record {number}", value, model))
     if not found:
-        raise AdvisorError(f"{name} has no field {', '.join(_KEYS)}; expected one list or base64 array per request")
-    return _with_note([routing_layers(ids, model) for ids in found], found, "JSON, one request each")
+        raise AdvisorError(
+            f"{name} has no field {', '.join(_KEYS)}; expected one list or base64 array per request"
+        )
+    return _with_note(
+        [routing_layers(ids, model) for ids in found], found, "JSON, one request each"
+    )
 
 
 def _from_token_lines(name: str, records: list[Any]) -> list[Ids]:
@@ -266,9 +349,13 @@ def _from_token_lines(name: str, records: list[Any]) -> list[Ids]:
         ids = [item["experts"] for item in records]
         arrays = np.array(keys), np.array(ids)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise AdvisorError(f"{name}: every line needs sequence, token and equally many experts") from error
+        raise AdvisorError(
+            f"{name}: every line needs sequence, token and equally many experts"
+        ) from error
     if any(array.dtype.kind not in "iu" or array.ndim != 2 for array in arrays):
-        raise AdvisorError(f"{name}: every line needs whole numbers for sequence, token, layer and experts")
+        raise AdvisorError(
+            f"{name}: every line needs whole numbers for sequence, token, layer and experts"
+        )
     return _regular(name, arrays[0].astype(np.int64), arrays[1].astype(np.int64))
 
 
@@ -302,39 +389,55 @@ def _one_value(where: str, value: Any, model: LayerCounts) -> Ids:
         except ValueError as error:
             raise AdvisorError(f"{where}: the lists of expert ids differ in length") from error
         if array.dtype.kind not in "iu":
-            raise AdvisorError(f"{where}: expert ids must be whole numbers, equally many for every token")
+            raise AdvisorError(
+                f"{where}: expert ids must be whole numbers, equally many for every token"
+            )
     if array.ndim == 2:
         array = array[:, None, :]
     if array.ndim != 3:
-        raise AdvisorError(f"{where}: expert ids have shape {array.shape}; expected [tokens, layers, k]")
+        raise AdvisorError(
+            f"{where}: expert ids have shape {array.shape}; expected [tokens, layers, k]"
+        )
     return array
 
 
 def _flat(where: str, raw: bytes, model: LayerCounts) -> Ids:
-    """A base64 array without a shape, by the model's layers: those that route, or all of them as SGLang records.
+    """A base64 array without a shape, by the model's layers: those that route, or all of them as
+    SGLang records.
 
     Where both fit the bytes, all layers are taken if the dense ones then hold nothing but zeros.
     """
     counts = [count for count in dict.fromkeys((model.every, model.routed)) if count]
     if not counts or model.n_active is None:
-        raise AdvisorError(f"{where}: the base64 array has no shape; name the model, whose layers and top-k give it")
+        raise AdvisorError(
+            f"{where}: the base64 array has no shape; name the model, whose layers and top-k give "
+            "it"
+        )
     fitting = [count for count in counts if raw and len(raw) % (4 * count * model.n_active) == 0]
     if not fitting:
         tried = " or ".join(map(str, counts))
         raise AdvisorError(
-            f"{where}: {len(raw):,} bytes are no whole number of tokens of {tried} layers x {model.n_active} int32 ids"
+            f"{where}: {len(raw):,} bytes are no whole number of tokens of {tried} layers x "
+            f"{model.n_active} int32 ids"
         )
     shaped = [np.frombuffer(raw, "<i4").reshape(-1, count, model.n_active) for count in fitting]
-    return next((ids for ids in shaped if routing_layers(ids, model).shape[1] == model.routed), shaped[0])
+    return next(
+        (ids for ids in shaped if routing_layers(ids, model).shape[1] == model.routed), shaped[0]
+    )
 
 
 def routing_layers(ids: Ids, model: LayerCounts) -> Ids:
     """Expert ids [tokens, layers, k] without the layers that do not route.
 
-    SGLang records every layer of a model and leaves zeros for the dense ones (61 for DeepSeek-V3, of which 58 route): a
-    layer that gave every token expert 0 k times over has chosen nothing.
+    SGLang records every layer of a model and leaves zeros for the dense ones (61 for DeepSeek-V3,
+    of which 58 route): a layer that gave every token expert 0 k times over has chosen nothing.
     """
-    if model.every is None or model.every == model.routed or ids.shape[1] != model.every or ids.shape[2] < 2:
+    if (
+        model.every is None
+        or model.every == model.routed
+        or ids.shape[1] != model.every
+        or ids.shape[2] < 2
+    ):
         return ids
     routes = np.any(ids != 0, axis=(0, 2))
     return ids[:, routes] if routes.any() else ids
@@ -342,7 +445,9 @@ def routing_layers(ids: Ids, model: LayerCounts) -> Ids:
 
 def _with_note(kept: list[Ids], before: Sequence[Ids], layout: str) -> tuple[list[Ids], str]:
     """The sequences, and the layout with the number of layers that were left out as dense."""
-    dropped = max((was.shape[1] - now.shape[1] for now, was in zip(kept, before, strict=True)), default=0)
+    dropped = max(
+        (was.shape[1] - now.shape[1] for now, was in zip(kept, before, strict=True)), default=0
+    )
     return kept, f"{layout}; {dropped} layers without routing left out" if dropped else layout
 
 
@@ -350,15 +455,17 @@ MAX_SAMPLES = 2_000_000
 MAX_WATTS = 5_000.0
 """More than any board draws; such a value is of another unit. [W]"""
 _HOW = (
-    "give the output of `nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv -lms 200`, or of "
+    "give the output of `nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv -lms "
+    "200`, or of "
     "`dcgmi dmon -e 155`"
 )
 _STEADY = 1.3
-"""A GPU whose busy level is below this many times its idle one has no idle part to leave out: boards draw 0.1 to 0.2 of
-their most while they stand still, and 0.4 and more while they decode (advisor/predict/spend.py). [-]"""
+"""A GPU whose busy level is below this many times its idle one has no idle part to leave out:
+boards draw 0.1 to 0.2 of their most while they stand still, and 0.4 and more while they decode
+(advisor/predict/spend.py). [-]"""
 _AT_WORK = 0.5
-"""A GPU whose busy level is below this share of the busiest one's did not work in the run: ranks of one instance run
-the same kernels on the same data. [-]"""
+"""A GPU whose busy level is below this share of the busiest one's did not work in the run: ranks of
+one instance run the same kernels on the same data. [-]"""
 _STRAY = 0.005
 """Share of a GPU's samples, at either end of its range, that make no level. [-]"""
 _LEAST_SAMPLES = 5
@@ -395,14 +502,19 @@ class PowerLog:
         left = f", {self.idle_samples:,} idle ones left out" if self.idle_samples else ""
         still = f", {counted(len(self.idle_gpus), 'idle GPU')} left out" if self.idle_gpus else ""
         of = counted(self.gpus, "GPU")
-        return f"measured: {self.file_name}, {self.samples:,} samples of {of}{left}{still}; boards alone"
+        return (
+            f"measured: {self.file_name}, {self.samples:,} samples of {of}{left}{still}; boards "
+            "alone"
+        )
 
     def check(self, gpus: int) -> None:
         """Raises AdvisorError where not as many GPUs worked as an instance of the scenario has."""
         if self.gpus != gpus:
             raise AdvisorError(
-                f"{self.file_name}: {counted(self.gpus, 'GPU')} worked in it ({', '.join(self.at_work[:16])}) and the "
-                f"scenario's instance has {gpus}; log its GPUs alone (nvidia-smi --id=0,1,...), or set the parallelism "
+                f"{self.file_name}: {counted(self.gpus, 'GPU')} worked in it "
+                f"({', '.join(self.at_work[:16])}) and the "
+                f"scenario's instance has {gpus}; log its GPUs alone (nvidia-smi --id=0,1,...), "
+                "or set the parallelism "
                 "that ran (--tp, --ep)"
             )
 
@@ -412,12 +524,20 @@ def read_power_log(name: str, data: bytes) -> PowerLog:
     text = data.decode("utf-8-sig", errors="replace")
     found: dict[str, list[float]] = {}
     lines = text.splitlines()
-    rows = _dcgm(name, lines) if any(_DCGM_LINE.match(line) for line in lines[:50]) else _nvidia_smi(name, text)
+    rows = (
+        _dcgm(name, lines)
+        if any(_DCGM_LINE.match(line) for line in lines[:50])
+        else _nvidia_smi(name, text)
+    )
     for count, (gpu, watts) in enumerate(rows):
         if count >= MAX_SAMPLES:
-            raise AdvisorError(f"{name} has more than {MAX_SAMPLES:,} samples of power; cut it to the run")
+            raise AdvisorError(
+                f"{name} has more than {MAX_SAMPLES:,} samples of power; cut it to the run"
+            )
         if not 0 <= watts <= MAX_WATTS:
-            raise AdvisorError(f"{name}: {watts:g} W is no power of a GPU; the column must hold watts")
+            raise AdvisorError(
+                f"{name}: {watts:g} W is no power of a GPU; the column must hold watts"
+            )
         found.setdefault(gpu, []).append(watts)
     if not found:
         raise AdvisorError(f"{name} holds no sample of power; {_HOW}")
@@ -430,20 +550,31 @@ def read_power_log(name: str, data: bytes) -> PowerLog:
     samples, total = sum(busy[gpu].size for gpu in at_work), sum(len(found[gpu]) for gpu in at_work)
     if total > samples and min(busy[gpu].size for gpu in at_work) < _LEAST_SAMPLES:
         raise AdvisorError(
-            f"{name}: fewer than {_LEAST_SAMPLES} samples of a GPU show it at work; log more often or for longer"
+            f"{name}: fewer than {_LEAST_SAMPLES} samples of a GPU show it at work; log more "
+            "often or for longer"
         )
     idle = tuple(gpu for gpu in found if gpu not in at_work)
-    return PowerLog(float(np.mean([levels[gpu] for gpu in at_work])), at_work, idle, samples, total - samples, name)
+    return PowerLog(
+        float(np.mean([levels[gpu] for gpu in at_work])),
+        at_work,
+        idle,
+        samples,
+        total - samples,
+        name,
+    )
 
 
 def _busy(watts: NDArray[np.float64]) -> NDArray[np.float64]:
     """The samples above the middle between idle and busy. All of a log without an idle part.
 
-    The levels are the means on both sides of their own middle, found from the middle of the range (Ridler and Calvard,
-    IEEE Transactions on Systems, Man and Cybernetics 8, 1978): how long the run took of the log plays no part.
+    The levels are the means on both sides of their own middle, found from the middle of the range
+    (Ridler and Calvard, IEEE Transactions on Systems, Man and Cybernetics 8, 1978): how long the
+    run took of the log plays no part.
     """
     stray = int(_STRAY * watts.size)
-    low, high = np.partition(watts, (stray, watts.size - 1 - stray))[[stray, watts.size - 1 - stray]]
+    low, high = np.partition(watts, (stray, watts.size - 1 - stray))[
+        [stray, watts.size - 1 - stray]
+    ]
     inner = np.clip(watts, low, high)
     for _ in range(_ROUNDS):
         above = inner >= (low + high) / 2.0
@@ -467,7 +598,10 @@ def _nvidia_smi(name: str, text: str) -> Iterator[tuple[str, float]]:
     column = next((i for i, cell in enumerate(header) if cell.startswith("power.draw")), None)
     if column is None:
         raise AdvisorError(f"{name} has no column power.draw in its first line; {_HOW}")
-    gpu_column = next((i for i, cell in enumerate(header) if cell in ("index", "uuid", "pci.bus_id", "name")), None)
+    gpu_column = next(
+        (i for i, cell in enumerate(header) if cell in ("index", "uuid", "pci.bus_id", "name")),
+        None,
+    )
     unit = "mW" if "[mW]" in header[column] else "W"
     try:
         for row in reader:
@@ -489,8 +623,14 @@ def _dcgm(name: str, lines: list[str]) -> Iterator[tuple[str, float]]:
         if match is None:
             continue
         if place is None:
-            raise AdvisorError(f"{name} has no heading (#Entity ...) with a column {' or '.join(_DCGM_POWER)}; {_HOW}")
-        if len(cells := match[2].split()) > place and (watts := _watts(cells[place], "W")) is not None:
+            raise AdvisorError(
+                f"{name} has no heading (#Entity ...) with a column {' or '.join(_DCGM_POWER)}; "
+                f"{_HOW}"
+            )
+        if (
+            len(cells := match[2].split()) > place
+            and (watts := _watts(cells[place], "W")) is not None
+        ):
             yield match[1], watts
 
 

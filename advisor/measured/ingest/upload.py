@@ -1,4 +1,5 @@
-"""From the bytes of an upload to text or a parsed document: decompression, encodings and JSON, all bounded.
+"""From the bytes of an upload to text or a parsed document: decompression, encodings and JSON, all
+bounded.
 
 The limits are checked here although a browser has its own, because those are only a hint.
 """
@@ -39,9 +40,13 @@ _CHUNK = MIB
 _OPEN_STRING = "Unterminated string"
 _HEAD_BYTES = 256 * 1024
 _LOG_LINE = re.compile(rb"\[(?:[0-9]{1,4}[/:-][0-9]|[0-9]+,[0-9]+\]<|[A-Z][A-Za-z ._-]*\])")
-"""How a log begins that is no JSON list: `[07/22/2026-19:12:43]`, `[1,0]<stdout>` of mpirun, `[TensorRT-LLM]`."""
+"""How a log begins that is no JSON list: `[07/22/2026-19:12:43]`, `[1,0]<stdout>` of mpirun,
+`[TensorRT-LLM]`."""
 _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
-    (b"\x93NUMPY", "it is a NumPy array; arrays are read as routing traces, not as benchmark results"),
+    (
+        b"\x93NUMPY",
+        "it is a NumPy array; arrays are read as routing traces, not as benchmark results",
+    ),
     (b"\x28\xb5\x2f\xfd", "it is compressed with zstd; compress it with gzip or send it as it is"),
     (b"BZh", "it is compressed with bzip2; compress it with gzip or send it as it is"),
     (b"\xfd7zXZ\x00", "it is compressed with xz; compress it with gzip or send it as it is"),
@@ -61,8 +66,9 @@ _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
 class Sample:
     """An opened upload, as the readers see it.
 
-    kind json: `records` holds the one document (or the items of a top-level list) and `document` the whole;
-    jsonl: one object per line; text: `data` is UTF-8 without BOM; parquet: `data` is the file.
+    kind json: `records` holds the one document (or the items of a top-level list) and `document`
+    the whole; jsonl: one object per line; text: `data` is UTF-8 without BOM; parquet: `data` is the
+    file.
     """
 
     name: str
@@ -73,9 +79,12 @@ class Sample:
     lines: tuple[int, ...] = ()
     rejects: tuple[Reject, ...] = ()
     warnings: tuple[str, ...] = ()
-    shown: Mapping[str, str] = field(default_factory=dict)  # where columns of a table made long stood, by new header
+    shown: Mapping[str, str] = field(
+        default_factory=dict
+    )  # where columns of a table made long stood, by new header
     origin: Mapping[int, tuple[int, Mapping[str, str]]] = field(default_factory=dict)
-    """Of a table made long: the file's own line of each of its lines, and where of several columns its K stood."""
+    """Of a table made long: the file's own line of each of its lines, and where of several columns
+    its K stood."""
 
     @property
     def is_json(self) -> bool:
@@ -90,11 +99,16 @@ class Sample:
     @cached_property
     def head(self) -> str:
         """The first 256 KiB as text (empty for parquet)."""
-        return "" if self.kind == "parquet" else self.data[:_HEAD_BYTES].decode("utf-8", errors="replace")
+        return (
+            ""
+            if self.kind == "parquet"
+            else self.data[:_HEAD_BYTES].decode("utf-8", errors="replace")
+        )
 
     @cached_property
     def delimiter(self) -> str:
-        """Comma, semicolon, tab or bar, as the first line has most outside quotes. A comma where it has none."""
+        """Comma, semicolon, tab or bar, as the first line has most outside quotes. A comma where it
+        has none."""
         outside = re.sub(r'"[^"]*("|$)', "", self.first_line)
         best = max(",;\t|", key=outside.count)
         return best if best in outside else ","
@@ -102,7 +116,9 @@ class Sample:
     @cached_property
     def first_line(self) -> str:
         """The first line that is neither blank nor a `#` comment."""
-        for line in re.split(r"\r\n|\n|\r", self.head):  # str.splitlines would also split at U+0085 and others
+        for line in re.split(
+            r"\r\n|\n|\r", self.head
+        ):  # str.splitlines would also split at U+0085 and others
             if line.strip() and not line.startswith("#"):
                 return line
         return ""
@@ -113,7 +129,9 @@ class Sample:
         if self.kind != "text":
             return ()
         try:
-            return tuple(next(csv.reader(io.StringIO(self.first_line), delimiter=self.delimiter), []))
+            return tuple(
+                next(csv.reader(io.StringIO(self.first_line), delimiter=self.delimiter), [])
+            )
         except csv.Error:
             return ()
 
@@ -125,23 +143,28 @@ class Sample:
 
 @contextmanager
 def one_sentence(name: str) -> Iterator[None]:
-    """Whatever goes wrong inside with the file `name` comes out as an AdvisorError. Its cause stays attached."""
+    """Whatever goes wrong inside with the file `name` comes out as an AdvisorError. Its cause stays
+    attached."""
     try:
         yield
     except AdvisorError:
         raise
     except (RecursionError, MemoryError) as error:
-        raise AdvisorError(f"{name} is nested too deeply or too large to be read; send a smaller file") from error
+        raise AdvisorError(
+            f"{name} is nested too deeply or too large to be read; send a smaller file"
+        ) from error
     # Files come from outside, and the parsing libraries raise what they like on damaged ones.
     except Exception as error:
         raise AdvisorError(
-            f"{name} could not be read ({type(error).__name__}): the file is damaged or the reader is at fault; "
+            f"{name} could not be read ({type(error).__name__}): the file is damaged or the "
+            "reader is at fault; "
             "please report it with the file"
         ) from error
 
 
 def open_upload(name: str, data: bytes) -> Sample:
-    """Decompress, decode and parse an upload far enough for detection. Raises AdvisorError with one sentence."""
+    """Decompress, decode and parse an upload far enough for detection. Raises AdvisorError with one
+    sentence."""
     if not data:
         raise AdvisorError(f"{name} is empty; send a file with at least one measurement")
     _check_size(name, len(data), MAX_BYTES, "file")
@@ -163,7 +186,8 @@ def open_upload(name: str, data: bytes) -> Sample:
 def _check_size(name: str, size: int, limit: int, what: str) -> None:
     if size > limit:
         raise AdvisorError(
-            f"{name} is {size / MIB:,.0f} MiB, more than the {limit // MIB} MiB allowed for a {what}; split it"
+            f"{name} is {size / MIB:,.0f} MiB, more than the {limit // MIB} MiB allowed for a "
+            f"{what}; split it"
         )
 
 
@@ -177,7 +201,9 @@ def _unpack(name: str, data: bytes) -> bytes:
     if data.startswith((b"\x1f\x8b", b"PK\x03\x04")):
         raise AdvisorError(f"{name} is an archive inside an archive; send the inner file")
     if not data:
-        raise AdvisorError(f"{name} contains an empty file; send a file with at least one measurement")
+        raise AdvisorError(
+            f"{name} contains an empty file; send a file with at least one measurement"
+        )
     return data
 
 
@@ -188,7 +214,9 @@ def _read_bounded(name: str, read: Callable[[int], bytes]) -> bytes:
     while chunk := read(_CHUNK):
         total += len(chunk)
         if total > MAX_BYTES:
-            raise AdvisorError(f"{name} unpacks to more than {MAX_BYTES // MIB} MiB; send a smaller file")
+            raise AdvisorError(
+                f"{name} unpacks to more than {MAX_BYTES // MIB} MiB; send a smaller file"
+            )
         parts.append(chunk)
     return b"".join(parts)
 
@@ -203,7 +231,9 @@ def _gunzip(name: str, data: bytes) -> bytes:
         while True:
             if engine.eof:
                 pending = engine.unused_data + source.read(_CHUNK)
-                if not pending.startswith(b"\x1f\x8b"):  # end of the last member; padding is ignored as gzip does
+                if not pending.startswith(
+                    b"\x1f\x8b"
+                ):  # end of the last member; padding is ignored as gzip does
                     return b""
                 engine = zlib.decompressobj(31)
             elif not pending:
@@ -224,21 +254,32 @@ def _gunzip(name: str, data: bytes) -> bytes:
 def _unzip(name: str, data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            items = [item for item in archive.infolist() if not item.is_dir() and "__MACOSX" not in item.filename]
+            items = [
+                item
+                for item in archive.infolist()
+                if not item.is_dir() and "__MACOSX" not in item.filename
+            ]
             if any(item.filename == "[Content_Types].xml" for item in items):
-                raise AdvisorError(f"{name} is an office document; save the sheet as CSV and send that")
+                raise AdvisorError(
+                    f"{name} is an office document; save the sheet as CSV and send that"
+                )
             if len(items) != 1:
-                raise AdvisorError(f"{name} is a zip with {len(items)} files; send one file at a time")
+                raise AdvisorError(
+                    f"{name} is a zip with {len(items)} files; send one file at a time"
+                )
             item = items[0]
             if item.flag_bits & 0x1:
                 raise AdvisorError(f"{name} is an encrypted zip; send the file inside it")
             if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise AdvisorError(f"{name} is a zip with an unusual compression; send the file inside it")
+                raise AdvisorError(
+                    f"{name} is a zip with an unusual compression; send the file inside it"
+                )
             with archive.open(item) as inner:
                 return _read_bounded(name, inner.read)
     except AdvisorError:
         raise
-    # zipfile raises many kinds on crafted archives (KeyError, struct.error and IndexError among them).
+    # zipfile raises many kinds on crafted archives (KeyError, struct.error and IndexError among
+    # them).
     except Exception as error:
         raise AdvisorError(f"{name} is a damaged zip file; send the file inside it") from error
 
@@ -257,9 +298,13 @@ def _to_utf8(name: str, data: bytes) -> tuple[bytes, tuple[str, ...]]:
             try:
                 return data.decode(encoding).lstrip("\ufeff").encode(), ()
             except UnicodeError as error:
-                raise AdvisorError(f"{name} starts as {encoding} text but is damaged; save it as UTF-8") from error
+                raise AdvisorError(
+                    f"{name} starts as {encoding} text but is damaged; save it as UTF-8"
+                ) from error
     if b"\x00" in data:
-        raise AdvisorError(f"{name} is a binary file of an unknown kind; send CSV, JSON, JSON lines or parquet")
+        raise AdvisorError(
+            f"{name} is a binary file of an unknown kind; send CSV, JSON, JSON lines or parquet"
+        )
     try:
         data.decode("utf-8")
         return data, ()
@@ -268,9 +313,13 @@ def _to_utf8(name: str, data: bytes) -> tuple[bytes, tuple[str, ...]]:
     head = data[:_HEAD_BYTES]
     control = sum(head.count(bytes([code])) for code in range(32) if code not in (9, 10, 12, 13))
     if control > len(head) / 100:
-        raise AdvisorError(f"{name} is a binary file of an unknown kind; send CSV, JSON, JSON lines or parquet")
+        raise AdvisorError(
+            f"{name} is a binary file of an unknown kind; send CSV, JSON, JSON lines or parquet"
+        )
     text = data.decode("cp1252", errors="replace")
-    warning = f"line {where} is not UTF-8; the file was read as Windows-1252, so check names with accents"
+    warning = (
+        f"line {where} is not UTF-8; the file was read as Windows-1252, so check names with accents"
+    )
     return text.encode(), (warning,)
 
 
@@ -286,15 +335,29 @@ def _open_json(name: str, data: bytes, warnings: tuple[str, ...]) -> Sample:
         records = document if isinstance(document, list) else [document]
         if len(records) > MAX_JSON_RECORDS:
             raise AdvisorError(
-                f"{name} holds {len(records):,} records, more than the {MAX_JSON_RECORDS:,} allowed; split it"
+                f"{name} holds {len(records):,} records, more than the {MAX_JSON_RECORDS:,} "
+                "allowed; split it"
             )
         if not records or not any(isinstance(item, dict) for item in records):
-            raise AdvisorError(f"{name} is JSON without any object in it; expected what a benchmark tool writes")
-        return Sample(name, "json", data, document, tuple(records), tuple(range(1, len(records) + 1)), (), warnings)
+            raise AdvisorError(
+                f"{name} is JSON without any object in it; expected what a benchmark tool writes"
+            )
+        return Sample(
+            name,
+            "json",
+            data,
+            document,
+            tuple(records),
+            tuple(range(1, len(records) + 1)),
+            (),
+            warnings,
+        )
     return _open_json_lines(name, data, warnings, problem)
 
 
-def _open_json_lines(name: str, data: bytes, warnings: tuple[str, ...], problem: Exception) -> Sample:
+def _open_json_lines(
+    name: str, data: bytes, warnings: tuple[str, ...], problem: Exception
+) -> Sample:
     records: list[Any] = []
     lines: list[int] = []
     rejects: list[Reject] = []
@@ -302,7 +365,9 @@ def _open_json_lines(name: str, data: bytes, warnings: tuple[str, ...], problem:
         if not line.strip():
             continue
         if len(records) + len(rejects) >= MAX_JSON_RECORDS:
-            raise AdvisorError(f"{name} holds more than {MAX_JSON_RECORDS:,} lines of JSON; split it")
+            raise AdvisorError(
+                f"{name} holds more than {MAX_JSON_RECORDS:,} lines of JSON; split it"
+            )
         try:
             if len(line) > MAX_LINE_BYTES * 4:
                 raise ValueError("the line is too long")
@@ -315,11 +380,17 @@ def _open_json_lines(name: str, data: bytes, warnings: tuple[str, ...], problem:
             records.append(record)
             lines.append(number)
         else:
-            rejects.append(Reject(number, "", shorten(record), "expected a JSON object on this line"))
+            rejects.append(
+                Reject(number, "", shorten(record), "expected a JSON object on this line")
+            )
     if not records or len(rejects) > 10 * len(records):
         if _is_cut_off(problem):
-            raise AdvisorError(f"{name} is cut off: its JSON {_end_of(problem)}; send the whole file")
-        raise AdvisorError(f"{name} starts like JSON but is not: {_json_problem(problem)}; send the file unedited")
+            raise AdvisorError(
+                f"{name} is cut off: its JSON {_end_of(problem)}; send the whole file"
+            )
+        raise AdvisorError(
+            f"{name} starts like JSON but is not: {_json_problem(problem)}; send the file unedited"
+        )
     return Sample(name, "jsonl", data, None, tuple(records), tuple(lines), tuple(rejects), warnings)
 
 
@@ -338,7 +409,11 @@ def _end_of(error: Exception) -> str:
     """How a text that is cut off ends."""
     assert isinstance(error, json.JSONDecodeError)
     place = f"line {error.lineno}, column {error.colno}"
-    return f"ends within a text that begins at {place}" if error.msg.startswith(_OPEN_STRING) else f"ends at {place}"
+    return (
+        f"ends within a text that begins at {place}"
+        if error.msg.startswith(_OPEN_STRING)
+        else f"ends at {place}"
+    )
 
 
 def _json_problem(error: Exception) -> str:

@@ -1,4 +1,5 @@
-"""AIPerf's and genai-perf's files (JSON, CSV, per-request JSONL): their metrics mean the same in all of them."""
+"""AIPerf's and genai-perf's files (JSON, CSV, per-request JSONL): their metrics mean the same in
+all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import Format, RawRows, closed_loads, field_of, fill_k, mark_same_run, whole
+from advisor.measured.readers.base import (
+    Format,
+    RawRows,
+    closed_loads,
+    field_of,
+    fill_k,
+    mark_same_run,
+    whole,
+)
 from advisor.prediction import AdvisorError
 from advisor.text import counted, number_of
 
@@ -69,7 +78,9 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     for source, column in (_TIMES | _OF_RUN | _OF_REQUEST).items():
         found = [row.get(source) for row in rows]
         if any(metric is not None for metric in found):
-            cells[column] = Cells([None if metric is None else _value(source, metric) for metric in found], source)
+            cells[column] = Cells(
+                [None if metric is None else _value(source, metric) for metric in found], source
+            )
     accepted = [next((row[name].value for name in _ACCEPTED if name in row), None) for row in rows]
     if any(value is not None for value in accepted):
         cells["accepted_length"] = Cells(accepted, _ACCEPTED[0])
@@ -79,27 +90,38 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
 
 
 def _value(name: str, metric: Metric) -> Any:
-    """The value, times in seconds. A time that is no number is passed on so that the row is refused."""
+    """The value, times in seconds. A time that is no number is passed on so that the row is
+    refused."""
     if name not in _TIMES:
         return metric.value
     factor = UNIT_FACTORS.get(metric.unit.strip().lower())
     if factor is None:
-        raise AdvisorError(f"{name} is in {metric.unit or 'no unit'!r}; expected one of s, ms, us, ns")
+        raise AdvisorError(
+            f"{name} is in {metric.unit or 'no unit'!r}; expected one of s, ms, us, ns"
+        )
     number = number_of(metric.value)
     return metric.value if number is None else number * factor
 
 
 def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
-    """Where the tool's tokenizer and the server count differently, token latency and what follows from it are off."""
+    """Where the tool's tokenizer and the server count differently, token latency and what follows
+    from it are off."""
     for row in rows:
         client, server = row.get("output_sequence_length"), row.get("usage_completion_tokens")
         if client is None or server is None:
             continue
         ours, theirs = number_of(client.value), number_of(server.value)
-        if ours is not None and theirs and theirs > 0 and abs(ours / theirs - 1.0) > COUNT_TOLERANCE:
+        if (
+            ours is not None
+            and theirs
+            and theirs > 0
+            and abs(ours / theirs - 1.0) > COUNT_TOLERANCE
+        ):
             return [
-                f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: times per token, and an "
-                "accepted length computed from them, rest on the tool's own tokenizer; run it with the "
+                f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: "
+                "times per token, and an "
+                "accepted length computed from them, rest on the tool's own tokenizer; run it "
+                "with the "
                 "model's tokenizer or with server token counts"
             ]
     return []
@@ -123,11 +145,16 @@ def detect_json(sample: Sample) -> float:
     It stands at the top or (before 0.3) under `records`.
     """
     metric = _metrics_of(sample.first).get("request_latency")
-    return 0.95 if sample.kind == "json" and isinstance(metric, dict) and {"unit", "avg"} <= metric.keys() else 0.0
+    return (
+        0.95
+        if sample.kind == "json" and isinstance(metric, dict) and {"unit", "avg"} <= metric.keys()
+        else 0.0
+    )
 
 
 def _metrics_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metrics of a run by today's names: the first releases kept them under `records` and called some by tags."""
+    """The metrics of a run by today's names: the first releases kept them under `records` and
+    called some by tags."""
     records = document.get("records")
     return _renamed(records if isinstance(records, dict) else document)
 
@@ -140,7 +167,9 @@ def read_json(sample: Sample) -> RawRows:
     """One row. Raises AdvisorError for a run that was cancelled before its end."""
     document = sample.first
     if document.get("is_complete") is False or document.get("was_cancelled") is True:
-        raise AdvisorError(f"{sample.name} records a run that was cancelled before its end; send a finished one")
+        raise AdvisorError(
+            f"{sample.name} records a run that was cancelled before its end; send a finished one"
+        )
     metrics = {
         key: Metric(value.get("avg"), str(value.get("unit", "")))
         for key, value in _metrics_of(document).items()
@@ -149,7 +178,9 @@ def read_json(sample: Sample) -> RawRows:
     raw = raw_from_metrics([metrics], [1])
     shares = histogram_shares(document.get("pooled_spec_decode_acceptance_histogram"))
     if shares is not None:
-        raw.constant("acceptance_by_position", acceptance_by_position_text(shares), "acceptance histogram")
+        raw.constant(
+            "acceptance_by_position", acceptance_by_position_text(shares), "acceptance histogram"
+        )
         if "accepted_length" not in raw.cells:
             raw.constant("accepted_length", 1.0 + sum(shares), "acceptance histogram")
     config = document.get("input_config")
@@ -158,7 +189,8 @@ def read_json(sample: Sample) -> RawRows:
         raw.constant("model_id", model, "input_config")
     concurrency = _of_load(config, "concurrency")
     limit = concurrency.pop() if len(concurrency) == 1 else None  # of the one profiling phase
-    # Requests a second of a phase that sends at a rate, whatever it capped; none where all might come at once.
+    # Requests a second of a phase that sends at a rate, whatever it capped; none where all might
+    # come at once.
     rate = max(_of_load(config, "request_rate") | _of_load(config, "rate"), default=None)
     raw.cells |= closed_loads([limit], [rate], "input_config concurrency")
     return raw
@@ -179,10 +211,15 @@ def _model(config: Any) -> str | None:
 
 
 def _of_load(config: Any, name: str) -> set[Any]:
-    """What the profiling phases state under a name, or the places where earlier releases kept it."""
+    """What the profiling phases state under a name, or the places where earlier releases kept
+    it."""
     phases = field_of(config, "phases")
     if isinstance(phases, list):
-        of = [one for one in phases if isinstance(one, dict) and one.get("kind", "profiling") == "profiling"]
+        of = [
+            one
+            for one in phases
+            if isinstance(one, dict) and one.get("kind", "profiling") == "profiling"
+        ]
         return {value for one in of if _is_number(value := one.get(name))}
     places = ("", "perf_analyzer.stimulus.", "loadgen.")
     found = (value for place in places if _is_number(value := field_of(config, f"{place}{name}")))
@@ -193,7 +230,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# AIPerf profile_export_aiperf.csv and genai-perf CSV: a table of metrics, a table of totals, and GPU telemetry.
+# AIPerf profile_export_aiperf.csv and genai-perf CSV: a table of metrics, a table of totals, and
+# GPU telemetry.
 _UNIT = re.compile(r"^(?P<name>.*?)\s*(?:\((?P<unit>[^()]*)\))?\s*$")
 
 
@@ -216,7 +254,8 @@ def read_csv(sample: Sample) -> RawRows:
 
 
 def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]:
-    """Mean of every metric under its snake-case name, and (name, uuid) of every GPU in the telemetry."""
+    """Mean of every metric under its snake-case name, and (name, uuid) of every GPU in the
+    telemetry."""
     metrics: dict[str, Metric] = {}
     gpus: set[tuple[str, str]] = set()
     header: list[str] = []
@@ -229,19 +268,29 @@ def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]
                 header = [cell.strip().lower() for cell in row]
             elif header[:1] == ["metric"] and (match := _UNIT.match(first)) and len(row) > 1:
                 metrics[header_key(match["name"])] = Metric(row[1], match["unit"] or "")
-            elif header[:1] == ["endpoint"] and {"gpu_name", "gpu_uuid"} <= set(header) and len(row) >= len(header):
-                gpus.add((row[header.index("gpu_name")].strip(), row[header.index("gpu_uuid")].strip()))
+            elif (
+                header[:1] == ["endpoint"]
+                and {"gpu_name", "gpu_uuid"} <= set(header)
+                and len(row) >= len(header)
+            ):
+                gpus.add(
+                    (row[header.index("gpu_name")].strip(), row[header.index("gpu_uuid")].strip())
+                )
     except csv.Error as error:
-        raise AdvisorError(f"{sample.name} is not a readable CSV ({error}); send it unedited") from error
+        raise AdvisorError(
+            f"{sample.name} is not a readable CSV ({error}); send it unedited"
+        ) from error
     return metrics, gpus
 
 
-# AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of means.
+# AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of
+# means.
 _WANTED = (*_TIMES, *_OF_REQUEST, "spec_decode_acceptance_length")
 
 
 def detect_records(sample: Sample) -> float:
-    """Confidence 0.95 for per-request metrics, under `metrics` or bare (early record_metrics.jsonl)."""
+    """Confidence 0.95 for per-request metrics, under `metrics` or bare (early
+    record_metrics.jsonl)."""
     latency = _of_request(sample.first).get("request_latency")
     return 0.95 if isinstance(latency, dict) and {"value", "unit"} <= latency.keys() else 0.0
 
@@ -252,7 +301,8 @@ def _of_request(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """One row of means over good requests, of chunk latency over chunks. Raises AdvisorError when none is left."""
+    """One row of means over good requests, of chunk latency over chunks. Raises AdvisorError when
+    none is left."""
     rejects = list(sample.rejects)
     values: dict[str, list[Any]] = {name: [] for name in _WANTED}
     units: dict[str, str] = {}
@@ -261,7 +311,9 @@ def read_records(sample: Sample) -> RawRows:
         metrics = _of_request(record) if isinstance(record, dict) else {}
         if "request_latency" not in metrics or record.get("error"):
             shown = record.get("error") if isinstance(record, dict) else record
-            rejects.append(Reject(line, "error", shorten(shown), "a failed request; it has no times"))
+            rejects.append(
+                Reject(line, "error", shorten(shown), "a failed request; it has no times")
+            )
             continue
         if field_of(record, "metadata.benchmark_phase") not in (None, "profiling"):
             n_warm += 1
@@ -275,18 +327,29 @@ def read_records(sample: Sample) -> RawRows:
         for name, numbers in found.items():
             values[name] += numbers
     if not n_used:
-        raise AdvisorError(f"{sample.name} holds no successful request; send a run with at least one")
-    means = {name: Metric(float(np.mean(list_)), units.get(name, "")) for name, list_ in values.items() if list_}
+        raise AdvisorError(
+            f"{sample.name} holds no successful request; send a run with at least one"
+        )
+    means = {
+        name: Metric(float(np.mean(list_)), units.get(name, ""))
+        for name, list_ in values.items()
+        if list_
+    }
     raw = raw_from_metrics([means], [min(sample.lines)])
     raw.rejects = rejects
-    raw.notes.append(f"one row of means over {n_used:,} requests; the file does not state the concurrency")
+    raw.notes.append(
+        f"one row of means over {n_used:,} requests; the file does not state the concurrency"
+    )
     if n_warm:
         raw.notes.append(f"{counted(n_warm, 'request')} of the warm-up left out")
     return raw
 
 
-def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[str, list[float]], str]:
-    """The wanted metrics of one request as lists of finite numbers, or the name of the first that is not."""
+def _numbers(
+    metrics: Mapping[str, Any], units: dict[str, str]
+) -> tuple[dict[str, list[float]], str]:
+    """The wanted metrics of one request as lists of finite numbers, or the name of the first that
+    is not."""
     found: dict[str, list[float]] = {}
     for name in _WANTED:
         metric = metrics.get(name)
@@ -296,7 +359,8 @@ def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[st
         value = metric["value"]
         numbers = value if isinstance(value, list) else [value]
         good = all(_is_number(n) and abs(n) < 1e15 for n in numbers)
-        # A time within a list may be 0, of chunks that came at once; that of a request may not, nor any be negative.
+        # A time within a list may be 0, of chunks that came at once; that of a request may not, nor
+        # any be negative.
         if name in _TIMES and good:
             good = all(n > 0 or (n == 0 and isinstance(value, list)) for n in numbers)
         if not good or units.setdefault(name, unit) != unit:
@@ -311,7 +375,10 @@ FORMATS = (
         "AIPerf or genai-perf JSON",
         detect_json,
         read_json,
-        wants=("request_latency.avg|records.request_latency.avg", "request_latency.unit|records.request_latency.unit"),
+        wants=(
+            "request_latency.avg|records.request_latency.avg",
+            "request_latency.unit|records.request_latency.unit",
+        ),
     ),
     Format("aiperf_csv", "AIPerf or genai-perf CSV", detect_csv, read_csv),
     Format(

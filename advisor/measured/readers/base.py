@@ -1,4 +1,5 @@
-"""Raw cells by canonical column, as readers hand them over, and what the serving benchmarks share."""
+"""Raw cells by canonical column, as readers hand them over, and what the serving benchmarks
+share."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ from advisor.measured.ingest.upload import Sample
 from advisor.text import counted, number_of
 
 TEMPORARY = "_"
-"""Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
+"""Columns whose names begin so are numbers that a reader needs to compute others; they are dropped
+afterwards."""
 _TEMPORARY_COLUMN = CanonicalColumn(name="value", type="number", meaning="", low=-1e15, high=1e15)
 NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
@@ -59,7 +61,8 @@ Finish = Callable[[pd.DataFrame], list[str]]
 class RawRows:
     """Raw cells by canonical column, as a reader found them.
 
-    `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it, and returns notes.
+    `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it,
+    and returns notes.
     """
 
     kind: TableKind
@@ -76,15 +79,17 @@ class RawRows:
 
     def constant(self, column: str, value: Any, source: str = "(format)") -> None:
         """Give every row the same value."""
-        self.cells[column] = Cells(pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source)
+        self.cells[column] = Cells(
+            pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source
+        )
 
 
 @dataclass(frozen=True)
 class Format:
     """A format that can be read: its id, the tool's name for it, how it is recognised and read.
 
-    `detect` scores a sample from 0 to 1 by its content alone. `wants`: the fields of a JSON record that it goes by
-    (`a|b`: either; dots descend), so that a near miss can be told what it lacks.
+    `detect` scores a sample from 0 to 1 by its content alone. `wants`: the fields of a JSON record
+    that it goes by (`a|b`: either; dots descend), so that a near miss can be told what it lacks.
     """
 
     id: str
@@ -95,12 +100,22 @@ class Format:
 
     @classmethod
     def of_fields(
-        cls, id: str, name: str, score: float, read: Callable[[Sample], RawRows], wants: tuple[str, ...]
+        cls,
+        id: str,
+        name: str,
+        score: float,
+        read: Callable[[Sample], RawRows],
+        wants: tuple[str, ...],
     ) -> Format:
-        """A format of JSON records, with this score where the first one has all that it `wants`, null or not."""
+        """A format of JSON records, with this score where the first one has all that it `wants`,
+        null or not."""
 
         def detect(sample: Sample) -> float:
-            return score if sample.is_json and all(_has(sample.first, field) for field in wants) else 0.0
+            return (
+                score
+                if sample.is_json and all(_has(sample.first, field) for field in wants)
+                else 0.0
+            )
 
         return cls(id, name, detect, read, wants)
 
@@ -111,7 +126,8 @@ def _has(record: Mapping[str, Any], wanted: str) -> bool:
 
 @dataclass(frozen=True)
 class FieldMap:
-    """Canonical column <- the first of `sources` that a record has (dots descend), times `scale`."""
+    """Canonical column <- the first of `sources` that a record has (dots descend), times
+    `scale`."""
 
     column: str
     sources: tuple[str, ...]
@@ -120,11 +136,14 @@ class FieldMap:
 
 def field_maps(scale: float = 1.0, /, **sources: str) -> tuple[FieldMap, ...]:
     """A map for each column from its fields, `a|b` where it has several."""
-    return tuple(FieldMap(column, tuple(paths.split("|")), scale) for column, paths in sources.items())
+    return tuple(
+        FieldMap(column, tuple(paths.split("|")), scale) for column, paths in sources.items()
+    )
 
 
 def field_of(record: Any, path: str) -> Any:
-    """The value at a dotted path of nested objects. A key that itself holds dots wins. None when absent."""
+    """The value at a dotted path of nested objects. A key that itself holds dots wins. None when
+    absent."""
     if isinstance(record, dict) and path in record:
         return record[path]
     for part in path.split("."):
@@ -147,7 +166,9 @@ def keep_objects(sample: Sample) -> tuple[list[dict[str, Any]], np.ndarray, list
     return records, lines, [*sample.rejects, *wrong]
 
 
-def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]) -> dict[str, Cells]:
+def from_records(
+    records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]
+) -> dict[str, Cells]:
     """Raw cells of JSON records [rows]. Columns that no record has are left out."""
     cells: dict[str, Cells] = {}
     for item in maps:
@@ -179,7 +200,8 @@ def raw_points(
 ) -> tuple[RawRows, list[dict[str, Any]]]:
     """A row for each object of a JSON sample, and those objects.
 
-    models : fields that may name the model, as `model_cells` takes them. constants : values of every row, by column.
+    models : fields that may name the model, as `model_cells` takes them. constants : values of
+        every row, by column.
     """
     records, lines, rejects = keep_objects(sample)
     raw = RawRows("points", lines, from_records(records, maps), rejects, finish=finish)
@@ -221,12 +243,15 @@ def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Typed frame of the good rows, and the rejects of the others. Index `line`, canonical and temporary columns."""
+    """Typed frame of the good rows, and the rejects of the others. Index `line`, canonical and
+    temporary columns."""
     spec = COLUMNS[raw.kind]
     numeric = {name for name in raw.cells if name.startswith(TEMPORARY) or spec[name].numeric}
     decimal_comma = raw.decimal_comma
     if decimal_comma is None:
-        decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])
+        decimal_comma = comma_is_decimal(
+            [raw.cells[name].values for name in raw.cells if name in numeric]
+        )
     good = np.ones(len(raw.lines), dtype=bool)
     rejects = list(raw.rejects)
     series: dict[str, Any] = {}
@@ -249,14 +274,18 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     keep = None if good.all() else pa.array(good)
     data = {}
     for name in (*spec, *(name for name in series if name not in spec)):
-        data[name] = _typed(series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index)
+        data[name] = _typed(
+            series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index
+        )
     if decimal_comma:
         raw.warnings.append("commas in numbers were read as decimal points")
     frame = pd.DataFrame(data, index=index)
     return frame, rejects_frame(rejects)
 
 
-def _typed(values: Any, column: CanonicalColumn, good: np.ndarray, keep: pa.Array | None, index: pd.Index) -> pd.Series:
+def _typed(
+    values: Any, column: CanonicalColumn, good: np.ndarray, keep: pa.Array | None, index: pd.Index
+) -> pd.Series:
     if column.numeric:
         numbers = np.full(len(index), np.nan) if values is None else values[good]
         whole = column.type in ("integer", "flag")
@@ -278,16 +307,24 @@ PER_POSITION = "spec_decode_per_position_acceptance_rates"
 _WHOLE_TOLERANCE = 1e-3
 """Draft tokens per draft this close to an integer are a fixed K."""
 _CUT_SHORT = 0.02
-"""Draft tokens per draft this near below the number of positions are that K: ends of requests cut drafts short. [-]"""
-_TIMES = {"tpot_s": ("tpot",), "itl_s": ("itl",), "ttft_s": ("ttft",), "request_latency_s": ("e2el", "e2e_latency")}
+"""Draft tokens per draft this near below the number of positions are that K: ends of requests cut
+drafts short. [-]"""
+_TIMES = {
+    "tpot_s": ("tpot",),
+    "itl_s": ("itl",),
+    "ttft_s": ("ttft",),
+    "request_latency_s": ("e2el", "e2e_latency"),
+}
 """Our columns, and how the tools call them between `mean_` and the unit."""
 _MIDDLES = ("mean", "median", "p50")
-"""Means first, since our columns are means; a file that has none gives its median. Not so for the time between
-chunks, whose median says nothing of its mean: most chunks of a stream may come at once."""
+"""Means first, since our columns are means; a file that has none gives its median. Not so for the
+time between chunks, whose median says nothing of its mean: most chunks of a stream may come at
+once."""
 
 
 def time_fields(within: str = "") -> dict[str, tuple[str, ...]]:
-    """Field names that may hold each of our times, best first. `within` is the path of the object they stand in."""
+    """Field names that may hold each of our times, best first. `within` is the path of the object
+    they stand in."""
     return {
         column: tuple(
             f"{within}{middle}_{name}_ms"
@@ -304,31 +341,55 @@ def time_maps(within: str = "") -> tuple[FieldMap, ...]:
 
 
 def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[str]:
-    """The sentence that names the times whose mean no record has, where a median stands in. None otherwise."""
+    """The sentence that names the times whose mean no record has, where a median stands in. None
+    otherwise."""
     columns = []
     for column, sources in time_fields(within).items():
-        found = {next((s for s in sources if field_of(record, s) is not None), "") for record in records} - {""}
+        found = {
+            next((s for s in sources if field_of(record, s) is not None), "") for record in records
+        } - {""}
         if found and not any(source.removeprefix(within).startswith("mean") for source in found):
             columns.append(column)
-    return [f"{', '.join(columns)}: the file gives no mean, so the median stands in"] if columns else []
+    return (
+        [f"{', '.join(columns)}: the file gives no mean, so the median stands in"]
+        if columns
+        else []
+    )
 
 
-def model_cells(records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]) -> tuple[Cells, list[str]]:
+def model_cells(
+    records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]
+) -> tuple[Cells, list[str]]:
     """Names of models, [rows].
 
     The first of several fields that names a model we know, else the first there is.
 
-    A server is often called by a name of its own, while its tokenizer or its path still is the checkpoint's. Also what
-    is to be said where another field than the first named the model.
+    A server is often called by a name of its own, while its tokenizer or its path still is the
+    checkpoint's. Also what is to be said where another field than the first named the model.
     """
     found: list[tuple[str | None, str]] = []
     for record in records:
-        names = [(text, path) for path in paths if isinstance(text := field_of(record, path), str) and text.strip()]
-        found.append(next((pair for pair in names if _is_known(pair[0])), names[0] if names else (None, paths[0])))
+        names = [
+            (text, path)
+            for path in paths
+            if isinstance(text := field_of(record, path), str) and text.strip()
+        ]
+        found.append(
+            next(
+                (pair for pair in names if _is_known(pair[0])),
+                names[0] if names else (None, paths[0]),
+            )
+        )
     notes = {
-        f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): {shorten(stated)!r} names no known model"
+        (
+            f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): "
+            f"{shorten(stated)!r} "
+            "names no known model"
+        )
         for record, (value, path) in zip(records, found, strict=True)
-        if path != paths[0] and isinstance(stated := field_of(record, paths[0]), str) and value != stated
+        if path != paths[0]
+        and isinstance(stated := field_of(record, paths[0]), str)
+        and value != stated
     }
     return Cells([value for value, _ in found], [path for _, path in found]), sorted(notes)
 
@@ -343,7 +404,8 @@ def serving_engine(record: Mapping[str, Any]) -> str | None:
 
     Named as its backend or framework, or its own counters are in the file.
 
-    A client that speaks a common protocol (`openai`, `openai-chat`) does not say which server answered.
+    A client that speaks a common protocol (`openai`, `openai-chat`) does not say which server
+    answered.
     """
     if str(record.get("benchmark_backend", "")).upper() == "ATOM" or "acceptance_rate" in record:
         return "atom"
@@ -356,10 +418,14 @@ def serving_engine(record: Mapping[str, Any]) -> str | None:
 
 
 def by_position(values: list[Any]) -> dict[str, Cells]:
-    """Acceptance by position as text, and the number of positions, [rows], of lists or their printed form."""
+    """Acceptance by position as text, and the number of positions, [rows], of lists or their
+    printed form."""
     texts = [acceptance_by_position_text(_parsed(value)) for value in values]
     positions = [None if text is None else text.count(";") + 1 for text in texts]
-    return {"acceptance_by_position": Cells(texts, PER_POSITION), "_positions": Cells(positions, PER_POSITION)}
+    return {
+        "acceptance_by_position": Cells(texts, PER_POSITION),
+        "_positions": Cells(positions, PER_POSITION),
+    }
 
 
 def _parsed(value: Any) -> Any:
@@ -372,32 +438,49 @@ def _parsed(value: Any) -> Any:
 
 
 def finish_serve(frame: pd.DataFrame) -> list[str]:
-    """Lengths per request, accepted length and K from counts. K without counts is the number of positions."""
+    """Lengths per request, accepted length and K from counts. K without counts is the number of
+    positions."""
     notes: list[str] = []
     completed = floats(frame, "_completed")
-    lengths = (("input_tokens", "_total_input", "_asked_input"), ("output_tokens", "_total_output", "_asked_output"))
+    lengths = (
+        ("input_tokens", "_total_input", "_asked_input"),
+        ("output_tokens", "_total_output", "_asked_output"),
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         for name, total, asked in lengths:
-            mean = pd.Series(floats(frame, total) / completed, index=frame.index).where(completed > 0)
-            frame[name] = frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
+            mean = pd.Series(floats(frame, total) / completed, index=frame.index).where(
+                completed > 0
+            )
+            frame[name] = (
+                frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
+            )
         drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
         length = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
         per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
     if empty.any():
         frame.loc[empty, "accepted_length"] = length[empty]
-        notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
+        notes.append(
+            f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted "
+            "tokens / drafts"
+        )
     mark_same_run(frame)
     # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
     positions = floats(frame, "_positions")
     cut_short = np.abs(per_draft / positions - 1.0) <= _CUT_SHORT
     fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "draft tokens / drafts", notes)
-    fill_k(frame, np.where(np.isnan(per_draft), positions, np.nan), "the number of draft positions reported", notes)
+    fill_k(
+        frame,
+        np.where(np.isnan(per_draft), positions, np.nan),
+        "the number of draft positions reported",
+        notes,
+    )
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
             f"draft length varied in {counted(int(varying.sum()), 'row')} "
-            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: the later "
+            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is "
+            "left out: the later "
             "positions were not drafted in every round"
         )
     _drafted_positions(frame, varying)
@@ -411,7 +494,9 @@ def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
     for row in np.flatnonzero(longer | (stated & varying)):
         line, k = frame.index[row], frame["draft_tokens_k"].iloc[row]
         shares = str(frame["acceptance_by_position"].iloc[row]).split(";")
-        frame.loc[line, "acceptance_by_position"] = pd.NA if varying[row] or k < 1 else ";".join(shares[: int(k)])
+        frame.loc[line, "acceptance_by_position"] = (
+            pd.NA if varying[row] or k < 1 else ";".join(shares[: int(k)])
+        )
 
 
 def mark_same_run(frame: pd.DataFrame) -> list[str]:
@@ -433,40 +518,55 @@ def fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> No
         notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
 
 
-def closed_loads(limits: Sequence[Any], rates: Sequence[Any], source: str = "max_concurrency") -> dict[str, Cells]:
-    """The limit on requests of each run as its batch, [rows]. None for an open load, which sends at a rate.
+def closed_loads(
+    limits: Sequence[Any], rates: Sequence[Any], source: str = "max_concurrency"
+) -> dict[str, Cells]:
+    """The limit on requests of each run as its batch, [rows]. None for an open load, which sends at
+    a rate.
 
-    Such a run seldom fills its limit: its batch follows from its rate and its time per token. The tools write infinity
-    where all may come at once.
+    Such a run seldom fills its limit: its batch follows from its rate and its time per token. The
+    tools write infinity where all may come at once.
     """
     sent = [number_of(rate) for rate in rates]
-    closed = [None if rate is not None and rate > 0 else limit for limit, rate in zip(limits, sent, strict=True)]
+    closed = [
+        None if rate is not None and rate > 0 else limit
+        for limit, rate in zip(limits, sent, strict=True)
+    ]
     kinds = [None if limit in (None, "") else "max_concurrency" for limit in closed]
     return {"batch_size": Cells(closed, source), "batch_kind": Cells(kinds, source)}
 
 
 def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
-    """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or `within`."""
+    """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or
+    `within`."""
     limits, rates = (
-        [field_of(record, f"{within}{name}") for record in records] for name in ("max_concurrency", "request_rate")
+        [field_of(record, f"{within}{name}") for record in records]
+        for name in ("max_concurrency", "request_rate")
     )
     return closed_loads(limits, rates)
 
 
-def failures(records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed") -> list[str]:
+def failures(
+    records: Sequence[Mapping[str, Any]], failed: str = "failed", done: str = "completed"
+) -> list[str]:
     """Warning that requests of some runs failed, [0..1]. failed, done : fields that count them."""
-    found = [(number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0) for record in records]
+    found = [
+        (number_of(record.get(failed)) or 0.0, number_of(record.get(done)) or 0.0)
+        for record in records
+    ]
     if not (some := [pair for pair in found if pair[0] > 0]):
         return []
     n, n_done = map(sum, zip(*some, strict=True))
     return [
-        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(some), 'run')}: times and rates are of "
+        f"{n:,.0f} of {n + n_done:,.0f} requests failed in {counted(len(some), 'run')}: times and "
+        "rates are of "
         "those that did not, at a smaller batch than was asked for"
     ]
 
 
 def version_of_image(image: Any) -> str | None:
-    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`, or the name without one."""
+    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`, or the name
+    without one."""
     if not isinstance(image, str):
         return None
     found = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)

@@ -1,6 +1,8 @@
-"""llm-inference-bench's decode matrix: streams by context, each cell decoded for a while at a held concurrency.
+"""llm-inference-bench's decode matrix: streams by context, each cell decoded for a while at a held
+concurrency.
 
-Read in local-inference-lab/llm-inference-bench, llm_decode_bench.py (0.6), and in results that people published.
+Read in local-inference-lab/llm-inference-bench, llm_decode_bench.py (0.6), and in results that
+people published.
 """
 
 from __future__ import annotations
@@ -27,12 +29,16 @@ from advisor.measured.readers.base import (
 from advisor.text import counted, number_of
 
 _MAPS = (
-    *field_maps(output_tok_per_s="aggregate_tps", itl_s="chunk_inter_token_latency_avg", ttft_s="ttft_avg"),
+    *field_maps(
+        output_tok_per_s="aggregate_tps", itl_s="chunk_inter_token_latency_avg", ttft_s="ttft_avg"
+    ),
     *field_maps(output_tokens="output_seq_len_avg", accepted_length="server_spec_accept_length"),
     *field_maps(_drafts="server_spec_drafts", _draft_tokens="server_spec_draft_tokens"),
     *field_maps(_accepted="server_spec_accepted_tokens"),
 )
-_UNMEASURED = frozenset(name for item in _MAPS if item.column != "output_tok_per_s" for name in item.sources)
+_UNMEASURED = frozenset(
+    name for item in _MAPS if item.column != "output_tok_per_s" for name in item.sources
+)
 """Fields whose 0 is the tool's word for what it did not measure."""
 _CELL = ("concurrency", "context_tokens", "aggregate_tps")
 _VERSION = re.compile(r"startup engine (?:vLLM|SGLang) (\S+)")
@@ -46,7 +52,8 @@ def _matrix(document: Any) -> list[Any]:
 
 
 def detect(sample: Sample) -> float:
-    """0.95 for the tool's settings beside cells with a concurrency, a context and a rate of all streams."""
+    """0.95 for the tool's settings beside cells with a concurrency, a context and a rate of all
+    streams."""
     own = isinstance(sample.first.get("metadata"), dict) and _matrix(sample.first)
     return 0.95 if sample.kind == "json" and own else 0.0
 
@@ -62,16 +69,31 @@ def read(sample: Sample) -> RawRows:
             shown = cell.get("aggregate_tps") if isinstance(cell, dict) else cell
             rejects.append(Reject(line, "aggregate_tps", shorten(shown), reason))
             continue
-        records.append({name: value for name, value in cell.items() if not (name in _UNMEASURED and value == 0)})
+        records.append(
+            {
+                name: value
+                for name, value in cell.items()
+                if not (name in _UNMEASURED and value == 0)
+            }
+        )
         lines.append(line)
-    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), rejects, finish=finish_serve)
+    raw = RawRows(
+        "points",
+        np.array(lines, dtype=np.int64),
+        from_records(records, _MAPS),
+        rejects,
+        finish=finish_serve,
+    )
     cells = raw.cells
     cells["tpot_s"] = Cells([_token_time(record) for record in records], "inter_token_latency_avg")
     batches = [_batch(record) for record in records]
     cells["batch_size"] = Cells([batch for batch, _ in batches], "concurrency")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "concurrency")
     # As counted, else the context that was asked for; 0 of that says a short one of unknown length.
-    prompts = [record.get("input_seq_len_avg") or record.get("context_tokens") or None for record in records]
+    prompts = [
+        record.get("input_seq_len_avg") or record.get("context_tokens") or None
+        for record in records
+    ]
     cells["input_tokens"] = Cells(prompts, "input_seq_len_avg")
     cells["model_id"], said = model_cells([document["metadata"]] * len(records), ("model",))
     if any(record.get("server_spec_pos_accept") for record in records):
@@ -82,7 +104,9 @@ def read(sample: Sample) -> RawRows:
     raw.notes += said
     limited = sum(kind == "concurrency" for _, kind in batches)
     if limited:
-        raw.notes.append(f"{counted(limited, 'cell')} queued: the batch is the mean of the requests that ran")
+        raw.notes.append(
+            f"{counted(limited, 'cell')} queued: the batch is the mean of the requests that ran"
+        )
     return raw
 
 
@@ -106,26 +130,47 @@ def _token_time(cell: Mapping[str, Any]) -> Any:
 
 
 def _batch(cell: Mapping[str, Any]) -> tuple[Any, str]:
-    """Streams that decoded together and what that counts: fewer than were asked for ran where some had to wait."""
+    """Streams that decoded together and what that counts: fewer than were asked for ran where some
+    had to wait."""
     running = number_of(cell.get("avg_running_reqs"))
     queued = number_of(cell.get("queue_fraction")) or cell.get("capacity_limited") is True
-    return (running, "concurrency") if running and queued else (cell.get("concurrency"), "max_concurrency")
+    return (
+        (running, "concurrency")
+        if running and queued
+        else (cell.get("concurrency"), "max_concurrency")
+    )
 
 
 def _of_server(document: Mapping[str, Any]) -> dict[str, str]:
     """Engine and its version, as far as they are told."""
     events = document.get("event_log")
-    found = [match[1] for event in events if (match := _VERSION.search(str(event)))] if isinstance(events, list) else []
+    found = (
+        [match[1] for event in events if (match := _VERSION.search(str(event)))]
+        if isinstance(events, list)
+        else []
+    )
     engine = field_of(document, "metadata.engine")
-    told = {"engine": engine if isinstance(engine, str) else None, "engine_version": found[0] if found else None}
+    told = {
+        "engine": engine if isinstance(engine, str) else None,
+        "engine_version": found[0] if found else None,
+    }
     return {column: value for column, value in told.items() if value}
 
 
 def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The accelerator of the machine that the client ran on, to be confirmed: the server may be another."""
+    """The accelerator of the machine that the client ran on, to be confirmed: the server may be
+    another."""
     listed = str(field_of(document, "startup_diagnostics.nvidia_smi_query.stdout") or "")
     names = {parts[1].strip() for line in listed.splitlines() if len(parts := line.split(",")) > 1}
     return {"hardware_id": names.pop()} if len(names) == 1 else {}
 
 
-FORMATS = (Format("decode_matrix", "llm-inference-bench decode matrix", detect, read, wants=("metadata", "results")),)
+FORMATS = (
+    Format(
+        "decode_matrix",
+        "llm-inference-bench decode matrix",
+        detect,
+        read,
+        wants=("metadata", "results"),
+    ),
+)

@@ -1,4 +1,5 @@
-"""guidellm's benchmarks.json (0.3 and later) and benchmarks.csv: one row per benchmark of the run."""
+"""guidellm's benchmarks.json (0.3 and later) and benchmarks.csv: one row per benchmark of the
+run."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.columns import match_header
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_JSON_RECORDS, MAX_LINE_BYTES, Sample
-from advisor.measured.readers.base import MS, Format, RawRows, field_maps, field_of, from_records, with_header
+from advisor.measured.readers.base import (
+    MS,
+    Format,
+    RawRows,
+    field_maps,
+    field_of,
+    from_records,
+    with_header,
+)
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -27,7 +36,9 @@ _MAPS = (
     *field_maps(input_tokens="metrics.prompt_token_count.successful.mean"),
     *field_maps(output_tokens="metrics.output_token_count.successful.mean"),
 )
-TPOT_NOTE = "tpot_s is guidellm's inter-token latency; its own time per output token includes the prefill"
+TPOT_NOTE = (
+    "tpot_s is guidellm's inter-token latency; its own time per output token includes the prefill"
+)
 CHUNK_NOTE = "itl_s is inter-token latency x tokens per streamed iteration"
 
 
@@ -42,20 +53,31 @@ def detect_json(sample: Sample) -> float:
 
 
 def read_json(sample: Sample) -> RawRows:
-    """One row a benchmark, concurrency by its strategy. Raises AdvisorError when there is no benchmark."""
+    """One row a benchmark, concurrency by its strategy. Raises AdvisorError when there is no
+    benchmark."""
     records = _benchmarks(sample)
     if not records:
-        raise AdvisorError(f"{sample.name} holds no finished benchmark; run guidellm until at least one completes")
+        raise AdvisorError(
+            f"{sample.name} holds no finished benchmark; run guidellm until at least one completes"
+        )
     cells = from_records(records, _MAPS)
-    per_iteration = [field_of(record, "metrics.iter_tokens_per_iteration.successful.mean") for record in records]
-    latency = [field_of(record, "metrics.inter_token_latency_ms.successful.mean") for record in records]
+    per_iteration = [
+        field_of(record, "metrics.iter_tokens_per_iteration.successful.mean") for record in records
+    ]
+    latency = [
+        field_of(record, "metrics.inter_token_latency_ms.successful.mean") for record in records
+    ]
     cells["itl_s"] = Cells(
-        [chunk_latency(a, b) for a, b in zip(latency, per_iteration, strict=True)], "iter_tokens_per_iteration", MS
+        [chunk_latency(a, b) for a, b in zip(latency, per_iteration, strict=True)],
+        "iter_tokens_per_iteration",
+        MS,
     )
     batches = [batch_of_strategy(_strategy(record)) for record in records]
     cells["batch_size"] = Cells([size for size, _ in batches], "strategy")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "strategy")
-    model = field_of(sample.document, "config.spec.backend.model") or field_of(sample.document, "args.model")
+    model = field_of(sample.document, "config.spec.backend.model") or field_of(
+        sample.document, "args.model"
+    )
     raw = RawRows("points", np.arange(1, len(records) + 1), cells, notes=[TPOT_NOTE, CHUNK_NOTE])
     if isinstance(model, str) and model:
         raw.constant("model_id", model, "config.spec.backend.model")
@@ -80,7 +102,8 @@ def prefill_of_labels(labels: Any) -> dict[str, Any]:
 
 
 def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
-    """Token latency x tokens per iteration. What cannot be is passed on so that the row is refused."""
+    """Token latency x tokens per iteration. What cannot be is passed on so that the row is
+    refused."""
     for value in (token_latency, tokens_per_iteration):
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
@@ -93,7 +116,8 @@ def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
 def batch_of_strategy(strategy: str) -> tuple[Any, str | None]:
     """Batch size and what it counts, of a strategy: `concurrent@4` or `synchronous`.
 
-    None of a rate, whose batch follows from what was served: the tool's mean concurrency counts queued requests too.
+    None of a rate, whose batch follows from what was served: the tool's mean concurrency counts
+    queued requests too.
     """
     kind, _, amount = strategy.partition("@")
     if kind == "synchronous":
@@ -140,7 +164,8 @@ def read_csv(sample: Sample) -> RawRows:
     index = {key: place for place, key in reversed(list(enumerate(header)))}
     if _ITL not in index:
         raise AdvisorError(
-            f"{sample.name} is a guidellm CSV without inter-token latencies; benchmark with streaming on"
+            f"{sample.name} is a guidellm CSV without inter-token latencies; benchmark with "
+            "streaming on"
         )
 
     def column(key: Key) -> list[str | None]:
@@ -148,7 +173,9 @@ def read_csv(sample: Sample) -> RawRows:
         return [None] * len(rows) if place is None else [row[place] for row in rows]
 
     cells = {
-        name: Cells(column(key), " | ".join(key), scale) for name, (key, scale) in _COLUMNS.items() if key in index
+        name: Cells(column(key), " | ".join(key), scale)
+        for name, (key, scale) in _COLUMNS.items()
+        if key in index
     }
     chunks = [chunk_latency(a, b) for a, b in zip(column(_ITL), column(_ITERATION), strict=True)]
     cells["itl_s"] = Cells(chunks, " | ".join(_ITERATION), MS)
@@ -157,13 +184,17 @@ def read_csv(sample: Sample) -> RawRows:
     cells["batch_size"] = Cells([size for size, _ in batches], "Benchmark | Strategy")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "Benchmark | Strategy")
     cells["model_id"] = Cells(
-        [_model_of_backend(cell) for cell in column(("Run Info", "Backend", ""))], "Run Info | Backend"
+        [_model_of_backend(cell) for cell in column(("Run Info", "Backend", ""))],
+        "Run Info | Backend",
     )
-    return RawRows("points", np.array(lines, dtype=np.int64), cells, rejects, notes=[TPOT_NOTE, CHUNK_NOTE])
+    return RawRows(
+        "points", np.array(lines, dtype=np.int64), cells, rejects, notes=[TPOT_NOTE, CHUNK_NOTE]
+    )
 
 
 def _parse_csv(sample: Sample) -> tuple[list[Key], list[list[str]], list[int], list[Reject]]:
-    # The csv module's own limit on a cell is process-wide, so it is left alone; guidellm's cells stay far below it.
+    # The csv module's own limit on a cell is process-wide, so it is left alone; guidellm's cells
+    # stay far below it.
     reader = csv.reader(io.StringIO(sample.data.decode("utf-8")), delimiter=sample.delimiter)
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -179,7 +210,9 @@ def _parse_csv(sample: Sample) -> tuple[list[Key], list[list[str]], list[int], l
                 reason = f"{len(row)} cells where the header has {len(header[0])}"
                 rejects.append(Reject(reader.line_num, "", shorten(",".join(row)[:400]), reason))
             elif len(rows) >= MAX_JSON_RECORDS:
-                raise AdvisorError(f"{sample.name} has more than {MAX_JSON_RECORDS:,} benchmarks; split it")
+                raise AdvisorError(
+                    f"{sample.name} has more than {MAX_JSON_RECORDS:,} benchmarks; split it"
+                )
             else:
                 rows.append(row)
                 lines.append(reader.line_num)
@@ -190,7 +223,8 @@ def _parse_csv(sample: Sample) -> tuple[list[Key], list[list[str]], list[int], l
         ) from error
     if len(header) < 3 or len({len(row) for row in header}) != 1:
         raise AdvisorError(
-            f"{sample.name} looks like a guidellm CSV but lacks its three equal header rows; send it unedited"
+            f"{sample.name} looks like a guidellm CSV but lacks its three equal header rows; send "
+            "it unedited"
         )
     return list(zip(*header, strict=True)), rows, lines, rejects
 
@@ -207,5 +241,10 @@ def _model_of_backend(cell: Any) -> str | None:
 
 FORMATS = (
     Format("guidellm_json", "guidellm JSON", detect_json, read_json),
-    Format("guidellm_csv", "guidellm CSV", with_header(0.95, "Benchmark", "Inter Token Latency"), read_csv),
+    Format(
+        "guidellm_csv",
+        "guidellm CSV",
+        with_header(0.95, "Benchmark", "Inter Token Latency"),
+        read_csv,
+    ),
 )

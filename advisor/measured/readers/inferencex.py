@@ -1,4 +1,5 @@
-"""InferenceX and its relatives: aggregates (one run per object, seconds, rates per GPU), multi-turn and local runs."""
+"""InferenceX and its relatives: aggregates (one run per object, seconds, rates per GPU), multi-turn
+and local runs."""
 
 from __future__ import annotations
 
@@ -28,19 +29,30 @@ from advisor.measured.readers.base import (
 )
 from advisor.text import YES, says
 
-# agg_*.json of single runs with fixed lengths, of agentic replays (flat in 2026-04, nested since 2026-07), and the rows
-# that vLLM's own performance CI keeps in the same words.
+# agg_*.json of single runs with fixed lengths, of agentic replays (flat in 2026-04, nested since
+# 2026-07), and the rows that vLLM's own performance CI keeps in the same words.
 _REQUESTS = "request_metrics"
 _LATENCY = f"{_REQUESTS}.latency"
 _AGGREGATE_MAPS = (
-    *field_maps(batch_size="conc", input_tokens=f"isl|{_REQUESTS}.tokens.input.mean|mean_input_tokens"),
-    *field_maps(output_tokens=f"osl|{_REQUESTS}.tokens.output_actual.mean|mean_output_tokens_actual"),
+    *field_maps(
+        batch_size="conc", input_tokens=f"isl|{_REQUESTS}.tokens.input.mean|mean_input_tokens"
+    ),
+    *field_maps(
+        output_tokens=f"osl|{_REQUESTS}.tokens.output_actual.mean|mean_output_tokens_actual"
+    ),
     *field_maps(tpot_s=f"mean_tpot|{_LATENCY}.tpot.mean|median_tpot"),
     *field_maps(ttft_s=f"mean_ttft|{_LATENCY}.ttft.mean|median_ttft"),
-    *field_maps(request_latency_s=f"mean_e2el|{_LATENCY}.e2el.mean|median_e2el", date="date", _pp="pp"),
-    *field_maps(_pcp="pcp_size", _output_rate=f"output_tput_per_gpu|{_REQUESTS}.throughput.per_gpu.output_tput_tps"),
+    *field_maps(
+        request_latency_s=f"mean_e2el|{_LATENCY}.e2el.mean|median_e2el", date="date", _pp="pp"
+    ),
+    *field_maps(
+        _pcp="pcp_size",
+        _output_rate=f"output_tput_per_gpu|{_REQUESTS}.throughput.per_gpu.output_tput_tps",
+    ),
     *field_maps(_rate=f"tput_per_gpu|{_REQUESTS}.throughput.per_gpu.total_tput_tps"),
-    *field_maps(_whole_output_rate=f"{_REQUESTS}.throughput.output.tokens_per_second|output_tput_tps"),
+    *field_maps(
+        _whole_output_rate=f"{_REQUESTS}.throughput.output.tokens_per_second|output_tput_tps"
+    ),
 )
 _MODEL = ("model", "infmax_model_prefix")
 _OFF = frozenset({"", "none", "off", "false", "0"})
@@ -48,19 +60,29 @@ _OFF = frozenset({"", "none", "off", "false", "0"})
 
 def read_aggregate(sample: Sample) -> RawRows:
     """One row per object. Speculation is named, its K is not: rows with it ask for K."""
-    raw, records = raw_points(sample, _AGGREGATE_MAPS, _finish, _MODEL, batch_kind="max_concurrency")
+    raw, records = raw_points(
+        sample, _AGGREGATE_MAPS, _finish, _MODEL, batch_kind="max_concurrency"
+    )
     cells = raw.cells
-    cells["hardware_id"] = Cells([_accelerator(record.get("hw", record.get("device"))) for record in records], "hw")
+    cells["hardware_id"] = Cells(
+        [_accelerator(record.get("hw", record.get("device"))) for record in records], "hw"
+    )
     cells["engine"] = Cells([_engine(record.get("framework")) for record in records], "framework")
     methods = [_method(record.get("spec_decoding")) for record in records]
-    cells["draft_tokens_k"] = Cells([0 if method == "" else None for method in methods], "spec_decoding")
+    cells["draft_tokens_k"] = Cells(
+        [0 if method == "" else None for method in methods], "spec_decoding"
+    )
     cells["drafter"] = Cells([method or None for method in methods], "spec_decoding")
     agentic = [
         isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
         for record in records
     ]
-    # AIPerf's inter-token latency stands under both names in an agentic run: it is a time per token, not per chunk.
-    chunks = [None if replay else record.get("mean_itl") for replay, record in zip(agentic, records, strict=True)]
+    # AIPerf's inter-token latency stands under both names in an agentic run: it is a time per
+    # token, not per chunk.
+    chunks = [
+        None if replay else record.get("mean_itl")
+        for replay, record in zip(agentic, records, strict=True)
+    ]
     cells["itl_s"] = Cells(chunks, "mean_itl")
     split = [says(record.get("disagg"), YES) for record in records]
     many = [says(record.get("is_multinode"), YES) for record in records]
@@ -69,20 +91,32 @@ def read_aggregate(sample: Sample) -> RawRows:
     for name, key in _PLACED.items():
         cells[name] = Cells([place.get(name) for place in placed], key)
     cells["_tp"] = Cells(
-        [None if nodes else record.get("tp") for nodes, record in zip(many, records, strict=True)], "tp"
+        [None if nodes else record.get("tp") for nodes, record in zip(many, records, strict=True)],
+        "tp",
     )
     cells["notes"] = Cells([_notes(record) for record in records], "disagg")
     kinds = [record.get("scenario_type") for record in records]
-    cells["dataset"] = Cells([kind if isinstance(kind, str) else None for kind in kinds], "scenario_type")
-    cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
+    cells["dataset"] = Cells(
+        [kind if isinstance(kind, str) else None for kind in kinds], "scenario_type"
+    )
+    cells["engine_version"] = Cells(
+        [version_of_image(record.get("image")) for record in records], "image"
+    )
     fallback = ["device" in record and record.get("precision") == "bf16" for record in records]
-    formats = [None if guessed else record.get("precision") for guessed, record in zip(fallback, records, strict=True)]
+    formats = [
+        None if guessed else record.get("precision")
+        for guessed, record in zip(fallback, records, strict=True)
+    ]
     cells["weight_dtype"] = Cells(formats, "precision")
     if any(fallback):
-        raw.notes.append("precision bf16 left out: vLLM's performance CI writes it where its recipe names no format")
+        raw.notes.append(
+            "precision bf16 left out: vLLM's performance CI writes it where its recipe names no "
+            "format"
+        )
     if any(agentic):
         raw.notes.append(
-            "agentic replay: many turns share a prompt that the cache holds, so lengths are means of a wide spread"
+            "agentic replay: many turns share a prompt that the cache holds, so lengths are means "
+            "of a wide spread"
         )
     return raw
 
@@ -96,10 +130,12 @@ _PLACED = {
 
 
 def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
-    """Where a run decodes: parallel sizes, attention groups and copies (decode workers), as our columns.
+    """Where a run decodes: parallel sizes, attention groups and copies (decode workers), as our
+    columns.
 
-    tp counts the GPUs of one worker. With data-parallel attention each of them is a group of its own: SGLang and
-    TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of one GPU.
+    tp counts the GPUs of one worker. With data-parallel attention each of them is a group of its
+    own: SGLang and TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of
+    one GPU.
     """
     tp, ep = (record.get(f"decode_{key}" if nodes else key) or None for key in ("tp", "ep"))
     groups = says(record.get("decode_dp_attention" if nodes else "dp_attention"), YES)
@@ -109,7 +145,9 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
         return found
     if groups or workers > 1:
         found |= {"gpu_count": tp * workers, "data_parallel": workers * (tp if groups else 1)}
-    if groups and workers > 1 and ep == tp:  # whole experts on every rank, as a server of groups of one GPU
+    if (
+        groups and workers > 1 and ep == tp
+    ):  # whole experts on every rank, as a server of groups of one GPU
         found["tensor_parallel"] = 1
     return found
 
@@ -129,8 +167,13 @@ def _accelerator(text: Any) -> str | None:
 
 
 def _engine(text: Any) -> str | None:
-    """`sglang` of `dynamo-sglang` and `trt` of `dynamo-trt`: Dynamo is the front, not what runs the model."""
-    return re.sub(r"^(dynamo|mori|llmd)[-_]", "", text.strip().lower()) if isinstance(text, str) else None
+    """`sglang` of `dynamo-sglang` and `trt` of `dynamo-trt`: Dynamo is the front, not what runs the
+    model."""
+    return (
+        re.sub(r"^(dynamo|mori|llmd)[-_]", "", text.strip().lower())
+        if isinstance(text, str)
+        else None
+    )
 
 
 def _method(value: Any) -> str | None:
@@ -144,7 +187,9 @@ def _method(value: Any) -> str | None:
 def _finish(frame: pd.DataFrame) -> list[str]:
     """GPU count tp x pp x pcp and whole-run rates, where prefill and decode share the GPUs."""
     sizes = [np.nan_to_num(floats(frame, name), nan=1.0) for name in ("_pp", "_pcp")]
-    gpus = np.where(floats(frame, "_split") == 0, floats(frame, "_tp") * sizes[0] * sizes[1], np.nan)
+    gpus = np.where(
+        floats(frame, "_split") == 0, floats(frame, "_tp") * sizes[0] * sizes[1], np.nan
+    )
     known = ~np.isnan(gpus) & (gpus >= 1)
     if not known.any():
         return []
@@ -154,15 +199,31 @@ def _finish(frame: pd.DataFrame) -> list[str]:
         known, np.where(np.isnan(whole), floats(frame, "_output_rate") * gpus, whole), np.nan
     )
     frame["total_tok_per_s"] = np.where(known, floats(frame, "_rate") * gpus, np.nan)
-    return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]
+    return [
+        "gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode "
+        "share the GPUs"
+    ]
 
 
-# Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the client's view apart.
+# Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the
+# client's view apart.
 _TURN_MAPS = (
-    *field_maps(batch_size="concurrency", gpu_count="server.n_gpu", input_tokens="isl.mean", output_tokens="osl.mean"),
-    *field_maps(output_tok_per_s="output_throughput_tok_per_s", total_tok_per_s="total_token_throughput_tok_per_s"),
+    *field_maps(
+        batch_size="concurrency",
+        gpu_count="server.n_gpu",
+        input_tokens="isl.mean",
+        output_tokens="osl.mean",
+    ),
+    *field_maps(
+        output_tok_per_s="output_throughput_tok_per_s",
+        total_tok_per_s="total_token_throughput_tok_per_s",
+    ),
     *field_maps(MS, tpot_s="tpot_ms.mean|server.tpot_steady_ms", itl_s="itl_ms.mean"),
-    *field_maps(MS, ttft_s="ttft_ms.mean|server.ttft_ms.mean", request_latency_s="e2e_ms.mean|server.e2e_ms.mean"),
+    *field_maps(
+        MS,
+        ttft_s="ttft_ms.mean|server.ttft_ms.mean",
+        request_latency_s="e2e_ms.mean|server.e2e_ms.mean",
+    ),
     *field_maps(_steady_rate="server.output_tput_per_gpu_steady"),
 )
 
@@ -179,7 +240,9 @@ def detect_turns(sample: Sample) -> float:
 def read_turns(sample: Sample) -> RawRows:
     """One row per run. Neither accelerator nor K is in the file: both are asked for."""
     kind = "max_concurrency"
-    return raw_points(sample, _TURN_MAPS, _finish_turns, ("model",), batch_kind=kind, dataset="multi-turn")[0]
+    return raw_points(
+        sample, _TURN_MAPS, _finish_turns, ("model",), batch_kind=kind, dataset="multi-turn"
+    )[0]
 
 
 def _finish_turns(frame: pd.DataFrame) -> list[str]:
@@ -187,37 +250,75 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
     steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
     empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
     frame.loc[empty, "output_tok_per_s"] = steady[empty]
-    said = ["output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"] if empty.any() else []
-    return [*said, "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a wide spread"]
+    said = (
+        ["output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"]
+        if empty.any()
+        else []
+    )
+    return [
+        *said,
+        (
+            "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a "
+            "wide spread"
+        ),
+    ]
 
 
 # together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.
 _LOCAL_MAPS = (
-    *field_maps(hardware_id="hw", engine="framework", weight_dtype="precision", batch_size="conc", input_tokens="isl"),
-    *field_maps(output_tokens="osl", tensor_parallel="tp", expert_parallel="ep", gpu_count="gpu.n_gpus|tp", date="ts"),
-    *field_maps(output_tok_per_s="metrics.output_token_throughput", total_tok_per_s="metrics.total_token_throughput"),
+    *field_maps(
+        hardware_id="hw",
+        engine="framework",
+        weight_dtype="precision",
+        batch_size="conc",
+        input_tokens="isl",
+    ),
+    *field_maps(
+        output_tokens="osl",
+        tensor_parallel="tp",
+        expert_parallel="ep",
+        gpu_count="gpu.n_gpus|tp",
+        date="ts",
+    ),
+    *field_maps(
+        output_tok_per_s="metrics.output_token_throughput",
+        total_tok_per_s="metrics.total_token_throughput",
+    ),
     *time_maps(within="metrics."),
 )
 
 
 def read_local(sample: Sample) -> RawRows:
     """One row per run. The file has no word on speculation, so K is asked for."""
-    raw, records = raw_points(sample, _LOCAL_MAPS, models=("model", "profile"), batch_kind="max_concurrency")
-    raw.cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
+    raw, records = raw_points(
+        sample, _LOCAL_MAPS, models=("model", "profile"), batch_kind="max_concurrency"
+    )
+    raw.cells["engine_version"] = Cells(
+        [version_of_image(record.get("image")) for record in records], "image"
+    )
     raw.notes += medians_note(records, within="metrics.")
     return raw
 
 
-# Runs that keep the client's arguments under benchmark_args, as results of ATOM and its contests are handed in.
+# Runs that keep the client's arguments under benchmark_args, as results of ATOM and its contests
+# are handed in.
 _ARGUMENTS = "benchmark_args"
 _LATENCIES = {name for names in time_fields().values() for name in names}
 _MEASURED = frozenset({"output_throughput", "total_token_throughput", *_LATENCIES})
 _ARGUED_MAPS = (
-    *field_maps(dataset=f"{_ARGUMENTS}.dataset_name", _asked_input=f"{_ARGUMENTS}.random_input_len"),
+    *field_maps(
+        dataset=f"{_ARGUMENTS}.dataset_name", _asked_input=f"{_ARGUMENTS}.random_input_len"
+    ),
     *field_maps(_asked_output=f"{_ARGUMENTS}.random_output_len"),
-    *field_maps(output_tok_per_s="output_throughput|output_token_throughput", total_tok_per_s="total_token_throughput"),
+    *field_maps(
+        output_tok_per_s="output_throughput|output_token_throughput",
+        total_tok_per_s="total_token_throughput",
+    ),
     *field_maps(accepted_length="accept_length", _completed="successful_requests|completed"),
-    *field_maps(_total_input="total_input_tokens", _total_output="total_generated_tokens|total_output_tokens"),
+    *field_maps(
+        _total_input="total_input_tokens",
+        _total_output="total_generated_tokens|total_output_tokens",
+    ),
     *field_maps(_rate="tput_per_gpu"),
     *time_maps(),
 )
@@ -240,7 +341,8 @@ def read_argued(sample: Sample) -> RawRows:
 
 
 def _finish_argued(frame: pd.DataFrame) -> list[str]:
-    """What `finish_serve` fills, and the number of GPUs where the total rate is given per GPU too."""
+    """What `finish_serve` fills, and the number of GPUs where the total rate is given per GPU
+    too."""
     notes = finish_serve(frame)
     with np.errstate(invalid="ignore", divide="ignore"):
         gpus = floats(frame, "total_tok_per_s") / floats(frame, "_rate")
@@ -264,7 +366,11 @@ FORMATS = (
         "InferenceX multi-turn JSON",
         detect_turns,
         read_turns,
-        wants=("concurrency", "completed_turns|client.completed_turns", "tpot_ms.mean|server.tpot_steady_ms"),
+        wants=(
+            "concurrency",
+            "completed_turns|client.completed_turns",
+            "tpot_ms.mean|server.tpot_steady_ms",
+        ),
     ),
     Format.of_fields(
         "together_runner",
@@ -274,6 +380,10 @@ FORMATS = (
         ("hw", "conc", "framework", "isl", "osl", "metrics"),
     ),
     Format(
-        "atom_results", "ATOM results JSON", detect_argued, read_argued, wants=(_ARGUMENTS, "|".join(sorted(_MEASURED)))
+        "atom_results",
+        "ATOM results JSON",
+        detect_argued,
+        read_argued,
+        wants=(_ARGUMENTS, "|".join(sorted(_MEASURED))),
     ),
 )

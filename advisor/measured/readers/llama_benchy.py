@@ -1,6 +1,8 @@
-"""llama-benchy's results: its JSON, its CSV, and the Markdown table that it prints and people paste.
+"""llama-benchy's results: its JSON, its CSV, and the Markdown table that it prints and people
+paste.
 
-Read in llama-benchy 0.4.0: src/llama_benchy/results.py (what is written) and client.py (how tokens are counted).
+Read in llama-benchy 0.4.0: src/llama_benchy/results.py (what is written) and client.py (how tokens
+are counted).
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class _Run:
 def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_out: int) -> RawRows:
     """Rows of the runs. Raises AdvisorError for a file without a decode."""
     if not runs and not rejects:
-        raise AdvisorError(f"{sample.name} holds no generation test (tg...); run llama-benchy with --tg above 0")
+        raise AdvisorError(
+            f"{sample.name} holds no generation test (tg...); run llama-benchy with --tg above 0"
+        )
     records = [{"model": run.model} for run in runs]
     raw = RawRows("points", np.array([run.line for run in runs], dtype=np.int64), {}, list(rejects))
     raw.cells["model_id"], said = model_cells(records, ("model",))
@@ -61,13 +65,18 @@ def _raw(sample: Sample, runs: Sequence[_Run], rejects: Sequence[Reject], left_o
         "tpot_s": Cells([_inverse(run.request_rate) for run in runs], "t/s of one request"),
     }
     raw.constant("batch_kind", "max_concurrency")
-    # Where a table gives the rate of all requests alone, it is kept as such: it is no rate of one request.
+    # Where a table gives the rate of all requests alone, it is kept as such: it is no rate of one
+    # request.
     if any(run.request_rate is None for run in runs):
         raw.cells["output_tok_per_s"] = Cells([run.total_rate for run in runs], "t/s (total)")
     raw.notes += [*said, "tpot_s is 1 / tokens per second of one request, its first token left out"]
     if left_out:
-        raw.notes.append(f"{counted(left_out, 'test')} left out: prompt processing and loading of a context")
-    raw.notes.append("the tool knows neither the engine nor K: say them, and give runs without drafts K = 0")
+        raw.notes.append(
+            f"{counted(left_out, 'test')} left out: prompt processing and loading of a context"
+        )
+    raw.notes.append(
+        "the tool knows neither the engine nor K: say them, and give runs without drafts K = 0"
+    )
     return raw
 
 
@@ -122,7 +131,11 @@ def read_json(sample: Sample) -> RawRows:
 # The table: `| model | test | t/s (total) | t/s (req) | peak t/s | ...`, printed, saved or pasted.
 def detect_table(sample: Sample) -> float:
     """0.9 for text with its table's header in the first 256 KiB."""
-    return 0.9 if sample.kind == "text" and any(_header(line) for line in sample.head.splitlines()[:2000]) else 0.0
+    return (
+        0.9
+        if sample.kind == "text" and any(_header(line) for line in sample.head.splitlines()[:2000])
+        else 0.0
+    )
 
 
 def _header(line: str) -> list[str]:
@@ -134,13 +147,15 @@ def _header(line: str) -> list[str]:
 
 
 def _cells(line: str) -> list[str]:
-    """Cells of a row of a Markdown table, behind the marks of a quotation too. Empty for any other line."""
+    """Cells of a row of a Markdown table, behind the marks of a quotation too. Empty for any other
+    line."""
     found = re.fullmatch(r"[\s>]*\|(.*)\|\s*", line)
     return [cell.strip().strip("`*") for cell in found[1].split("|")] if found else []
 
 
 def read_printed(sample: Sample) -> RawRows:
-    """One row per generation test, its prompt and first token those of the prompt test before it."""
+    """One row per generation test, its prompt and first token those of the prompt test before
+    it."""
     tests: list[tuple[int, Mapping[str, str]]] = []
     names: list[str] = []
     for line, text in enumerate(sample.text.splitlines(), start=1):
@@ -155,11 +170,16 @@ def read_printed(sample: Sample) -> RawRows:
 
 
 def _runs_of_tests(
-    tests: Sequence[tuple[int, Mapping[str, str]]], plain: str, of_one: str, of_all: str, first_token: str
+    tests: Sequence[tuple[int, Mapping[str, str]]],
+    plain: str,
+    of_one: str,
+    of_all: str,
+    first_token: str,
 ) -> tuple[list[_Run], list[Reject], int]:
     """Runs, refused rows and the number of tests left out, of tests in the order in which they ran.
 
-    The names are those of the columns: a rate without a word beside it, of one request, of all, the first token.
+    The names are those of the columns: a rate without a word beside it, of one request, of all, the
+    first token.
     """
     runs: list[_Run] = []
     rejects: list[Reject] = []
@@ -169,7 +189,14 @@ def _runs_of_tests(
         test = cells.get("test") or cells.get("test_name") or ""
         found = _TEST.fullmatch(" ".join(test.split()))
         if found is None:
-            rejects.append(Reject(line, "test", shorten(test), "no test of llama-benchy, such as tg128 @ d4096 (c8)"))
+            rejects.append(
+                Reject(
+                    line,
+                    "test",
+                    shorten(test),
+                    "no test of llama-benchy, such as tg128 @ d4096 (c8)",
+                )
+            )
             continue
         if found["kind"] == "pp" or found["context"]:
             left_out += 1
@@ -181,7 +208,9 @@ def _runs_of_tests(
         total = _mean(cells.get(of_all)) or _mean(cells.get(plain))
         rate = total if rate is None and users == 1 else rate
         prompt = None if of_own[1] is None else int(of_own[1]) + int(found["depth"] or 0)
-        runs.append(_Run(line, cells.get("model"), users, prompt, found["tokens"], rate, total, of_own[2]))
+        runs.append(
+            _Run(line, cells.get("model"), users, prompt, found["tokens"], rate, total, of_own[2])
+        )
     return runs, rejects, left_out
 
 
@@ -191,7 +220,8 @@ def _place(test: re.Match[str]) -> str:
 
 
 def _mean(cell: str | None) -> str | None:
-    """The mean of `71.15 ± 7.10`. None for an empty cell; what is no number is passed on to be refused."""
+    """The mean of `71.15 ± 7.10`. None for an empty cell; what is no number is passed on to be
+    refused."""
     text = (cell or "").strip()
     found = _MEAN.fullmatch(text)
     return found[1] if found else text or None
@@ -201,7 +231,9 @@ def _mean(cell: str | None) -> str | None:
 def read_csv(sample: Sample) -> RawRows:
     """One row per generation test, as of the printed table."""
     table = read_table(sample)
-    columns = {name: column.to_pylist() for name, column in zip(table.header, table.columns, strict=True)}
+    columns = {
+        name: column.to_pylist() for name, column in zip(table.header, table.columns, strict=True)
+    }
     tests = [
         (int(line), {name: column[row] or "" for name, column in columns.items()})
         for row, line in enumerate(table.lines)

@@ -79,7 +79,9 @@ def read_template(sample: Sample) -> RawRows:
         cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
     raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
     if mapped.pair is not None:
-        raw.notes.append(mapped.pair.note([sample.shown.get(header, header) for header in table.header]))
+        raw.notes.append(
+            mapped.pair.note([sample.shown.get(header, header) for header in table.header])
+        )
         raw.prefill |= mapped.pair.said
     return raw
 
@@ -94,25 +96,40 @@ def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -
         [note, *(f"{key}={cell}" for key, cell in zip(keys, row, strict=True) if cell is not None)]
         for note, *row in rows
     )
-    return Cells(pa.array(["; ".join(filter(None, parts)) or None for parts in said], pa.string()), "notes")
+    return Cells(
+        pa.array(["; ".join(filter(None, parts)) or None for parts in said], pa.string()), "notes"
+    )
 
 
 # data.csv of `advisor profile --engine`: our own columns, and how each cell went.
-_STEPS_NEEDED = ("status", "step_time_s", "touched_law", "tokens_in_step", "control_ratio", "n_repeats")
+_STEPS_NEEDED = (
+    "status",
+    "step_time_s",
+    "touched_law",
+    "tokens_in_step",
+    "control_ratio",
+    "n_repeats",
+)
 """Columns that only a measured engine's table has."""
 _CHANGED_SHARE = 0.25
 """Share of such rows above which no row is taken (`point_checks.WRONG_SHARE`). [-]"""
 
 
 def read_engine_steps(sample: Sample) -> RawRows:
-    """Rows whose status is ok, others refused as they state. Raises AdvisorError where many step times were changed."""
+    """Rows whose status is ok, others refused as they state. Raises AdvisorError where many step
+    times were changed."""
     raw = read_template(sample)
     table = load_table(sample, "points")
     status = _words(table, "status")
     ok, rescaled = status == "ok", _rescaled(table)
     kept = ok & ~rescaled
     raw.rejects += [
-        Reject(int(table.lines[row]), "status", shorten(status[row]), f"not to be fitted: {_word(table, 'notes', row)}")
+        Reject(
+            int(table.lines[row]),
+            "status",
+            shorten(status[row]),
+            f"not to be fitted: {_word(table, 'notes', row)}",
+        )
         for row in np.flatnonzero(~ok)
     ]
     raw.rejects += [
@@ -123,15 +140,23 @@ def read_engine_steps(sample: Sample) -> RawRows:
         for row in np.flatnonzero(ok & rescaled)
     ]
     mask = pa.array(kept)
-    cells = {name: Cells(cell.values.filter(mask), cell.source, cell.scale) for name, cell in raw.cells.items()}
+    cells = {
+        name: Cells(cell.values.filter(mask), cell.source, cell.scale)
+        for name, cell in raw.cells.items()
+    }
     if (ok & rescaled).sum() > _CHANGED_SHARE * ok.sum():
         raise AdvisorError(
-            f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with their time_p10_s, the "
+            f"{sample.name}: {(ok & rescaled).sum()} step_time_s of {ok.sum()} do not go with "
+            "their time_p10_s, the "
             "fastest tenth; give the run's data.csv as it was written"
         )
     raw.cells, raw.lines = cells, table.lines[kept]
-    raw.warnings = [text for text in raw.warnings if not text.endswith("not known and ignored: status")]
-    raw.notes.append("steps of a real engine with made-up weights; docs/profiling.md says what its columns are")
+    raw.warnings = [
+        text for text in raw.warnings if not text.endswith("not known and ignored: status")
+    ]
+    raw.notes.append(
+        "steps of a real engine with made-up weights; docs/profiling.md says what its columns are"
+    )
     return raw
 
 
@@ -144,7 +169,8 @@ def _rescaled(table: FileTable) -> NDArray[np.bool_]:
     return np.asarray((fastest / step < FASTEST[0]) | (fastest / step > FASTEST[1]))
 
 
-# The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.
+# The same columns as JSON: one record per run, by our names, as a script writes them or `--map`
+# makes them.
 def detect_records(sample: Sample) -> float:
     """0.5 for a record with our measured columns, less than any tool's own."""
     if not sample.is_json:
@@ -154,12 +180,16 @@ def detect_records(sample: Sample) -> float:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """Every record, unknown fields named in a warning. Raises AdvisorError for two fields of one column."""
+    """Every record, unknown fields named in a warning. Raises AdvisorError for two fields of one
+    column."""
     records, lines, rejects = keep_objects(sample)
     names = list(dict.fromkeys(str(name) for record in records for name in record))
     pair = side_by_side(names)
     paired = {} if pair is None else pair.columns
-    maps = {column: FieldMap(column, (names[place],), factor) for column, (place, factor) in paired.items()}
+    maps = {
+        column: FieldMap(column, (names[place],), factor)
+        for column, (place, factor) in paired.items()
+    }
     taken = {names[place] for place, _ in paired.values()}
     for name in names:
         found = match_header(name, "points")
@@ -168,7 +198,8 @@ def read_records(sample: Sample) -> RawRows:
         column, factor = found
         if column in maps:
             raise AdvisorError(
-                f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give {column}; keep one of them"
+                f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give "
+                f"{column}; keep one of them"
             )
         maps[column] = FieldMap(column, (name,), factor)
     unknown = [name for name in names if match_header(name, "points") is None and name not in taken]
@@ -176,7 +207,9 @@ def read_records(sample: Sample) -> RawRows:
     if unknown:
         shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
         warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
-    raw = RawRows("points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings)
+    raw = RawRows(
+        "points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings
+    )
     if pair is not None:
         raw.notes.append(pair.note(names))
         raw.prefill |= pair.said
@@ -185,8 +218,18 @@ def read_records(sample: Sample) -> RawRows:
     return raw
 
 
-# data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
-_NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
+# data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations
+# stay behind.
+_NEEDED = (
+    "op",
+    "status",
+    "touched_experts",
+    "expert_width",
+    "time_s",
+    "time_p20_s",
+    "checked_error",
+    "control_ratio",
+)
 """Columns that only the profiler writes."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 _COLUMNS = {
@@ -204,14 +247,17 @@ _COLUMNS = {
 def read_sweep(sample: Sample) -> RawRows:
     """One kernel row per measured MoE layer, its time the median over rounds.
 
-    Rows that failed, and layers timed together with a shared expert, are refused with the reason. Raises AdvisorError
-    when the sweep measured no MoE layer.
+    Rows that failed, and layers timed together with a shared expert, are refused with the reason.
+    Raises AdvisorError when the sweep measured no MoE layer.
     """
     table = read_file_table(sample)
-    absent = [name for name in (*_COLUMNS, "dtype", "shared_width", "notes") if name not in table.header]
+    absent = [
+        name for name in (*_COLUMNS, "dtype", "shared_width", "notes") if name not in table.header
+    ]
     if absent:
         raise AdvisorError(
-            f"{sample.name} lacks the columns {', '.join(absent)}; send data.csv as the profiler wrote it"
+            f"{sample.name} lacks the columns {', '.join(absent)}; send data.csv as the profiler "
+            "wrote it"
         )
     layers = _words(table, "op") == "moe_layer"
     if not layers.any():
@@ -220,25 +266,42 @@ def read_sweep(sample: Sample) -> RawRows:
     measured = status == "ok"
     shared = ~np.isin(_words(table, "shared_width"), ["", "0", "0.0"])
     rejects = [
-        Reject(int(table.lines[row]), "status", shorten(status[row]), f"not measured: {_word(table, 'notes', row)}")
+        Reject(
+            int(table.lines[row]),
+            "status",
+            shorten(status[row]),
+            f"not measured: {_word(table, 'notes', row)}",
+        )
         for row in np.flatnonzero(layers & ~measured)
     ]
     rejects += [
-        Reject(int(table.lines[row]), "shared_width", _word(table, "shared_width", row), "timed with a shared expert")
+        Reject(
+            int(table.lines[row]),
+            "shared_width",
+            _word(table, "shared_width", row),
+            "timed with a shared expert",
+        )
         for row in np.flatnonzero(layers & measured & shared)
     ]
     kept = layers & measured & ~shared
     mask = pa.array(kept)
-    cells = {ours: Cells(_column(table, theirs).filter(mask), theirs) for theirs, ours in _COLUMNS.items()}
+    cells = {
+        ours: Cells(_column(table, theirs).filter(mask), theirs)
+        for theirs, ours in _COLUMNS.items()
+    }
     formats = [_DTYPES.get(word, word) for word in _words(table, "dtype")[kept]]
     cells["dtype"] = Cells(formats, "dtype")
     raw = RawRows("kernels", table.lines[kept], cells, rejects)
     for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
         raw.constant(name, value)
     others = int((~layers).sum())
-    raw.notes.append("latency is the median over rounds; the device is named in the meta.yaml beside the file")
+    raw.notes.append(
+        "latency is the median over rounds; the device is named in the meta.yaml beside the file"
+    )
     if others:
-        raw.notes.append(f"{others} rows of other operations were left out: only MoE layers become kernel rows")
+        raw.notes.append(
+            f"{others} rows of other operations were left out: only MoE layers become kernel rows"
+        )
     return raw
 
 
@@ -254,7 +317,8 @@ def _word(table: FileTable, name: str, row: int | np.integer) -> str:
     return shorten(_column(table, name)[int(row)].as_py() or "no reason given")
 
 
-# Measured MoE kernel tables, one row per timed shape (CSV or parquet): framework, version, device, ..., latency.
+# Measured MoE kernel tables, one row per timed shape (CSV or parquet): framework, version, device,
+# ..., latency.
 _SHAPE = {"num_tokens", "hidden_size", "topk", "num_experts"}
 _MS = 1e-3
 
@@ -276,7 +340,9 @@ def read_table(sample: Sample) -> RawRows:
     cells = from_mapped(table, mapped)
     swaps = misplaced_columns(table, mapped.columns, "kernels")
     notes = []
-    bare = next((index for index, cell in enumerate(table.header) if header_key(cell) in BARE_LATENCY), None)
+    bare = next(
+        (index for index, cell in enumerate(table.header) if header_key(cell) in BARE_LATENCY), None
+    )
     if "latency_s" not in cells and bare is not None:
         cells["latency_s"] = Cells(table.columns[bare], table.header[bare], _MS)
         notes.append("latency read as milliseconds, the unit of this table layout")
@@ -287,7 +353,8 @@ def read_table(sample: Sample) -> RawRows:
     return raw
 
 
-# Log of vLLM's or SGLang's benchmark_moe without --tune: kernel times by batch size. The shape is not printed.
+# Log of vLLM's or SGLang's benchmark_moe without --tune: kernel times by batch size. The shape is
+# not printed.
 _BATCH = re.compile(r"Batch size:\s*([0-9]{1,9})\b")
 _TIME = re.compile(r"Kernel time:\s*(\S{1,40})\s*us\b")
 _ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|[0-9]{1,6})")
@@ -295,13 +362,21 @@ _ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|[0-
 
 def detect_log(sample: Sample) -> float:
     """0.95 when both kinds of line are in the beginning of the text."""
-    return 0.95 if sample.kind == "text" and _BATCH.search(sample.head) and _TIME.search(sample.head) else 0.0
+    return (
+        0.95
+        if sample.kind == "text" and _BATCH.search(sample.head) and _TIME.search(sample.head)
+        else 0.0
+    )
 
 
 def read_log(sample: Sample) -> RawRows:
-    """One kernel row per batch size with a time, others refused. Raises AdvisorError for a log that is too long."""
+    """One kernel row per batch size with a time, others refused. Raises AdvisorError for a log that
+    is too long."""
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
-        raise AdvisorError(f"{sample.name} is more than {MAX_TEXT_LOG_BYTES // MIB} MiB of log; cut it to the results")
+        raise AdvisorError(
+            f"{sample.name} is more than {MAX_TEXT_LOG_BYTES // MIB} MiB of log; cut it to the "
+            "results"
+        )
     lines: list[int] = []
     tokens: list[str] = []
     times: list[str] = []
@@ -320,11 +395,19 @@ def read_log(sample: Sample) -> RawRows:
             pending = None
         elif time:
             rejects.append(
-                Reject(number, "Kernel time", shorten(line.strip()), "no batch size was printed before this time")
+                Reject(
+                    number,
+                    "Kernel time",
+                    shorten(line.strip()),
+                    "no batch size was printed before this time",
+                )
             )
     if pending:
         rejects.append(_untimed(pending))
-    cells = {"num_tokens": Cells(tokens, "Batch size"), "latency_s": Cells(times, "Kernel time", 1e-6)}
+    cells = {
+        "num_tokens": Cells(tokens, "Batch size"),
+        "latency_s": Cells(times, "Kernel time", 1e-6),
+    }
     raw = RawRows("kernels", np.array(lines, dtype=np.int64), cells, rejects)
     raw.constant("op", "moe")
     arguments = {match[1]: match[3] or match[2] for match in _ARGUMENT.finditer(sample.head)}
@@ -333,7 +416,9 @@ def read_log(sample: Sample) -> RawRows:
         raw.prefill["tp"] = int(tensor_parallel)
     if arguments.get("dtype") not in (None, "auto"):
         raw.prefill["dtype"] = arguments["dtype"]
-    raw.notes.append("num_tokens is the printed batch size; the log states neither the layer's shape nor the GPU")
+    raw.notes.append(
+        "num_tokens is the printed batch size; the log states neither the layer's shape nor the GPU"
+    )
     return raw
 
 
@@ -349,7 +434,12 @@ KERNELS = (
     Format("benchmark_moe", "a benchmark_moe log", detect_log, read_log),
 )
 PROFILED = (
-    Format("profiler_sweep", "a sweep of `advisor profile` (data.csv)", with_header(0.98, *_NEEDED), read_sweep),
+    Format(
+        "profiler_sweep",
+        "a sweep of `advisor profile` (data.csv)",
+        with_header(0.98, *_NEEDED),
+        read_sweep,
+    ),
     Format(
         "engine_steps",
         "steps of `advisor profile --engine` (data.csv)",

@@ -1,7 +1,9 @@
-"""Sentences with a value without drafts and one with them: `TPOT went from 18 ms to 24 ms with MTP at concurrency 64`.
+"""Sentences with a value without drafts and one with them:
+`TPOT went from 18 ms to 24 ms with MTP at concurrency 64`.
 
-Read is what can be read in one way alone. Two numbers are a pair only where a unit says that they are times or rates
-and words say which of them is with drafts; a setting only where the text states one value of it.
+Read is what can be read in one way alone. Two numbers are a pair only where a unit says that they
+are times or rates and words say which of them is with drafts; a setting only where the text states
+one value of it.
 """
 
 from __future__ import annotations
@@ -29,23 +31,33 @@ from advisor.text import listed, name_key
 MAX_PROSE = 8_000
 """Characters of a text that is read as sentences: longer ones are logs. [-]"""
 _DRAFTS = (
-    r"(?:(?:the )?(?:MTP(?:[- ]?\d)?|EAGLE(?:[- ]?\d)?|NEXTN|n-?gram|DFlash|DSpark|spec(?:ulative)?[- ]dec(?:od\w+)?"
+    r"(?:(?:the )?(?:MTP(?:[- ]?\d)?|EAGLE(?:[- "
+    r"]?\d)?|NEXTN|n-?gram|DFlash|DSpark|spec(?:ulative)?[- ]dec(?:od\w+)?"
     r"|spec(?:ulation|ulative)?|draft(?:s|ing|er)?))"
 )
 _END = (
     r"(?=\s*(?:[,;:.)=\n]|$|(?:and|vs|but|at|on|in|for|it|we|is|was|to|against|per|instead|rather|not|down|up|compared)\b"
     r"|K\s*=|\d))"
 )
-"""What follows a mark: another noun would be what was left out or added, as in `without prefix caching`."""
-_PLAIN = rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} )off|baseline|plain|before|K\s*=\s*0\b){_END}"
+"""What follows a mark: another noun would be what was left out or added, as in
+`without prefix caching`."""
+_PLAIN = (
+    rf"(?:(?:without|w/o|no)(?: any)?(?: {_DRAFTS})?|(?:{_DRAFTS} "
+    rf")off|baseline|plain|before|K\s*=\s*0\b){_END}"
+)
 _OWN_K = r"\(?K\s*=\s*[1-9]\d*\b\)?"
-_SPEC = rf"(?:(?:(?:with|w/)(?: {_DRAFTS})?|{_DRAFTS}(?: on| enabled)?|after)(?:\s*{_OWN_K})?|(?:at )?{_OWN_K}){_END}"
+_SPEC = (
+    rf"(?:(?:(?:with|w/)(?: {_DRAFTS})?|{_DRAFTS}(?: on| enabled)?|after)(?:\s*{_OWN_K})?|(?:at "
+    rf")?{_OWN_K}){_END}"
+)
 _ON = (
     r"\b(?:with|after|when|once|since|enabl\w+|add\w+|switch\w+|turn\w+|us(?:e|ing))"
-    rf"(?: (?:I|we|you|my|our|on|to|over|switch\w+|turn\w+|enabl\w+|add\w+|us(?:ed|ing)))* {_DRAFTS}\b"
+    r"(?: (?:I|we|you|my|our|on|to|over|switch\w+|turn\w+|enabl\w+|add\w+|us(?:ed|ing)))* "
+    rf"{_DRAFTS}\b"
     rf"|\b{_DRAFTS} (?:on|enabled|added)\b"
 )
-"""Words that say that drafts came with the change; where others say that they went, nothing is read."""
+"""Words that say that drafts came with the change; where others say that they went, nothing is
+read."""
 _OFF = rf"\b(?:without|w/o|no longer|disabl\w+|off|remov\w+|drop(?:ped|ping)? {_DRAFTS})\b"
 _NUMBER = r"(?<![\w.,:-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?k?"
 _UNIT = (
@@ -55,14 +67,20 @@ _UNIT = (
 _NO_VALUE = r"[\d.,]*\d|\s*(?:concurren|parallel|request|user|client|seq|stream|GPU|drafts|[x×]\s)"
 """What follows part of a number, or a count of other things."""
 _NAME = (
-    r"(?:TPOT|ITL|throughput|latency|time per output token|inter-token latency|output|decode|generation|speed|mean|"
+    r"(?:TPOT|ITL|throughput|latency|time per output token|inter-token "
+    r"latency|output|decode|generation|speed|mean|"
     r"median|average|avg)"
 )
-_NOT = r"(?:instead of|rather than|not|(?:(?:down|up) )?from|compared (?:to|with)|against|vs\.?|versus)"
+_NOT = (
+    r"(?:instead of|rather than|not|(?:(?:down|up) )?from|compared "
+    r"(?:to|with)|against|vs\.?|versus)"
+)
 """Words between a value with drafts and the one before."""
 _BETWEEN = rf"[\s,;.()]*(?:(?:and|but|only|to|then|now|{_NOT})\s+)*"
 _AFTER = rf"\s*(?:{_NAME}\s+)*\(?"
-_BEFORE = rf"\)?\s*(?:[:=]|(?:{_NAME}|it|is|was|we|got|get|gives|gave|had|have|at|about|:|=)\s+)*\s*"
+_BEFORE = (
+    rf"\)?\s*(?:[:=]|(?:{_NAME}|it|is|was|we|got|get|gives|gave|had|have|at|about|:|=)\s+)*\s*"
+)
 
 
 def _value(name: str, unit: str = "") -> str:
@@ -83,32 +101,46 @@ _PAIRS = tuple(
     for one, other in (_MARKED, _MARKED[::-1])
     for first, second in product(_sides(*one, ""), _sides(*other, "?"))
 )
-_FURTHER = [re.compile(_BETWEEN + one, re.IGNORECASE) for one in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")]
+_FURTHER = [
+    re.compile(_BETWEEN + one, re.IGNORECASE)
+    for one in _sides("spec", rf"(?=[^;,]*{_OWN_K}){_SPEC}", "?")
+]
 """Another value with drafts behind a pair, which says its K: `, 1980 with K=3`."""
 _LEFT = re.compile(
-    rf"(?<!batch )(?<!concurrency )(?<!at ){_NUMBER}\s*(?:{_UNIT}|with(?:out)?\s[^,;.]{{0,20}})", re.IGNORECASE
+    rf"(?<!batch )(?<!concurrency )(?<!at ){_NUMBER}\s*(?:{_UNIT}|with(?:out)?\s[^,;.]{{0,20}})",
+    re.IGNORECASE,
 )
 _CHANGES = (
-    re.compile(rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}", re.IGNORECASE),
+    re.compile(
+        rf"{_value('plain', '?')}\s*(?:(?:up |down )?to|-+>|=+>|→)\s*{_value('spec')}",
+        re.IGNORECASE,
+    ),
     re.compile(rf"{_value('spec')},?\s*(?:{_NOT})\s+{_value('plain', '?')}", re.IGNORECASE),
 )
-"""A value before drafts and one since, in either order: read where the text says that drafts were turned on."""
-_SAID_PLAIN = re.compile(rf"\b(?:without|w/o|off|disabled|baseline|no {_DRAFTS})\b|\bK\s*=\s*0\b", re.IGNORECASE)
+"""A value before drafts and one since, in either order: read where the text says that drafts were
+turned on."""
+_SAID_PLAIN = re.compile(
+    rf"\b(?:without|w/o|off|disabled|baseline|no {_DRAFTS})\b|\bK\s*=\s*0\b", re.IGNORECASE
+)
 _SAID_SPEC = re.compile(
-    rf"\b(?:with|w/) {_DRAFTS}\b(?! (?:is |was )?(?:off|disabled))|\b{_DRAFTS}(?: is| was)? (?:on|enabled)\b|{_OWN_K}"
+    rf"\b(?:with|w/) {_DRAFTS}\b(?! (?:is |was )?(?:off|disabled))|\b{_DRAFTS}(?: is| was)? "
+    rf"(?:on|enabled)\b|{_OWN_K}"
     r"|\bit (?:is |was )?on(?=\s*(?:[.,;:]|$))",
     re.IGNORECASE,
 )
 _EARLIER = re.compile(r"\b(?:before|previously|used to|was|were)\b", re.IGNORECASE)
 _LATER = re.compile(rf"\b(?:after(?:wards)?|now|since)\b|{_ON}", re.IGNORECASE)
 _SIDES, _SAID, _MEANT = ("plain", "spec"), (_SAID_PLAIN, _SAID_SPEC), (_EARLIER, _LATER)
-"""Without drafts and with them, and the words that say so of a sentence; those of time where drafts came between."""
+"""Without drafts and with them, and the words that say so of a sentence; those of time where drafts
+came between."""
 _ELSE = re.compile(
-    r"\b(?:whole time|all along|always|throughout|update[ds]?|upgrade[ds]?|driver|version)\b", re.IGNORECASE
+    r"\b(?:whole time|all along|always|throughout|update[ds]?|upgrade[ds]?|driver|version)\b",
+    re.IGNORECASE,
 )
 """Words that something else may have changed."""
 _OTHER = re.compile(
-    r"TTFT|first token|\bp\d\d|power|watt|\bSLO\b|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
+    r"TTFT|first "
+    r"token|\bp\d\d|power|watt|\bSLO\b|target|limit|budget|goal|expect|predict|should|load(?:ing|ed)?\b|"
     r"start-?up|compil|queue|prefill|timeout",
     re.IGNORECASE,
 )
@@ -116,9 +148,14 @@ _OTHER = re.compile(
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n+")
 _METRICS, _RATES = SAID.prose["times"], SAID.prose["rates"]
 """Metric of a pair of times or rates by the words of its sentence; without them it is asked for."""
-_ABOUT = r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
+_ABOUT = (
+    r"\s*(?:of|=|:|is|was)?\s*(?:about|around|roughly|approx(?:imately|\.)?|ca\.?|some|~|≈)?\s*"
+)
 _WORDS = {"one": "1", "a single": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16"}
-_COUNTS = {name: [one.replace("ABOUT", _ABOUT) for one in said] for name, said in SAID.prose["settings"].items()}
+_COUNTS = {
+    name: [one.replace("ABOUT", _ABOUT) for one in said]
+    for name, said in SAID.prose["settings"].items()
+}
 
 
 @dataclass(frozen=True)
@@ -133,11 +170,14 @@ class ProsePair:
 
 
 def pairs_of(text: str) -> list[ProsePair]:
-    """Pairs of values without and with drafts that a text states. Empty where it states none for certain."""
+    """Pairs of values without and with drafts that a text states. Empty where it states none for
+    certain."""
     if len(text) > MAX_PROSE:
         return []
     found = []
-    turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(_OFF, text, re.IGNORECASE)
+    turned_on = bool(re.search(_ON, text, re.IGNORECASE)) and not re.search(
+        _OFF, text, re.IGNORECASE
+    )
     for sentence in _SENTENCE.split(text):
         matches = [match for pattern in _PAIRS for match in pattern.finditer(sentence)]
         for match in matches:
@@ -152,7 +192,8 @@ def pairs_of(text: str) -> list[ProsePair]:
 
 
 def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
-    """The pair of a text with two values alone, one in a sentence of each side: `With MTP 61 ms. Without, 52 ms.`
+    """The pair of a text with two values alone, one in a sentence of each side:
+    `With MTP 61 ms. Without, 52 ms.`
 
     turned_on : whether drafts came between the two, so that `before` and `now` are sides.
     """
@@ -161,7 +202,10 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
         return []
     sides = [_side_of(sentence, match.start(), _SAID) for match, sentence in told]
     if turned_on or any(sides):
-        sides = [said or _side_of(one, at.start(), _MEANT) for said, (at, one) in zip(sides, told, strict=True)]
+        sides = [
+            said or _side_of(one, at.start(), _MEANT)
+            for said, (at, one) in zip(sides, told, strict=True)
+        ]
     if sorted(sides) != list(_SIDES):
         return []
     by_side = dict(zip(sides, told, strict=True))
@@ -172,8 +216,14 @@ def _of_two_sentences(text: str, turned_on: bool) -> list[ProsePair]:
     metric = _metric(said, units["plain"] == "/s")
     first, last = (text.find(sentence) for _, sentence in told)
     words = " ".join(text[first : last + len(told[1][1])].split())
-    plain, spec = (_in_unit(by_side[side][0]["value"], units[side], metric) for side in ("plain", "spec"))
-    return [ProsePair((plain, spec), metric, words, _only("batch_size", text), _only("draft_tokens_k", text))]
+    plain, spec = (
+        _in_unit(by_side[side][0]["value"], units[side], metric) for side in ("plain", "spec")
+    )
+    return [
+        ProsePair(
+            (plain, spec), metric, words, _only("batch_size", text), _only("draft_tokens_k", text)
+        )
+    ]
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -186,7 +236,8 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _side_of(sentence: str, at: int, words: tuple[re.Pattern[str], ...]) -> str:
-    """Which of `_SIDES` the words around the value at `at` say, else those of its sentence. Empty without any."""
+    """Which of `_SIDES` the words around the value at `at` say, else those of its sentence. Empty
+    without any."""
     start = max((cut.end() for cut in re.finditer(r"[,;:]\s", sentence[:at])), default=0)
     for part in (sentence[start:], sentence):
         if found := [side for side, said in zip(_SIDES, words, strict=True) if said.search(part)]:
@@ -200,7 +251,9 @@ def _further(pair: ProsePair, match: re.Match[str], sentence: str) -> Iterator[P
     while one := next(filter(None, (pattern.match(sentence, at) for pattern in _FURTHER)), None):
         at, words = one.end(), " ".join(one[0].split()).lstrip(",; ")
         value = _in_unit(one["spec"], _unit(one["spec_unit"] or unit), pair.metric)
-        yield replace(pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words))
+        yield replace(
+            pair, values=(pair.values[0], value), words=words, k=_only("draft_tokens_k", words)
+        )
 
 
 def _in_unit(number: str, unit: str, metric: str | None) -> str:
@@ -212,13 +265,24 @@ def _in_unit(number: str, unit: str, metric: str | None) -> str:
 
 
 def _pair(match: re.Match[str], sentence: str) -> ProsePair | None:
-    """The pair of a match in its sentence. None where its values differ in kind, or are of another quantity."""
-    clause = re.split(r"[;,](?!\d)", sentence[: match.start()])[-1] + match[0] + sentence[match.end() :][:25]
-    units = [_unit(match[f"{side}_unit"] or match["plain_unit"] or match["spec_unit"]) for side in ("plain", "spec")]
+    """The pair of a match in its sentence. None where its values differ in kind, or are of another
+    quantity."""
+    clause = (
+        re.split(r"[;,](?!\d)", sentence[: match.start()])[-1]
+        + match[0]
+        + sentence[match.end() :][:25]
+    )
+    units = [
+        _unit(match[f"{side}_unit"] or match["plain_unit"] or match["spec_unit"])
+        for side in ("plain", "spec")
+    ]
     if _OTHER.search(clause) or (units[0] == "/s") != (units[1] == "/s"):
         return None
     metric = _metric(clause, units[0] == "/s")
-    plain, spec = (_in_unit(match[side], unit, metric) for side, unit in zip(("plain", "spec"), units, strict=True))
+    plain, spec = (
+        _in_unit(match[side], unit, metric)
+        for side, unit in zip(("plain", "spec"), units, strict=True)
+    )
     batch, k = _only("batch_size", sentence), _only("draft_tokens_k", match[0])
     return ProsePair((plain, spec), metric, " ".join(match[0].split()), batch, k)
 
@@ -234,23 +298,33 @@ _SHARE = re.compile(rf"accept(?:ance|ed|) rate{_ABOUT}(\d+(?:\.\d+)?\s*%|0?\.\d+
 
 
 def unread_text(text: str) -> str:
-    """Sentence on an acceptance rate in a text, which no one length follows from. Empty without one."""
+    """Sentence on an acceptance rate in a text, which no one length follows from. Empty without
+    one."""
     if len(text) > MAX_PROSE or (found := _SHARE.search(text)) is None:
         return ""
     share = float(found[1].rstrip("% ")) / (100.0 if "%" in found[1] else 1.0)
     k = _only("draft_tokens_k", text)
-    length = f"1 + {share:.3g} K tokens" if k is None else f"1 + {share:.3g} x {k} = {1 + share * int(k):.2f} tokens"
+    length = (
+        f"1 + {share:.3g} K tokens"
+        if k is None
+        else f"1 + {share:.3g} x {k} = {1 + share * int(k):.2f} tokens"
+    )
     return (
-        f"Not read: {found[0]}. Say the accepted length; it is {length} if the rate is of all drafted tokens, as in "
+        f"Not read: {found[0]}. Say the accepted length; it is {length} if the rate is of all "
+        "drafted tokens, as in "
         "vLLM's log."
     )
 
 
-_SLOWER = r"\b(?:slow\w*|worse\w*|regress\w*|degrad\w*|no (?:gain|speed-?up|faster)|not (?:faster|better))\b"
+_SLOWER = (
+    r"\b(?:slow\w*|worse\w*|regress\w*|degrad\w*|no (?:gain|speed-?up|faster)|not "
+    r"(?:faster|better))\b"
+)
 
 
 def complaint_of(text: str) -> dict[str, str] | None:
-    """Settings and names by column in a text that calls a server slow without a pair of values. None of any other."""
+    """Settings and names by column in a text that calls a server slow without a pair of values.
+    None of any other."""
     if len(text) > MAX_PROSE or not re.search(_SLOWER, text, re.IGNORECASE) or pairs_of(text):
         return None
     return said_in(text)
@@ -258,13 +332,23 @@ def complaint_of(text: str) -> dict[str, str] | None:
 
 def said_in(text: str) -> dict[str, str]:
     """Settings and names by column that a text states, each where it states one alone."""
-    return _names(text) | {name: value for name in _COUNTS if (value := _only(name, text)) is not None}
+    return _names(text) | {
+        name: value for name in _COUNTS if (value := _only(name, text)) is not None
+    }
 
 
 def _unit(text: str) -> str:
     """`/s`, or a unit of time by our name."""
     word = re.split(r"[\s/]", text.strip().lower())[0]
-    return "/s" if word[0] == "t" else "ms" if word[0] == "m" else word if word in UNIT_FACTORS else "s"
+    return (
+        "/s"
+        if word[0] == "t"
+        else "ms"
+        if word[0] == "m"
+        else word
+        if word in UNIT_FACTORS
+        else "s"
+    )
 
 
 def _only(name: str, text: str) -> str | None:
@@ -273,7 +357,11 @@ def _only(name: str, text: str) -> str | None:
     A command's options are not of the text: `--cuda-graph-max-bs 16` is no batch.
     """
     text = re.sub(r"(?<!\S)--[a-z][\w-]*(?:[ =]\S+)?", " ", text)
-    found = {value.lower() for pattern in _COUNTS[name] for value in re.findall(pattern, text, re.IGNORECASE)}
+    found = {
+        value.lower()
+        for pattern in _COUNTS[name]
+        for value in re.findall(pattern, text, re.IGNORECASE)
+    }
     found = {_WORDS.get(value, value) for value in found}
     return found.pop() if len(found) == 1 else None
 
@@ -285,16 +373,22 @@ def _names(text: str) -> dict[str, str]:
     words = [re.sub(r"(?<=\d)s$", "", word) for word in words]  # two H100s
     named = [*words, *(f"{one}-{other}" for one, other in pairwise(words))]
     found = {
-        "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)} & set(drafter_ids()),
+        "drafter": {drafter_name(word) for word in re.findall(_DRAFTS, text, re.IGNORECASE)}
+        & set(drafter_ids()),
         "engine": {engine.id for word in words if (engine := engine_called(word)) is not None},
-        "model_id": {model for word in named if re.search(r"[\d-]", word) and (model := _model(word))},
-        "hardware_id": {chip for word in words if re.search(r"\d", word) and (chip := hardware_meant(word))},
+        "model_id": {
+            model for word in named if re.search(r"[\d-]", word) and (model := _model(word))
+        },
+        "hardware_id": {
+            chip for word in words if re.search(r"\d", word) and (chip := hardware_meant(word))
+        },
     }
     return {name: one.pop() for name, one in found.items() if len(one) == 1}
 
 
 def _model(word: str) -> str | None:
-    """Id of the model that a word names, as a checkpoint or by how one id alone begins (`Qwen3-Next`)."""
+    """Id of the model that a word names, as a checkpoint or by how one id alone begins
+    (`Qwen3-Next`)."""
     begun = [one for one in model_ids() if name_key(one).startswith(f"{name_key(word)}_")]
     return model_meant(word) or (begun[0] if len(begun) == 1 else None)
 
@@ -305,7 +399,8 @@ def detect(sample: Sample) -> float:
 
 
 def read(sample: Sample) -> RawRows:
-    """Read one row per pair of values. Raises AdvisorError where neither concurrency nor K tells several pairs apart.
+    """Read one row per pair of values. Raises AdvisorError where neither concurrency nor K tells
+    several pairs apart.
 
     Of one concurrency, the time per token stands before other times and rates.
     """
@@ -314,15 +409,21 @@ def read(sample: Sample) -> RawRows:
     rank = {"tpot_ms": 0, "step_time_ms": 1}
     best = min((rank.get(str(pair.metric), 2) for pair in pairs), default=2)
     kept = [pair for pair in pairs if rank.get(str(pair.metric), 2) == best]
-    if len({(pair.batch, pair.k) for pair in kept}) < len(kept) or len({pair.metric for pair in kept}) > 1:
+    if (
+        len({(pair.batch, pair.k) for pair in kept}) < len(kept)
+        or len({pair.metric for pair in kept}) > 1
+    ):
         raise AdvisorError(
-            f"{sample.name} states several pairs of values ({listed([pair.words for pair in kept[:4]])}); keep one, or "
+            f"{sample.name} states several pairs of values "
+            f"({listed([pair.words for pair in kept[:4]])}); keep one, or "
             "give each a sentence with its concurrency or its K"
         )
     raw = RawRows("points", np.arange(1, len(kept) + 1), {})
     words = [pair.words for pair in kept]
     for place, name in enumerate(("baseline_value", "sd_value")):
-        raw.cells[name] = Cells([pair.values[place] for pair in kept], words if len(kept) > 1 else words[0])
+        raw.cells[name] = Cells(
+            [pair.values[place] for pair in kept], words if len(kept) > 1 else words[0]
+        )
     if kept[0].metric is not None:
         raw.constant("metric", kept[0].metric, words[0])
     for name in _COUNTS:
@@ -331,7 +432,11 @@ def read(sample: Sample) -> RawRows:
     if any(pair.batch for pair in kept[1:]):
         raw.cells["batch_size"] = Cells([pair.batch for pair in kept], "concurrency")
     if any(pair.k for pair in kept):
-        other = _only("draft_tokens_k", text) if len({pair.batch for pair in kept}) == len(kept) else None
+        other = (
+            _only("draft_tokens_k", text)
+            if len({pair.batch for pair in kept}) == len(kept)
+            else None
+        )
         raw.cells["draft_tokens_k"] = Cells([pair.k or other for pair in kept], "K")
     for name, value in _names(text).items():
         raw.constant(name, value, value)
@@ -340,7 +445,10 @@ def read(sample: Sample) -> RawRows:
     version = re.search(r"\bMTP[- ]?(\d)\b", text, re.IGNORECASE)
     if version and "draft_tokens_k" not in raw.cells:
         raw.prefill["draft_tokens_k"] = int(version[1])
-    said = [f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them" for one in kept]
+    said = [
+        f"{one.words!r} is read as {one.values[0]} without drafts and {one.values[1]} with them"
+        for one in kept
+    ]
     said += [f"not used beside it: {pair.words!r}" for pair in pairs if pair not in kept]
     raw.notes.append("; ".join(said))
     rest = reduce(lambda rest, pair: rest.replace(pair.words, ";"), pairs, " ".join(text.split()))

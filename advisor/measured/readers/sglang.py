@@ -26,14 +26,21 @@ from advisor.measured.readers.base import (
     time_maps,
 )
 
-# SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
+# SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where
+# it gave them.
 _SERVING_MAPS = (
     *field_maps(engine_version="server_info.version", tensor_parallel="server_info.tp_size"),
     *field_maps(expert_parallel="server_info.ep_size", data_parallel="server_info.dp_size"),
-    *field_maps(decode_context_parallel="server_info.dcp_size", kv_dtype="server_info.kv_cache_dtype"),
+    *field_maps(
+        decode_context_parallel="server_info.dcp_size", kv_dtype="server_info.kv_cache_dtype"
+    ),
     *field_maps(weight_dtype="server_info.quantization", dataset="dataset_name"),
     *time_maps(),
-    *field_maps(output_tok_per_s="output_throughput", total_tok_per_s="total_throughput", _completed="completed"),
+    *field_maps(
+        output_tok_per_s="output_throughput",
+        total_tok_per_s="total_throughput",
+        _completed="completed",
+    ),
     *field_maps(_total_input="total_input_tokens", _total_output="total_output_tokens"),
     *field_maps(_asked_input="random_input_len", _asked_output="random_output_len"),
 )
@@ -60,14 +67,19 @@ def read_serving(sample: Sample) -> RawRows:
     cells |= loads_of(records)
     servers = [record.get("server_info") for record in records]
     cells["gpu_count"] = Cells([_gpus(server) for server in servers], "server_info")
-    eager = [isinstance(server, dict) and server.get("disable_cuda_graph") is True for server in servers]
-    cells["captured"] = Cells([0 if one else None for one in eager], "server_info.disable_cuda_graph")
+    eager = [
+        isinstance(server, dict) and server.get("disable_cuda_graph") is True for server in servers
+    ]
+    cells["captured"] = Cells(
+        [0 if one else None for one in eager], "server_info.disable_cuda_graph"
+    )
     raw.prefill = {"engine": "sglang"}
     return raw
 
 
 def _gpus(server_info: Any) -> int | None:
-    """GPUs of a server with several data-parallel ranks: its tensor-parallel ones where these share the attention."""
+    """GPUs of a server with several data-parallel ranks: its tensor-parallel ones where these share
+    the attention."""
     if not isinstance(server_info, dict):
         return None
     tensor, ranks = server_info.get("tp_size"), server_info.get("dp_size")
@@ -77,29 +89,36 @@ def _gpus(server_info: Any) -> int | None:
 
 
 def positive_or_none(value: Any) -> Any:
-    """SGLang writes 0, -1 or null for an acceptance length it does not have. Anything else is kept to be checked."""
+    """SGLang writes 0, -1 or null for an acceptance length it does not have. Anything else is kept
+    to be checked."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
         return None
     return value
 
 
 MTP_AS_EAGLE = (
-    "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no draft checkpoint but "
+    "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no "
+    "draft checkpoint but "
     "the model itself or a NextN copy"
 )
 _OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
 WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH", "DSPARK"})
-"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets a block drafter's steps to 1."""
+"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets a block drafter's
+steps to 1."""
 
 
 def speculation_of(server_info: Any) -> dict[str, Any]:
-    """K (draft depth), tree structure and drafter from SGLang's server arguments. Empty when they are absent."""
+    """K (draft depth), tree structure and drafter from SGLang's server arguments. Empty when they
+    are absent."""
     if not isinstance(server_info, dict) or "speculative_algorithm" not in server_info:
         return {}
     algorithm = server_info["speculative_algorithm"]
     if algorithm is None:
         return {"draft_tokens_k": 0}
-    steps, verified = server_info.get("speculative_num_steps"), server_info.get("speculative_num_draft_tokens")
+    steps, verified = (
+        server_info.get("speculative_num_steps"),
+        server_info.get("speculative_num_draft_tokens"),
+    )
     topk = server_info.get("speculative_eagle_topk")
     if str(algorithm).upper() in WITHOUT_STEPS:
         steps, topk = None, None
@@ -120,8 +139,9 @@ def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
 
     It runs that where no other checkpoint is named.
 
-    EAGLE3 always has a checkpoint of its own. Read in SGLang 0.5.23, arg_groups/speculative_hook.py: NEXTN becomes
-    EAGLE, and a draft path that is not given becomes the model's.
+    EAGLE3 always has a checkpoint of its own. Read in SGLang 0.5.23,
+    arg_groups/speculative_hook.py: NEXTN becomes EAGLE, and a draft path that is not given becomes
+    the model's.
     """
     algorithm = str(server_info.get("speculative_algorithm", "")).upper()
     if algorithm in _OWN_HEADS:
@@ -129,7 +149,9 @@ def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
     draft, model = server_info.get("speculative_draft_model_path"), server_info.get("model_path")
     if algorithm != "EAGLE" or "speculative_draft_model_path" not in server_info:
         return False
-    return draft in (None, "", model) or bool(re.search(r"nextn|[-_]mtp", str(draft), re.IGNORECASE))
+    return draft in (None, "", model) or bool(
+        re.search(r"nextn|[-_]mtp", str(draft), re.IGNORECASE)
+    )
 
 
 def _engine(backend: Any) -> str | None:
@@ -140,22 +162,34 @@ def _engine(backend: Any) -> str | None:
 
 # SGLang bench_one_batch and bench_one_batch_server JSONL: one static batch per line.
 _ONE_BATCH_MAPS = (
-    *field_maps(point_id="run_name", batch_size="batch_size", input_tokens="input_len", output_tokens="output_len"),
+    *field_maps(
+        point_id="run_name",
+        batch_size="batch_size",
+        input_tokens="input_len",
+        output_tokens="output_len",
+    ),
     *field_maps(step_time_s="median_decode_latency", request_latency_s="latency|total_latency"),
     *field_maps(ttft_s="last_ttft|prefill_latency"),
-    *field_maps(output_tok_per_s="median_decode_throughput|steady_state_output_throughput|output_throughput"),
+    *field_maps(
+        output_tok_per_s="median_decode_throughput|steady_state_output_throughput|output_throughput"
+    ),
 )
 
 
 def read_one_batch(sample: Sample) -> RawRows:
     """One row per batch. bench_one_batch never speculates, so its rows are baselines (K = 0)."""
-    raw, records = raw_points(sample, _ONE_BATCH_MAPS, _finish_one_batch, engine="sglang", batch_kind="batch")
+    raw, records = raw_points(
+        sample, _ONE_BATCH_MAPS, _finish_one_batch, engine="sglang", batch_kind="batch"
+    )
     cells = raw.cells
     offline = ["median_decode_latency" in record for record in records]
     cells["draft_tokens_k"] = Cells(
-        [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)], "(tool)"
+        [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)],
+        "(tool)",
     )
-    cells["accepted_length"] = Cells([positive_or_none(record.get("acc_length")) for record in records], "acc_length")
+    cells["accepted_length"] = Cells(
+        [positive_or_none(record.get("acc_length")) for record in records], "acc_length"
+    )
     return raw
 
 
@@ -166,34 +200,49 @@ def _plain(record: dict[str, Any]) -> int | None:
 
 
 def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
-    """Time per output token: the decode step itself, else (latency - first token) / (output - 1)."""
+    """Time per output token: the decode step itself, else (latency - first token) / (output -
+    1)."""
     step = floats(frame, "step_time_s")
     latency = floats(frame, "request_latency_s")
     ttft = floats(frame, "ttft_s")
     tokens = floats(frame, "output_tokens")
     with np.errstate(invalid="ignore", divide="ignore"):
-        per_token = np.where((tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan)
+        per_token = np.where(
+            (tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan
+        )
     frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
     mark_same_run(frame)
     if np.isnan(step).any():
-        return ["tpot_s computed as (latency - first token) / (output length - 1), for a batch that runs to its end"]
+        return [
+            "tpot_s computed as (latency - first token) / (output length - 1), for a batch that "
+            "runs to its end"
+        ]
     return []
 
 
-# SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
+# SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own
+# baseline lines.
 _SPECULATIVE_MAPS = (
-    *field_maps(batch_size="batch_size", draft_tokens_k="steps", step_time_s="step_time", _speed="speed"),
+    *field_maps(
+        batch_size="batch_size", draft_tokens_k="steps", step_time_s="step_time", _speed="speed"
+    ),
 )
 
 
 def read_speculative(sample: Sample) -> RawRows:
-    """One row per line. `speed` is tokens/s of one request; steps = 0 marks the baseline without speculation."""
-    raw, records = raw_points(sample, _SPECULATIVE_MAPS, _finish_speculative, engine="sglang", batch_kind="batch")
+    """One row per line. `speed` is tokens/s of one request; steps = 0 marks the baseline without
+    speculation."""
+    raw, records = raw_points(
+        sample, _SPECULATIVE_MAPS, _finish_speculative, engine="sglang", batch_kind="batch"
+    )
     cells = raw.cells
     cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
     cells["accepted_length"] = Cells(lengths, "acc_length")
-    raw.notes.append("step_time_s is the tool's 20th percentile of a whole round: drafting and verification together")
+    raw.notes.append(
+        "step_time_s is the tool's 20th percentile of a whole round: drafting and verification "
+        "together"
+    )
     return raw
 
 
@@ -210,20 +259,33 @@ def _finish_speculative(frame: pd.DataFrame) -> list[str]:
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
     frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
     mark_same_run(frame)
-    return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
+    return [
+        "tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per "
+        "request"
+    ]
 
 
-# SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3 (one document).
+# SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3
+# (one document).
 _SPECFORGE_MAPS = (
     *field_maps(batch_size="batch_size", draft_tokens_k="steps", dataset="benchmark"),
     *field_maps(output_tok_per_s="throughput|metrics.output_throughput"),
 )
 _SHAPE = frozenset({"batch_size", "steps", "topk", "num_draft_tokens"})
-_SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "throughput", "completion_tokens", "benchmark")
+_SPECFORGE_FIELDS = (
+    "batch_size",
+    "steps",
+    "topk",
+    "num_draft_tokens",
+    "throughput",
+    "completion_tokens",
+    "benchmark",
+)
 
 
 def detect_specforge(sample: Sample) -> float:
-    """Confidence 0.95 for lines or lists of runs with a shape, a benchmark's name and a throughput."""
+    """Confidence 0.95 for lines or lists of runs with a shape, a benchmark's name and a
+    throughput."""
     if not sample.is_json:
         return 0.0
     lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}
@@ -231,7 +293,8 @@ def detect_specforge(sample: Sample) -> float:
 
 
 def _by_benchmark(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs of a bench_eagle3 document, one for each of its repetitions, with the name of their benchmark."""
+    """The runs of a bench_eagle3 document, one for each of its repetitions, with the name of their
+    benchmark."""
     return [
         {**run, "benchmark": name, "metrics": metrics}
         for name, runs in document.items()
@@ -243,22 +306,30 @@ def _by_benchmark(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_specforge(sample: Sample) -> RawRows:
-    """One row per run. The tool's clients wait for whole answers, so there is a rate and no time per token."""
+    """One row per run. The tool's clients wait for whole answers, so there is a rate and no time
+    per token."""
     runs = _by_benchmark(sample.first)
     if runs:
         lines = tuple(range(1, len(runs) + 1))
         sample = replace(sample, records=tuple(runs), lines=lines)
-    raw, records = raw_points(sample, _SPECFORGE_MAPS, mark_same_run, engine="sglang", batch_kind="max_concurrency")
+    raw, records = raw_points(
+        sample, _SPECFORGE_MAPS, mark_same_run, engine="sglang", batch_kind="max_concurrency"
+    )
     drafting = [bool(record.get("steps")) for record in records]
     lengths = [
-        positive_or_none(record.get("acc_length", field_of(record, "metrics.accept_length"))) if drafts else None
+        positive_or_none(record.get("acc_length", field_of(record, "metrics.accept_length")))
+        if drafts
+        else None
         for drafts, record in zip(drafting, records, strict=True)
     ]
     raw.cells["accepted_length"] = Cells(lengths, "acc_length")
     raw.cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     raw.cells["drafter"] = Cells(["eagle3" if drafts else None for drafts in drafting], "steps")
     raw.notes.append("drafter eagle3: the tool starts every server that drafts with EAGLE3")
-    raw.notes.append("the tool's rate includes prefill, and its clients do not stream: it gives no time per token")
+    raw.notes.append(
+        "the tool's rate includes prefill, and its clients do not stream: it gives no time per "
+        "token"
+    )
     return raw
 
 

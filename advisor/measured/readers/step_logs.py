@@ -1,11 +1,13 @@
-"""Step times from a server's own log: no other tool saw the run, so a log kept in production serves as well.
+"""Step times from a server's own log: no other tool saw the run, so a log kept in production serves
+as well.
 
-vLLM writes a line a step with --enable-logging-iteration-details (0.32 and newer). One that carries no prompt and the
-same number of tokens for each sequence is a decoding step of K = tokens / sequences - 1: a plain one, or a round.
+vLLM writes a line a step with --enable-logging-iteration-details (0.32 and newer). One that carries
+no prompt and the same number of tokens for each sequence is a decoding step of K = tokens /
+sequences - 1: a plain one, or a round.
 
-SGLang writes `Decode batch` for every 40 steps where nothing is said, with the tokens per second since the line before.
-Between two lines of the same batch with no prompt between them that is decoding alone, and the batch times the
-accepted length over that rate is the time of a step.
+SGLang writes `Decode batch` for every 40 steps where nothing is said, with the tokens per second
+since the line before. Between two lines of the same batch with no prompt between them that is
+decoding alone, and the batch times the accepted length over that rate is the time of a step.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ import numpy as np
 from advisor.measured.ingest.columns import MAX_DRAFT_TOKENS
 from advisor.measured.ingest.result import Reject
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import MS, FieldMap, Format, RawRows, field_maps, from_records, model_cells
+from advisor.measured.readers.base import (
+    MS,
+    FieldMap,
+    Format,
+    RawRows,
+    field_maps,
+    from_records,
+    model_cells,
+)
 from advisor.measured.readers.sglang import speculation_of
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -36,7 +46,8 @@ Step = tuple[float, ...]
 
 @dataclass
 class _Log:
-    """Decoding steps of a log by Key, what the server says of itself, and how many lines were left out and why."""
+    """Decoding steps of a log by Key, what the server says of itself, and how many lines were left
+    out and why."""
 
     steps: dict[Key, list[Step]] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +75,8 @@ class _Server:
     row: Callable[[Key, list[Step], dict[str, Any]], dict[str, Any]]
 
     def read(self, sample: Sample) -> RawRows:
-        """One row for each Key, its steps' median. Raises AdvisorError for little decoding alone or several servers."""
+        """One row for each Key, its steps' median. Raises AdvisorError for little decoding alone or
+        several servers."""
         log = self.lines(sample.text)
         kept = {key: steps for key, steps in sorted(log.steps.items()) if len(steps) >= self.least}
         rejects = [
@@ -77,17 +89,24 @@ class _Server:
             for key, steps in log.steps.items()
             if key not in kept
         ]
-        told = ", ".join(f"{counted(count, self.unit)} {why}" for why, count in log.left_out.items())
+        told = ", ".join(
+            f"{counted(count, self.unit)} {why}" for why, count in log.left_out.items()
+        )
         if not kept:
             raise AdvisorError(
                 f"{sample.name}: no batch has {self.least} {self.unit}s of decoding alone "
-                f"({told or f'too few {self.unit}s'}); send the log of a longer run at a steady load{self.remedy}"
+                f"({told or f'too few {self.unit}s'}); send the log of a longer run at a steady "
+                f"load{self.remedy}"
             )
         records = [self.row(key, steps, log.said) for key, steps in kept.items()]
         lines = np.array([steps[0][0] for steps in kept.values()], dtype=np.int64)
         raw = RawRows("points", lines, from_records(records, self.maps), rejects)
         raw.cells["model_id"], notes = model_cells(records, (self.model,))
-        for column, value in (("engine", self.engine), ("batch_kind", "batch"), ("prompts_cached", 1)):
+        for column, value in (
+            ("engine", self.engine),
+            ("batch_kind", "batch"),
+            ("prompts_cached", 1),
+        ):
             raw.constant(column, value)
         raw.notes += [*notes, self.note, *([f"left out: {told}"] if told else [])]
         return raw
@@ -101,18 +120,22 @@ def _with_line(pattern: re.Pattern[str]) -> Callable[[Sample], float]:
 def _check_one_engine(ranks: Collection[str | None], example: str) -> None:
     if len(ranks) > 1:
         raise AdvisorError(
-            f"the log mixes {len(ranks)} engines (data parallel), and a step of one waits for the others; send one "
+            f"the log mixes {len(ranks)} engines (data parallel), and a step of one waits for the "
+            "others; send one "
             f"engine's lines, e.g. grep '{example}'"
         )
 
 
 _ITERATION = re.compile(
-    r"Iteration\((?P<index>\d+)\): (?P<prompts>\d+) context requests, (?P<prompt_tokens>\d+) context tokens, "
+    r"Iteration\((?P<index>\d+)\): (?P<prompts>\d+) context requests, (?P<prompt_tokens>\d+) "
+    r"context tokens, "
     r"(?P<sequences>\d+) generation requests, (?P<tokens>\d+) generation tokens, "
     r"iteration elapsed time: (?P<ms>\d+(?:\.\d+)?) ms(?P<dummy> \(dummy\))?"
 )
 _ENGINE = re.compile(r"Engine (?P<rank>\d{1,6}): Iteration")
-_START = re.compile(r"Initializing a V1 LLM engine \(v(?P<version>[\w.+-]{1,40})\) with config: (?P<config>.*)")
+_START = re.compile(
+    r"Initializing a V1 LLM engine \(v(?P<version>[\w.+-]{1,40})\) with config: (?P<config>.*)"
+)
 _CONFIG = re.compile(r"\b(model|method|tensor_parallel_size|data_parallel_size)='?([^',)]{1,300})")
 
 
@@ -123,7 +146,10 @@ def _vllm_steps(text: str) -> _Log:
         short = line[:_LONGEST_LINE]
         if start := _START.search(short):
             # Reversed, so that the target's values stand: those of a drafter follow.
-            log.said |= {"version": start["version"], **dict(reversed(_CONFIG.findall(start["config"])))}
+            log.said |= {
+                "version": start["version"],
+                **dict(reversed(_CONFIG.findall(start["config"]))),
+            }
         if not (step := _ITERATION.search(short)):
             continue
         if rank := _ENGINE.search(short):
@@ -168,7 +194,9 @@ _VLLM = _Server(
         *field_maps(batch_size="batch", draft_tokens_k="k"),
         *field_maps(MS, step_time_s="ms"),
         *field_maps(
-            engine_version="version", tensor_parallel="tensor_parallel_size", data_parallel="data_parallel_size"
+            engine_version="version",
+            tensor_parallel="tensor_parallel_size",
+            data_parallel="data_parallel_size",
         ),
         *field_maps(drafter="drafter|method", notes="notes"),
     ),
@@ -191,13 +219,16 @@ _ARGUMENT = re.compile(
 
 
 def _sglang_lines(text: str) -> _Log:
-    """Steps by batch, whether drafts were verified, and the word on a CUDA graph: time [s], AL and context [tokens]."""
+    """Steps by batch, whether drafts were verified, and the word on a CUDA graph: time [s], AL and
+    context [tokens]."""
     log, ranks = _Log(), set()
     before = 0  # the batch of the line before, 0 where a prompt came since
     for number, full in enumerate(text.splitlines(), start=1):
         line = full[:_LONGEST_LINE]
         if given := _ARGUMENTS.search(line):
-            log.said |= {name: ast.literal_eval(value) for name, value in _ARGUMENT.findall(given["all"])}
+            log.said |= {
+                name: ast.literal_eval(value) for name, value in _ARGUMENT.findall(given["all"])
+            }
         if "Prefill batch" in line:
             before = 0
         if not (step := _DECODE.search(line)):
@@ -207,7 +238,13 @@ def _sglang_lines(text: str) -> _Log:
             continue  # of the same step
         ranks.add(rank["dp"] if rank else None)
         batch, rate = int(step["batch"]), float(step["rate"])
-        why = "idle" if not batch or not rate else "after a prompt or another batch" if batch != before else ""
+        why = (
+            "idle"
+            if not batch or not rate
+            else "after a prompt or another batch"
+            if batch != before
+            else ""
+        )
         before = batch
         if why:
             log.left_out[why] += 1
@@ -230,7 +267,9 @@ def _sglang_row(key: Key, steps: list[Step], said: dict[str, Any]) -> dict[str, 
     row: dict[str, Any] = {"batch": batch, "step_s": float(np.median(step_s)), "notes": note}
     row |= {name: said[name] for name in ("model_path", "tp_size", "dp_size") if said.get(name)}
     row |= {"captured": int(graph == "True")} if graph else {}
-    row |= {"context": float(context.mean())} if np.isfinite(context).all() and context.all() else {}
+    row |= (
+        {"context": float(context.mean())} if np.isfinite(context).all() and context.all() else {}
+    )
     if not drafted:
         return row | {"draft_tokens_k": 0, "drafter": "none"}
     return row | speculation_of(said) | {"accepted": float(accepted.mean()), "same_run": 1}
@@ -247,8 +286,15 @@ _SGLANG = _Server(
     maps=(
         *field_maps(batch_size="batch"),
         *(FieldMap(name, (name,)) for name in ("draft_tokens_k", "draft_structure", "drafter")),
-        *field_maps(step_time_s="step_s", accepted_length="accepted", accepted_length_same_run="same_run"),
-        *field_maps(context_tokens="context", captured="captured", tensor_parallel="tp_size", data_parallel="dp_size"),
+        *field_maps(
+            step_time_s="step_s", accepted_length="accepted", accepted_length_same_run="same_run"
+        ),
+        *field_maps(
+            context_tokens="context",
+            captured="captured",
+            tensor_parallel="tp_size",
+            data_parallel="dp_size",
+        ),
         *field_maps(notes="notes"),
     ),
     lines=_sglang_lines,

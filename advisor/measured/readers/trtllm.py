@@ -1,6 +1,8 @@
-"""TensorRT-LLM's trtllm-bench: the report that it prints into its log, and the JSON of --report_json.
+"""TensorRT-LLM's trtllm-bench: the report that it prints into its log, and the JSON of
+--report_json.
 
-Read in NVIDIA/TensorRT-LLM, tensorrt_llm/bench/dataclasses/reporting.py: both hold the same figures.
+Read in NVIDIA/TensorRT-LLM, tensorrt_llm/bench/dataclasses/reporting.py: both hold the same
+figures.
 """
 
 from __future__ import annotations
@@ -75,8 +77,15 @@ _JSON_PATHS = {
     "accepted": "decoding_stats.num_accepted_draft_tokens_percentiles.average",
 }
 _MAPS = (
-    *field_maps(hardware_id="gpu", engine_version="version", weight_dtype="quantization", tensor_parallel="tp"),
-    *field_maps(expert_parallel="ep", batch_size="concurrent", input_tokens="input", output_tokens="output"),
+    *field_maps(
+        hardware_id="gpu",
+        engine_version="version",
+        weight_dtype="quantization",
+        tensor_parallel="tp",
+    ),
+    *field_maps(
+        expert_parallel="ep", batch_size="concurrent", input_tokens="input", output_tokens="output"
+    ),
     *field_maps(output_tok_per_s="output_rate", total_tok_per_s="total_rate"),
     *field_maps(MS, request_latency_s="latency_ms", ttft_s="ttft_ms", tpot_s="tpot_ms"),
     *field_maps(drafter="mode", _pp="pp", _drafted="drafted", _accepted="accepted"),
@@ -90,18 +99,27 @@ _WHOLE = 0.02
 
 
 def detect_log(sample: Sample) -> float:
-    """0.95 for text with the title of the report's figures and its rate in the first 256 KiB, or beyond it."""
+    """0.95 for text with the title of the report's figures and its rate in the first 256 KiB, or
+    beyond it."""
     if sample.kind != "text" or len(sample.data) > MAX_TEXT_LOG_BYTES:
         return 0.0
-    return 0.95 if _TITLE.encode() in sample.data and b"Total Output Throughput (tokens/sec)" in sample.data else 0.0
+    return (
+        0.95
+        if _TITLE.encode() in sample.data and b"Total Output Throughput (tokens/sec)" in sample.data
+        else 0.0
+    )
 
 
 def read_log(sample: Sample) -> RawRows:
     """One row per report of the log. Raises AdvisorError for a report without a figure."""
     records, lines = _reports(sample.text)
     if not records:
-        raise AdvisorError(f"{sample.name} has the title {_TITLE!r} and no figures under it; send the whole log")
-    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), finish=_finish)
+        raise AdvisorError(
+            f"{sample.name} has the title {_TITLE!r} and no figures under it; send the whole log"
+        )
+    raw = RawRows(
+        "points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), finish=_finish
+    )
     return _described(raw, records)
 
 
@@ -125,7 +143,11 @@ def _reports(text: str) -> tuple[list[dict[str, str]], list[int]]:
             name = _LABELS.get(" ".join(found["label"].lower().split()))
             if name is not None and found["value"] not in ("None", "N/A"):
                 current.setdefault(name, found["value"])
-    told = [(record, line) for record, line in zip(records, lines, strict=True) if "output_rate" in record]
+    told = [
+        (record, line)
+        for record, line in zip(records, lines, strict=True)
+        if "output_rate" in record
+    ]
     return [record for record, _ in told], [line for _, line in told]
 
 
@@ -134,14 +156,20 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
     raw.constant("engine", "trtllm")
     raw.constant("batch_kind", "concurrency")
     raw.cells["model_id"], said = model_cells(records, ("model", "model_path"))
-    raw.notes += [*said, "batch_size is the mean number of requests in flight, those in prefill among them"]
+    raw.notes += [
+        *said,
+        "batch_size is the mean number of requests in flight, those in prefill among them",
+    ]
     if any("tpot_ms" not in record for record in records):
-        raw.notes.append("without --streaming the report has no time per token: its rate includes prefill")
+        raw.notes.append(
+            "without --streaming the report has no time per token: its rate includes prefill"
+        )
     return raw
 
 
 def _finish(frame: pd.DataFrame) -> list[str]:
-    """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less accepted tokens."""
+    """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less
+    accepted tokens."""
     said: list[str] = []
     gpus = floats(frame, "tensor_parallel") * np.nan_to_num(floats(frame, "_pp"), nan=1.0)
     known = gpus >= 1
@@ -154,8 +182,13 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
         mark_same_run(frame)
-        said.append(f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / rounds")
-    fill_k(frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", said)
+        said.append(
+            f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / "
+            "rounds"
+        )
+    fill_k(
+        frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", said
+    )
     return said
 
 
@@ -169,10 +202,16 @@ def read_json(sample: Sample) -> RawRows:
     """One row per report."""
     documents, lines, rejects = keep_objects(sample)
     records = [
-        {name: value for name, path in _JSON_PATHS.items() if (value := field_of(document, path)) is not None}
+        {
+            name: value
+            for name, path in _JSON_PATHS.items()
+            if (value := field_of(document, path)) is not None
+        }
         for document in documents
     ]
-    return _described(RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records)
+    return _described(
+        RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records
+    )
 
 
 FORMATS = (
@@ -182,6 +221,10 @@ FORMATS = (
         "trtllm-bench --report_json",
         detect_json,
         read_json,
-        wants=("performance.system_output_throughput_tok_s", "world_info.tp_size", "request_info.avg_output_length"),
+        wants=(
+            "performance.system_output_throughput_tok_s",
+            "world_info.tp_size",
+            "request_info.avg_output_length",
+        ),
     ),
 )

@@ -1,4 +1,5 @@
-"""vLLM's benchmarks (serve, sweep, latency, throughput, forward) and the block that serving benchmarks print."""
+"""vLLM's benchmarks (serve, sweep, latency, throughput, forward) and the block that serving
+benchmarks print."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
 
-# Field names that `vllm bench serve` results share, whether written as JSON or flattened into a sweep's CSV.
+# Field names that `vllm bench serve` results share, whether written as JSON or flattened into a
+# sweep's CSV.
 def _spellings(*names: str) -> tuple[str, ...]:
     """Each name with underscores and with dashes: sweeps keep what the user typed."""
     return tuple(dict.fromkeys(form for name in names for form in (name, name.replace("_", "-"))))
@@ -44,26 +46,47 @@ def _spellings(*names: str) -> tuple[str, ...]:
 
 def _spelled(**sources: str) -> tuple[FieldMap, ...]:
     """A map for each column from its fields in either spelling."""
-    return tuple(FieldMap(column, _spellings(*paths.split("|"))) for column, paths in sources.items())
+    return tuple(
+        FieldMap(column, _spellings(*paths.split("|"))) for column, paths in sources.items()
+    )
 
 
 _MODEL = (*_spellings("model_id", "model"), "tokenizer_id", "served_model_name")
 _SERVE_MAPS: tuple[FieldMap, ...] = (
     FieldMap("model_id", _MODEL),
     *time_maps(),
-    *field_maps(output_tok_per_s="output_throughput", total_tok_per_s="total_token_throughput|total_throughput"),
+    *field_maps(
+        output_tok_per_s="output_throughput",
+        total_tok_per_s="total_token_throughput|total_throughput",
+    ),
     *field_maps(accepted_length="spec_decode_acceptance_length|accept_length"),
-    *_spelled(hardware_id="hardware_id|hardware|gpu|device|gpu_name", gpu_count="gpu_count|num_gpus|n_gpus|gpus"),
+    *_spelled(
+        hardware_id="hardware_id|hardware|gpu|device|gpu_name",
+        gpu_count="gpu_count|num_gpus|n_gpus|gpus",
+    ),
     *_spelled(tensor_parallel="tensor_parallel_size|tensor_parallel|tp_size|tp"),
     *_spelled(expert_parallel="expert_parallel_size|ep_size|ep"),
     *_spelled(data_parallel="data_parallel_size|data_parallel|dp_size|dp"),
-    *_spelled(decode_context_parallel="decode_context_parallel_size|dcp_size|dcp", kv_dtype="kv_cache_dtype|kv_dtype"),
+    *_spelled(
+        decode_context_parallel="decode_context_parallel_size|dcp_size|dcp",
+        kv_dtype="kv_cache_dtype|kv_dtype",
+    ),
     *_spelled(n_experts="num_experts|n_experts", n_active="topk|top_k|n_active"),
-    *_spelled(weight_dtype="weight_dtype|quantization", engine_version="engine_version|vllm_version"),
-    *_spelled(dataset="dataset|dataset_name", drafter="drafter|spec_method|speculative_config.method"),
-    *_spelled(draft_tokens_k="draft_tokens_k|spec_k|num_speculative_tokens|speculative_config.num_speculative_tokens"),
+    *_spelled(
+        weight_dtype="weight_dtype|quantization", engine_version="engine_version|vllm_version"
+    ),
+    *_spelled(
+        dataset="dataset|dataset_name", drafter="drafter|spec_method|speculative_config.method"
+    ),
+    *_spelled(
+        draft_tokens_k="draft_tokens_k|spec_k|num_speculative_tokens|speculative_config.num_speculative_tokens"
+    ),
     *field_maps(_drafts="spec_decode_num_drafts", _draft_tokens="spec_decode_draft_tokens"),
-    *field_maps(_accepted="spec_decode_accepted_tokens", _completed="completed", _total_input="total_input_tokens"),
+    *field_maps(
+        _accepted="spec_decode_accepted_tokens",
+        _completed="completed",
+        _total_input="total_input_tokens",
+    ),
     *field_maps(_total_output="total_output_tokens"),
     *_spelled(_asked_input="random_input_len", _asked_output="random_output_len"),
 )
@@ -73,7 +96,8 @@ _LATENCIES = frozenset(name for names in time_fields().values() for name in name
 
 
 def detect_serve(sample: Sample) -> float:
-    """0.9 for the whole file. 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
+    """0.9 for the whole file. 0.6 for one that was trimmed to a rate and a latency, as CI and
+    dashboards keep it."""
     keys = sample.first.keys()
     if not sample.is_json:
         return 0.0
@@ -83,7 +107,8 @@ def detect_serve(sample: Sample) -> float:
 
 
 def read_serve(sample: Sample) -> RawRows:
-    """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the metadata and counters."""
+    """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the
+    metadata and counters."""
     raw, records = raw_points(sample, _SERVE_MAPS, finish_serve, _MODEL)
     cells = raw.cells
     raw.notes += medians_note(records)
@@ -106,7 +131,9 @@ def read_sweep(sample: Sample) -> RawRows:
     if printed is not None:
         cells |= by_position(printed.to_pylist())
     columns = [
-        next((found for name in _spellings(typed) if (found := table.column(name)) is not None), None)
+        next(
+            (found for name in _spellings(typed) if (found := table.column(name)) is not None), None
+        )
         for typed in ("max_concurrency", "request_rate", "failed", "completed")
     ]
     limits, rates, failed, done = (
@@ -114,14 +141,18 @@ def read_sweep(sample: Sample) -> RawRows:
     )
     cells |= closed_loads(limits, rates)
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
-    raw.warnings += failures([{"failed": one, "completed": two} for one, two in zip(failed, done, strict=True)])
+    raw.warnings += failures(
+        [{"failed": one, "completed": two} for one, two in zip(failed, done, strict=True)]
+    )
     raw.constant("engine", "vllm")
     return raw
 
 
 # `vllm bench latency --output-json`: the time of one whole batch; lengths and batch are not in it.
 _LATENCY_MAPS = (
-    *field_maps(model_id="model_id|model", request_latency_s="avg_latency", batch_size="batch_size"),
+    *field_maps(
+        model_id="model_id|model", request_latency_s="avg_latency", batch_size="batch_size"
+    ),
     *field_maps(input_tokens="input_len", output_tokens="output_len"),
 )
 
@@ -129,13 +160,17 @@ _LATENCY_MAPS = (
 def read_latency(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once batch and lengths are filled in."""
     raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
-    raw.notes.append("the latency is of a whole batch and includes prefill, so it gives a rate but no step time")
+    raw.notes.append(
+        "the latency is of a whole batch and includes prefill, so it gives a rate but no step time"
+    )
     return raw
 
 
 # `vllm bench throughput --output-json`: offline throughput, prompt and generated tokens together.
 _THROUGHPUT_MAPS = (
-    *field_maps(model_id="model_id|model", total_tok_per_s="tokens_per_second", input_tokens="input_len"),
+    *field_maps(
+        model_id="model_id|model", total_tok_per_s="tokens_per_second", input_tokens="input_len"
+    ),
     *field_maps(output_tokens="output_len"),
 )
 
@@ -143,7 +178,9 @@ _THROUGHPUT_MAPS = (
 def read_throughput(sample: Sample) -> RawRows:
     """One row per object. The output rate follows once the two lengths are filled in."""
     raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
-    raw.notes.append("tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice")
+    raw.notes.append(
+        "tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice"
+    )
     return raw
 
 
@@ -167,7 +204,8 @@ def detect_forward(sample: Sample) -> float:
 
 
 def read_forward(sample: Sample) -> RawRows:
-    """One row per case: B requests that verify the same K tokens. Prefill and mixed cases are refused."""
+    """One row per case: B requests that verify the same K tokens. Prefill and mixed cases are
+    refused."""
     records, lines, rejects = keep_objects(sample)
     rows: list[dict[str, Any]] = []
     kept: list[int] = []
@@ -183,12 +221,24 @@ def read_forward(sample: Sample) -> RawRows:
         if isinstance(record.get("ranks"), list) and record["ranks"]:
             ranks.add(len(record["ranks"]))
     prefill = {"gpu_count": next(iter(ranks))} if len(ranks) == 1 else {}
-    raw = RawRows("points", np.array(kept, dtype=np.int64), from_records(rows, _FORWARD_MAPS), rejects, prefill)
+    raw = RawRows(
+        "points",
+        np.array(kept, dtype=np.int64),
+        from_records(rows, _FORWARD_MAPS),
+        rejects,
+        prefill,
+    )
     raw.constant("engine", "vllm")
-    raw.notes.append("verify_time_s is the timed forward pass itself (median); it contains no drafting and no sampling")
-    if max(ranks, default=1) > 1 and not any(row["batch_kind"] == "requests_per_rank" for row in rows):
+    raw.notes.append(
+        "verify_time_s is the timed forward pass itself (median); it contains no drafting and no "
+        "sampling"
+    )
+    if max(ranks, default=1) > 1 and not any(
+        row["batch_kind"] == "requests_per_rank" for row in rows
+    ):
         raw.notes.append(
-            "requests are those of one data-parallel rank: where the run had any, set batch_kind=requests_per_rank"
+            "requests are those of one data-parallel rank: where the run had any, set "
+            "batch_kind=requests_per_rank"
         )
     return raw
 
@@ -196,13 +246,23 @@ def read_forward(sample: Sample) -> RawRows:
 def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, str]:
     """The row of one case, or None with the field at fault and the reason."""
     requests = record.get("requests")
-    if not isinstance(requests, list) or not requests or not all(isinstance(item, dict) for item in requests):
+    if (
+        not isinstance(requests, list)
+        or not requests
+        or not all(isinstance(item, dict) for item in requests)
+    ):
         return None, "requests", "expected a list of requests"
     ranks = [rank for rank in record.get("ranks") or [] if isinstance(rank, dict)]
     if any(rank.get("finite") is False for rank in ranks):
         return None, "case", "the tool marked the output of this case as not finite"
-    if any(rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank for rank in ranks):
-        reason = "timed with its drafter, so it is neither a forward pass of the target nor a round as served; "
+    if any(
+        rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank
+        for rank in ranks
+    ):
+        reason = (
+            "timed with its drafter, so it is neither a forward pass of the target nor a round "
+            "as served; "
+        )
         return None, "timing_scope", f"{reason}run it again with --exclude-drafter"
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
     queries = {_whole(item.get("query_len")) for item in requests}
@@ -212,12 +272,21 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         return None, "requests", "requests of this case differ in draft length; one row needs one K"
     k, query = drafts.pop() or 0, queries.pop()
     if query != k + 1:
-        reason = f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding step"
+        reason = (
+            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a "
+            "decoding step"
+        )
         return None, "requests", reason
     contexts = [item.get("kv_len") for item in requests]
-    numbers = [value for value in contexts if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [
+        value
+        for value in contexts
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     context = float(np.mean(numbers)) if len(numbers) == len(contexts) else None
-    routing = {rank.get("routing") for rank in record.get("ranks") or [] if isinstance(rank, dict)} - {None}
+    routing = {
+        rank.get("routing") for rank in record.get("ranks") or [] if isinstance(rank, dict)
+    } - {None}
     row = {
         "batch_size": len(requests),
         "k": k,
@@ -225,7 +294,9 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         "median_us": record.get("median_us"),
         "case": record.get("case"),
         "notes": f"routing: {', '.join(sorted(map(str, routing)))}" if routing else None,
-        "batch_kind": "requests_per_rank" if str(record.get("case")).startswith(_PER_RANK) else "batch",
+        "batch_kind": "requests_per_rank"
+        if str(record.get("case")).startswith(_PER_RANK)
+        else "batch",
     }
     return row, "", ""
 
@@ -237,7 +308,9 @@ def _whole(value: Any) -> int | None:
 
 
 _TITLE = "Serving Benchmark Result"
-_LINE = re.compile(r"^[\s>|*`]*(?P<label>[A-Za-z][\w .()/%&,-]*?)\s*:\s*(?P<value>[^\s|`]+(?: set)?)[\s|`]*$")
+_LINE = re.compile(
+    r"^[\s>|*`]*(?P<label>[A-Za-z][\w .()/%&,-]*?)\s*:\s*(?P<value>[^\s|`]+(?: set)?)[\s|`]*$"
+)
 """`label: value`, also behind the marks of a quotation, a list or a table."""
 _ENOUGH = 3
 """Figures under known labels that make a block of text without a title."""
@@ -268,31 +341,50 @@ _ARGUMENT = re.compile(
     r"\b(model|tokenizer|served_model_name|dataset_name|max_concurrency|request_rate|random_input_len|random_output_len)"
     r"=(?:'([^']*)'|([\w.]+))"
 )
-"""Of the arguments that the tools print before they start (`Namespace(...)`), the ones that say something here."""
+"""Of the arguments that the tools print before they start (`Namespace(...)`), the ones that say
+something here."""
 
 
 def detect(sample: Sample) -> float:
-    """0.9 for text with the title of the block in its first 256 KiB. 0.8 for a block that was cut below its title."""
+    """0.9 for text with the title of the block in its first 256 KiB. 0.8 for a block that was cut
+    below its title."""
     if sample.kind != "text":
         return 0.0
     if _TITLE in sample.head:
         return 0.9
-    return 0.8 if sum(_figure(line) is not None for line in sample.head.splitlines()[:200]) >= _ENOUGH else 0.0
+    return (
+        0.8
+        if sum(_figure(line) is not None for line in sample.head.splitlines()[:200]) >= _ENOUGH
+        else 0.0
+    )
 
 
 def read(sample: Sample) -> RawRows:
-    """One row per block, with arguments printed before it. Raises AdvisorError for too long a log or an empty block."""
+    """One row per block, with arguments printed before it. Raises AdvisorError for too long a log
+    or an empty block."""
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
-        raise AdvisorError(f"{sample.name} is longer than the {MAX_TEXT_LOG_BYTES // MIB} MiB of a log; cut it")
+        raise AdvisorError(
+            f"{sample.name} is longer than the {MAX_TEXT_LOG_BYTES // MIB} MiB of a log; cut it"
+        )
     records, lines = _blocks(sample.text)
     if not any(records):
         raise AdvisorError(
-            f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole block, with lines such "
+            f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole "
+            "block, with lines such "
             "as `Mean TPOT (ms): 8.31`"
         )
-    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _SERVE_MAPS), finish=finish_serve)
+    raw = RawRows(
+        "points",
+        np.array(lines, dtype=np.int64),
+        from_records(records, _SERVE_MAPS),
+        finish=finish_serve,
+    )
     raw.cells["model_id"], said = model_cells(records, ("model", "tokenizer", "served_model_name"))
-    raw.notes += [*said, *medians_note(records), "the block is rounded to two decimals; the result file is more exact"]
+    raw.notes += [
+        *said,
+        *medians_note(records),
+        "the block is rounded to two decimals; the result file is more exact",
+    ]
     positions = [record.get("_by_position") for record in records]
     if any(positions):
         raw.cells |= by_position(positions)
@@ -306,7 +398,8 @@ def read(sample: Sample) -> RawRows:
 
 
 def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
-    """The figures of each block with what its client printed before it, and the line of its title."""
+    """The figures of each block with what its client printed before it, and the line of its
+    title."""
     records: list[dict[str, Any]] = []
     lines: list[int] = []
     before: dict[str, Any] = {}
@@ -320,7 +413,9 @@ def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
             inside = False
         elif "Namespace(" in line:
             before |= {
-                name: quoted or bare for name, quoted, bare in _ARGUMENT.findall(line) if (quoted or bare) != "None"
+                name: quoted or bare
+                for name, quoted, bare in _ARGUMENT.findall(line)
+                if (quoted or bare) != "None"
             }
         elif found := _figure(line):
             ahead = not inside and (not records or _LABELS.get(found[0]) in _LOAD)
@@ -342,7 +437,8 @@ def _figure(line: str) -> tuple[str, str] | None:
 
 
 def _take(record: dict[str, Any], label: str, value: str) -> None:
-    """Keep one figure of a block. The first of a label counts, since logs go on behind the block."""
+    """Keep one figure of a block. The first of a label counts, since logs go on behind the
+    block."""
     if time := _TIME.match(label):
         record.setdefault(f"{time[1]}_{time[2].replace(' ', '_')}_ms", value)
     elif position := _POSITION.match(label):
@@ -368,10 +464,17 @@ FORMATS = (
         "vLLM bench serve JSON",
         detect_serve,
         read_serve,
-        wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
+        wants=(
+            "|".join(_MEASURED),
+            "|".join(name for names in time_fields().values() for name in names),
+        ),
     ),
     Format.of_fields(
-        "vllm_latency", "vLLM bench latency JSON", 0.9, read_latency, ("avg_latency", "latencies", "percentiles")
+        "vllm_latency",
+        "vLLM bench latency JSON",
+        0.9,
+        read_latency,
+        ("avg_latency", "latencies", "percentiles"),
     ),
     Format.of_fields(
         "vllm_throughput",
@@ -384,11 +487,17 @@ FORMATS = (
     Format(
         "vllm_sweep",
         "vLLM bench sweep summary.csv",
-        with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
+        with_header(
+            0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"
+        ),
         read_sweep,
     ),
     Format(
-        "vllm_forward", "vLLM bench forward JSON", detect_forward, read_forward, wants=("case", "requests", "median_us")
+        "vllm_forward",
+        "vLLM bench forward JSON",
+        detect_forward,
+        read_forward,
+        wants=("case", "requests", "median_us"),
     ),
     Format("serving_console", "the console block of a serving benchmark", detect, read),
 )

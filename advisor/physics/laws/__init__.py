@@ -1,9 +1,10 @@
-"""Every formula of the model once: pure functions of arrays, each one returned expression of its symbols.
+"""Every formula of the model once: pure functions of arrays, each one returned expression of its
+symbols.
 
-What runs is what is shown: `explain` reads the expression from the function's own source. A parameter with a default
-is an optional term: at the default the term is zero, or the factor one, and is left out of what is shown. A docstring
-names the law, then has its equation (a test compares it with the code), symbols with units, limits and source;
-docs/model.md is made from them.
+What runs is what is shown: `explain` reads the expression from the function's own source. A
+parameter with a default is an optional term: at the default the term is zero, or the factor one,
+and is left out of what is shown. A docstring names the law, then has its equation (a test compares
+it with the code), symbols with units, limits and source; docs/model.md is made from them.
 """
 
 # ruff: noqa: F401 -- this file is the list of laws.

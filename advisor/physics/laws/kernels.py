@@ -1,6 +1,8 @@
-"""Functions that laws are written with: what is computed stays finite, what is shown is the textbook form.
+"""Functions that laws are written with: what is computed stays finite, what is shown is the
+textbook form.
 
-The laws of one forward pass without attention: what its kernels move and compute, and how long that takes.
+The laws of one forward pass without attention: what its kernels move and compute, and how long that
+takes.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ def p_norm(a: Floats, b: Floats, p: Floats) -> Array:
 
     a, b: the two limits, each >= 0. [s]
     p: sharpness of the bend, > 0: a sum at 1, the larger of the two as p grows. [-]
-    Own derivation: the larger one is taken out of the root, so that the result is finite for any a, b >= 0.
+    Own derivation: the larger one is taken out of the root, so that the result is finite for any a,
+    b >= 0.
     """
-    # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that neither reads nor
-    # computes.
+    # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that
+    # neither reads nor computes.
     high, low = np.maximum(a, b), np.minimum(a, b)
     ratio = np.divide(low, high, out=np.zeros_like(high), where=high > 0)
     return np.asarray(high * (1.0 + ratio**p) ** (1.0 / p))
@@ -55,11 +58,12 @@ def off(law: Law, name: str) -> float:
 
 
 def columns(law: Law, coefficients: Sequence[str], **given: Floats) -> Array:
-    """Terms of a law that is linear in `coefficients`, one column each, [rows, coefficients]. [as the law]
+    """Terms of a law that is linear in `coefficients`, one column each, [rows, coefficients]. [as
+    the law]
 
-    A column is the law itself with that coefficient one and the others at their defaults, where their terms vanish: so
-    the law is the sum of its columns times the coefficients, a rate entering as its inverse. Own derivation: the
-    columns of a least-squares fit.
+    A column is the law itself with that coefficient one and the others at their defaults, where
+    their terms vanish: so the law is the sum of its columns times the coefficients, a rate entering
+    as its inverse. Own derivation: the columns of a least-squares fit.
     """
     # The law itself makes the columns, so that a fit and a prediction cannot have two forms.
     still = {name: off(law, name) for name in coefficients}
@@ -72,7 +76,8 @@ TILE_ROWS = 16.0
 TILE_PADDING = 7.5
 """Mean rows added by padding a block to the next multiple of 16. [-]"""
 SMALL_KERNEL_BYTES = 24.0
-"""Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
+"""Moved by the small kernels of a layer for one element of the hidden state of a prompt's token
+(assumed). [B]"""
 ROUTED_COEFFICIENTS = ("t0", "BW", "tau", "F_peak", "BW_act", "tau_N")
 """What `routed_layers` is linear in, a rate by its inverse."""
 STREAM_COEFFICIENTS = ("t0", "BW")
@@ -93,13 +98,15 @@ def step_tokens(B: Floats, q: Floats) -> Floats:
 
 
 def uniform_experts(N: Floats, k: Floats, M: Floats) -> Floats:
-    """Distinct routed experts that M tokens touch in one layer, each choosing uniformly and independently.
+    """Distinct routed experts that M tokens touch in one layer, each choosing uniformly and
+    independently.
 
     U = N × (1 - (1 - k / N)^M)
 
     N, k: routed experts of the layer, and those of one token, 1 <= k <= N. [-]
     M: tokens in the step. [-]
-    Limits: k at M = 1, N for many tokens; N at k = N, whatever M is. Real routers are correlated and uneven: see
+    Limits: k at M = 1, N for many tokens; N at k = N, whatever M is. Real routers are correlated
+    and uneven: see
       Routing.
     Source: MoESD, arXiv:2505.19645, eq. 8.
     """
@@ -168,8 +175,9 @@ def expert_flops(n_mat: Floats, h: Floats, I: Floats, U: Floats, m: Floats) -> F
     F = 2 × n_mat × h × I × U × max(16, m + 7.5)
 
     n_mat, h, I, U: as in the weights. [-]
-    m: mean rows of a touched expert; each block of rows is filled up to a multiple of 16, by 7.5 on average. [-]
-    Limits: 32 operations a weight for few rows, whose block is filled up to 16; 2 M k / N a weight of all experts
+    m: mean rows of a touched expert; each block of rows is filled up to a multiple of 16, by 7.5 on
+    average. [-] Limits: 32 operations a weight for few rows, whose block is filled up to 16; 2 M k
+    / N a weight of all experts
       for many.
     Source: docs/decisions/0002-moe-kernel-form.md.
     """
@@ -177,19 +185,27 @@ def expert_flops(n_mat: Floats, h: Floats, I: Floats, U: Floats, m: Floats) -> F
     return 2 * n_mat * h * I * U * np.maximum(TILE_ROWS, m + TILE_PADDING)
 
 
-def expert_activation_bytes(M: Floats, k: Floats, h: Floats, n_mat: Floats, I: Floats, ep: Floats = 1.0) -> Floats:  # noqa: E741
+def expert_activation_bytes(
+    M: Floats,
+    k: Floats,
+    h: Floats,
+    n_mat: Floats,
+    I: Floats,  # noqa: E741
+    ep: Floats = 1.0,
+) -> Floats:
     """Activations that the routed experts of one layer move on one rank, in 16 bits.
 
     A = M × k / ep × (4 × h + 2 × n_mat × I) + 4 × M × h
 
     M, k: tokens in the step, routed experts of each. [-]
-    h, n_mat, I: as in the weights: an expert reads and writes h elements a row, and n_mat I between its matrices. [-]
-    ep: ranks that share the experts. [-]
+    h, n_mat, I: as in the weights: an expert reads and writes h elements a row, and n_mat I between
+    its matrices. [-] ep: ranks that share the experts. [-]
     Limits: the last term gathers the tokens and adds up their results.
     Source: own derivation; kept because errors on held-out shapes fall with it,
       docs/decisions/0002-moe-kernel-form.md.
     """
-    # A pair reads h and writes h elements of 2 bytes; each token is gathered once and its results are added up once.
+    # A pair reads h and writes h elements of 2 bytes; each token is gathered once and its results
+    # are added up once.
     return M * k / ep * (4 * h + 2 * n_mat * I) + 4 * M * h
 
 
@@ -215,16 +231,17 @@ def routed_layers(
 
     L, t0: layers [-], and the fixed cost of one. [s]
     W, F, A: weights read [B], operations [FLOP] and activations moved [B], of one layer.
-    BW, F_peak, BW_act: rates of the three, fitted slopes and not the data sheet's. [B/s], [FLOP/s], [B/s]
-    U, tau: distinct experts touched on the rank [-], and the cost of each. [s]
-    N, ep, tau_N: experts of the layer, ranks that share them [-], and the cost of each resident one. [s]
-    c: correction by the rows m of a touched expert, which carries the tile switches of a kernel; or r, measured over
+    BW, F_peak, BW_act: rates of the three, fitted slopes and not the data sheet's. [B/s], [FLOP/s],
+    [B/s] U, tau: distinct experts touched on the rank [-], and the cost of each. [s]
+    N, ep, tau_N: experts of the layer, ranks that share them [-], and the cost of each resident
+    one. [s] c: correction by the rows m of a touched expert, which carries the tile switches of a
+    kernel; or r, measured over
       computed time of this very shape. [-]
     Limits: tables of up to 2048 tokens; linear in t0, tau, tau_N and the inverse rates.
     Source: chosen by leave-one-shape-out error, docs/decisions/0002-moe-kernel-form.md.
     """
-    # Kernels pick their tile by the rows of an expert, so one curve c over m serves all shapes of a table (decision
-    # 0002).
+    # Kernels pick their tile by the rows of an expert, so one curve c over m serves all shapes of a
+    # table (decision 0002).
     return L * (c * (t0 + W / BW + U * tau + F / F_peak + A / BW_act + N / ep * tau_N))
 
 
@@ -247,13 +264,15 @@ def gemm(
     t0: fixed cost of a launch. [s]
     W, b: weights of one layer on this rank [-], and the storage of one. [B]
     M: rows that are multiplied. [-]
-    BW, F_peak: rates of reading weights and of arithmetic, fitted slopes and not the data sheet's. [B/s], [FLOP/s]
-    p: sharpness of the bend between the two. [-]
-    Limits: few rows wait for the weights, n t0 + W b / BW; many for arithmetic, n t0 + 2 M W / F_peak.
-    Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its bounds,
+    BW, F_peak: rates of reading weights and of arithmetic, fitted slopes and not the data sheet's.
+    [B/s], [FLOP/s] p: sharpness of the bend between the two. [-]
+    Limits: few rows wait for the weights, n t0 + W b / BW; many for arithmetic, n t0 + 2 M W /
+    F_peak. Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its
+    bounds,
       docs/decisions/0010-kernels-as-they-run.md.
     """
-    # The bend is fitted and not sharp: near the ridge a kernel still waits for some weights while it computes.
+    # The bend is fitted and not sharp: near the ridge a kernel still waits for some weights while
+    # it computes.
     return L * (n * t0 + p_norm(W * b / BW, 2 * M * W / F_peak, p))
 
 
@@ -266,13 +285,15 @@ def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) ->
     R, BW: bytes [B] and their rate. [B/s]
     r: measured over computed time at this size, where every size was measured. [-]
     Limits: t0 for a short message, R / BW for a long one.
-    Source: form of docs/decisions/0002-moe-kernel-form.md; r, docs/decisions/0005-measured-shapes.md.
+    Source: form of docs/decisions/0002-moe-kernel-form.md; r,
+    docs/decisions/0005-measured-shapes.md.
     """
     return r * (t0 + R / BW)
 
 
 def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
-    """Time of a prompt's small kernels: norms, rotary embeddings, activations, additions, quantisation.
+    """Time of a prompt's small kernels: norms, rotary embeddings, activations, additions,
+    quantisation.
 
     T_small = P × L × d × 24 / BW
 
@@ -306,8 +327,9 @@ def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
     e: launching all kernels of a layer one by one. [s]
     L: layers. [-]
     T_device: what the device computes in the step. [s]
-    Limits: 0 where the device is slower than the launches, which run ahead of it; the same at every batch below that.
-    Source: own derivation, the longer of two that run beside each other; e in `advisor.catalog.engines`.
+    Limits: 0 where the device is slower than the launches, which run ahead of it; the same at every
+    batch below that. Source: own derivation, the longer of two that run beside each other; e in
+    `advisor.catalog.engines`.
     """
     return np.maximum(e * L - T_device, 0)
 
@@ -319,9 +341,11 @@ def between_graphs(c_p: Floats, L: Floats) -> Floats:
 
     c_p: of a layer with attention. [s]
     L: such layers. [-]
-    Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the device, which waits in
+    Limits: 0 in plain decode and where a graph holds a verification whole; not hidden by the
+    device, which waits in
       every layer.
-    Source: docs/decisions/0039-verification-outside-full-graphs.md; c_p in `advisor.catalog.kernel_costs`.
+    Source: docs/decisions/0039-verification-outside-full-graphs.md; c_p in
+    `advisor.catalog.kernel_costs`.
     """
     return c_p * L
 
@@ -339,8 +363,11 @@ def norms(c_q: Floats, L_q: Floats) -> Floats:
     return c_q * L_q
 
 
-def stream_mixing(L_x: Floats, t_x: Floats, n: Floats, h: Floats, M: Floats, BW_x: Floats) -> Floats:
-    """Time of hyper-connections, which mix n residual streams before attention and before the feed-forward.
+def stream_mixing(
+    L_x: Floats, t_x: Floats, n: Floats, h: Floats, M: Floats, BW_x: Floats
+) -> Floats:
+    """Time of hyper-connections, which mix n residual streams before attention and before the
+    feed-forward.
 
     T_mix = 2 × L_x × (t_x + 4 × n × h × M / BW_x)
 
@@ -362,8 +389,9 @@ def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats)
 
     x, x_1, x_2: size asked for and its measured neighbours, x_1 <= x <= x_2. [as x]
     c_1, c_2: factors measured there. [-]
-    Limits: beyond the outer knots the factor is constant (`kernel_costs.factor_at` reads whole curves).
-    Source: own choice; where rows of a shape were measured, the time itself is straight between them,
+    Limits: beyond the outer knots the factor is constant (`kernel_costs.factor_at` reads whole
+    curves). Source: own choice; where rows of a shape were measured, the time itself is straight
+    between them,
       docs/decisions/0010-kernels-as-they-run.md.
     """
     # Tables mostly double their sizes from row to row: in the logarithms those lie evenly.

@@ -1,12 +1,16 @@
-"""The process beside the engine: starts it, times its steps one by one, writes one line for each finished repeat.
+"""The process beside the engine: starts it, times its steps one by one, writes one line for each
+finished repeat.
 
-Runs in the engine's own Python (`python -m advisor.profiling.engine.child request.json lines.jsonl`) with numpy alone
-besides the engine. Nothing here prints; whatever the engine says goes to the log.
+Runs in the engine's own Python (`python -m
+advisor.profiling.engine.child request.json
+lines.jsonl`) with numpy alone besides the
+engine. Nothing here prints; whatever the engine says goes to the log.
 
-It makes the engine use the expert choices of the plan, and counts what they touched. vLLM asks a registered strategy
-for each layer's experts where VLLM_MOE_ROUTING_SIMULATION_STRATEGY names it. Ours hands out rows of a table drawn
-beforehand, with the wanted skew and correlation. Table and place lie on the device and are changed in place, so that
-a captured graph goes through them as well.
+It makes the engine use the expert choices of the plan, and counts what they touched. vLLM asks a
+registered strategy for each layer's experts where VLLM_MOE_ROUTING_SIMULATION_STRATEGY names it.
+Ours hands out rows of a table drawn beforehand, with the wanted skew and correlation. Table and
+place lie on the device and are changed in place, so that a captured graph goes through them as
+well.
 """
 
 from __future__ import annotations
@@ -50,7 +54,10 @@ class Table:
         self.shape, self.device = shape, device
         self.drawn = np.zeros((TABLE_ROWS, shape[1]), np.int32)
         self.rows = self._put(self.drawn)
-        self.place, self.length = self._put(np.zeros(1, np.int64)), self._put(np.full(1, TABLE_ROWS))
+        self.place, self.length = (
+            self._put(np.zeros(1, np.int64)),
+            self._put(np.full(1, TABLE_ROWS)),
+        )
         self.span = self._put(np.arange(TABLE_ROWS))
         self.counted_to = 0
 
@@ -106,7 +113,9 @@ class Strategy:
         table = self.tables[shape]
         self.calls.append((table, tokens))
         ids = table.take(tokens)
-        weights = torch.full((tokens, top_k), 1.0 / top_k, dtype=torch.float32, device=hidden_states.device)
+        weights = torch.full(
+            (tokens, top_k), 1.0 / top_k, dtype=torch.float32, device=hidden_states.device
+        )
         return weights, ids if indices_type is None else ids.to(indices_type)
 
     def _draw(self, shape: tuple[int, int]) -> np.ndarray:
@@ -116,7 +125,9 @@ class Strategy:
             drawn = draw_routing(self.rng, steps * self.batch * self.per_sequence, 1, *shape)
         else:
             sizes = (self.batch, self.per_sequence, *shape)
-            drawn = np.concatenate([draw_routing(self.rng, *sizes, self.routing) for _ in range(steps)])
+            drawn = np.concatenate(
+                [draw_routing(self.rng, *sizes, self.routing) for _ in range(steps)]
+            )
         return drawn.reshape(-1, shape[1])[:TABLE_ROWS].astype(np.int32)
 
     def prepare(self, batch: int, per_sequence: int) -> None:
@@ -126,19 +137,24 @@ class Strategy:
             table.fill(self._draw(shape))
 
     def law(self) -> float:
-        """Mean distinct experts of a step of the shape prepared: the uniform law, or the mean of fresh draws. [-]"""
+        """Mean distinct experts of a step of the shape prepared: the uniform law, or the mean of
+        fresh draws. [-]"""
         if not self.tables:
             return 0.0
         n_experts, n_active = next(iter(self.tables))
         if self.uniform:
-            return float(n_experts * (1 - (1 - n_active / n_experts) ** (self.batch * self.per_sequence)))
+            return float(
+                n_experts * (1 - (1 - n_active / n_experts) ** (self.batch * self.per_sequence))
+            )
         sizes = (self.batch, self.per_sequence, n_experts, n_active)
         return mean_touched(self.rng, *sizes, self.routing, draws=LAW_DRAWS)
 
     def counted(self, tokens: int) -> list[int]:
-        """Distinct experts of each layer's call that carried `tokens` tokens since the last count. [-]
+        """Distinct experts of each layer's call that carried `tokens` tokens since the last count.
+        [-]
 
-        Under a captured graph no call reaches Python: then the rows that the device went through are counted.
+        Under a captured graph no call reaches Python: then the rows that the device went through
+        are counted.
         """
         calls, self.calls = self.calls, []
         found = []
@@ -159,7 +175,8 @@ _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 WARM_STEPS = 2
 """Steps after the first tokens that are not timed. [-]"""
 LEAST_CHUNK = 2048
-"""Tokens that an engine puts into one step at least, unless `max_num_batched_tokens` says less. [tokens]"""
+"""Tokens that an engine puts into one step at least, unless `max_num_batched_tokens` says less.
+[tokens]"""
 MEMORY_SHARE = 0.9
 """Part of a GPU's memory that the engines of a run take together. [-]"""
 
@@ -167,12 +184,16 @@ MEMORY_SHARE = 0.9
 class Engine:
     """vLLM in this process, driven step by step."""
 
-    def __init__(self, plan: Plan, folder: Path, strategy: Strategy | None, layers: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, strategy: Strategy | None, layers: int = 0
+    ) -> None:
         import vllm
 
         self.plan, self.strategy = plan, strategy
         positions = layer_block(plan.model)[1].get("max_position_embeddings") or sys.maxsize
-        self.longest = min(positions, max(cell.context + most_tokens(plan, cell) for cell in plan.cells))
+        self.longest = min(
+            positions, max(cell.context + most_tokens(plan, cell) for cell in plan.cells)
+        )
         arguments: dict[str, Any] = {
             "model": plan.checkpoint or str(folder / f"model{layers or ''}"),
             "load_format": "auto" if plan.checkpoint else "dummy",
@@ -187,7 +208,9 @@ class Engine:
             arguments["gpu_memory_utilization"] = MEMORY_SHARE / len(plan.engines)
         on_processor = _reach(vllm, "platforms.current_platform.is_cpu")
         if strategy is not None and on_processor and on_processor():
-            arguments["enforce_eager"] = True  # compiled there, a step does not go through Python, which deals experts
+            arguments["enforce_eager"] = (
+                True  # compiled there, a step does not go through Python, which deals experts
+            )
         config = speculative_config(plan, str(folder / f"head{layers or ''}"))
         if config is not None:
             arguments["speculative_config"] = config
@@ -201,7 +224,8 @@ class Engine:
         schedule = self.scheduler.schedule
 
         def watched(*arguments: Any, **named: Any) -> Any:
-            """Note how many tokens of each sequence a step carries: whether all decode, and K is obeyed."""
+            """Note how many tokens of each sequence a step carries: whether all decode, and K is
+            obeyed."""
             output = schedule(*arguments, **named)
             self.scheduled = list(output.num_scheduled_tokens.values())
             return output
@@ -215,28 +239,40 @@ class Engine:
         config = self.engine.vllm_config
         worker = _reach(self.engine, "engine_core.engine_core.model_executor.driver_worker")
         runner = _reach(worker, "worker.model_runner") or _reach(worker, "model_runner")
-        layers = list(getattr(_reach(config, "compilation_config.static_forward_context"), "values", list)())
+        layers = list(
+            getattr(_reach(config, "compilation_config.static_forward_context"), "values", list)()
+        )
         graphs = _reach(config, "compilation_config.cudagraph_mode")
         graphs = str(getattr(graphs, "name", graphs or "NONE"))
         device = str(_reach(config, "device_config.device_type") or "")
         dtype = str(_reach(config, "model_config.dtype")).removeprefix("torch.")
         cache = str(_reach(config, "cache_config.cache_dtype") or "auto")
         quantised = _reach(config, "model_config.quantization")
-        blocks = "_block" if quantised == "fp8" and _reach(config, "quant_config.weight_block_size") else ""
+        blocks = (
+            "_block"
+            if quantised == "fp8" and _reach(config, "quant_config.weight_block_size")
+            else ""
+        )
         return {
             "engine": "vllm",
             "engine_version": str(getattr(vllm, "__version__", "")),
             "async_scheduling": bool(_reach(config, "scheduler_config.async_scheduling")),
             "eager": bool(_reach(config, "model_config.enforce_eager")),
             "graph_mode": graphs,
-            "captured_sizes": list(_reach(config, "compilation_config.cudagraph_capture_sizes") or []),
+            "captured_sizes": list(
+                _reach(config, "compilation_config.cudagraph_capture_sizes") or []
+            ),
             "runner": f"{type(runner).__module__}.{type(runner).__name__}" if runner else "",
             "attention_backend": ", ".join(sorted({*map(_backend, layers)} - {""})),
             "expert_kernel": ", ".join(sorted({*map(_experts, layers)} - {""})),
             "weight_dtype": f"{quantised}{blocks}" if quantised else _DTYPES.get(dtype, dtype),
             "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
-            "tensor_parallel": (ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)),
-            "expert_parallel": ranks if _reach(config, "parallel_config.enable_expert_parallel") else 1,
+            "tensor_parallel": (
+                ranks := int(_reach(config, "parallel_config.tensor_parallel_size") or 1)
+            ),
+            "expert_parallel": ranks
+            if _reach(config, "parallel_config.enable_expert_parallel")
+            else 1,
             "device": device,
             "captured": None if device == "cpu" else graphs != "NONE",
         }
@@ -251,7 +287,9 @@ class Engine:
         if lookup is not None:
             lookup[:] = [cell.n_draft] * len(lookup)
         elif cell.n_draft:
-            raise RuntimeError("this engine has no table of K by batch (dynamic_sd_lookup): K cannot be switched")
+            raise RuntimeError(
+                "this engine has no table of K by batch (dynamic_sd_lookup): K cannot be switched"
+            )
         RandomDrafter.n_draft = cell.n_draft
         names = [f"{self.count}-{index}" for index in range(cell.batch)]
         self.count += 1
@@ -287,7 +325,8 @@ class Engine:
             self._step(tokens)
             times.append(time.perf_counter() - start)
             carried.append(sum(self.scheduled))
-            # A sequence that ended is missing; one still at its prompt carries more than K drafts and a token.
+            # A sequence that ended is missing; one still at its prompt carries more than K drafts
+            # and a token.
             short += len(self.scheduled) != cell.batch or max(self.scheduled) > cell.n_draft + 1
             if self.strategy and carried[-1]:
                 touched += self.strategy.counted(carried[-1])
@@ -309,7 +348,12 @@ class Engine:
 
     def _sampling(self, cell: Cell) -> Any:
         most = max(1, min(most_tokens(self.plan, cell), self.longest - cell.context))
-        named: dict[str, Any] = {"max_tokens": most, "ignore_eos": True, "temperature": 1.0, "detokenize": False}
+        named: dict[str, Any] = {
+            "max_tokens": most,
+            "ignore_eos": True,
+            "temperature": 1.0,
+            "detokenize": False,
+        }
         if self.plan.drafter == "ngram":
             named["allowed_token_ids"] = list(range(NGRAM_WORDS))
         return self.sampling(**named)
@@ -334,8 +378,13 @@ def _reach(thing: Any, path: str) -> Any:
 
 def _backend(layer: Any) -> str:
     backend = getattr(layer, "attn_backend", None) or getattr(layer, "backend", None)
-    name, version = getattr(backend, "get_name", None), _reach(layer, "impl.vllm_flash_attn_version")
-    return str(name() if name else getattr(backend, "name", backend or "")) + (f" {version}" if version else "")
+    name, version = (
+        getattr(backend, "get_name", None),
+        _reach(layer, "impl.vllm_flash_attn_version"),
+    )
+    return str(name() if name else getattr(backend, "name", backend or "")) + (
+        f" {version}" if version else ""
+    )
 
 
 def _experts(layer: Any) -> str:
@@ -345,7 +394,8 @@ def _experts(layer: Any) -> str:
 
 
 def install(plan: Plan) -> Strategy | None:
-    """Register our routing with the engine. None for real routing, which is neither replaced nor counted."""
+    """Register our routing with the engine. None for real routing, which is neither replaced nor
+    counted."""
     if plan.routing == "natural":
         return None
     simulator = found(
@@ -358,7 +408,8 @@ def install(plan: Plan) -> Strategy | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what is left of the request's plan until its deadline. 0 when there is nothing more to do here."""
+    """Measure what is left of the request's plan until its deadline. 0 when there is nothing more
+    to do here."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     path = Path(arguments[1])
     given: dict[str, Any] = request["plan"]
@@ -366,7 +417,11 @@ def main(arguments: list[str]) -> int:
     plan = Plan(**given)
     lines: list[dict[str, Any]] = request["lines"]
     deadline = request["deadline"]
-    os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    os.environ |= {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    }
     if plan.routing != "natural":
         os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] = NAME
     with path.open("a", encoding="utf-8") as stream:
@@ -381,7 +436,10 @@ def main(arguments: list[str]) -> int:
         began = time.monotonic()
         strategy = install(plan)
         engines = {layers: Engine(plan, path.parent, strategy, layers) for layers in plan.engines}
-        say(started=engines[plan.engines[-1]].facts() | {"start_s": round(time.monotonic() - began, 3)})
+        say(
+            started=engines[plan.engines[-1]].facts()
+            | {"start_s": round(time.monotonic() - began, 3)}
+        )
         while time.time() < deadline and (left := plan.left(lines)):
             for work in left:
                 if time.time() >= deadline:
@@ -390,7 +448,13 @@ def main(arguments: list[str]) -> int:
                 say(begin=work.id, cell=cell)
                 try:
                     measured = engines[work.layers].measure(work)
-                    say(id=work.id, cell=cell, control=work.control >= 0, layers=work.layers, **measured)
+                    say(
+                        id=work.id,
+                        cell=cell,
+                        control=work.control >= 0,
+                        layers=work.layers,
+                        **measured,
+                    )
                 except Exception as error:
                     why = f"{type(error).__name__}: {error}".split("\n")[0][:300]
                     memory = isinstance(error, MemoryError) or "out of memory" in why.lower()

@@ -1,4 +1,5 @@
-"""Options of `advisor profile --engine`, and this machine's processor as an accelerator's JSON for its rows."""
+"""Options of `advisor profile --engine`, and this machine's processor as an accelerator's JSON for
+its rows."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import Options, ProfilingError, StopOnSignal
-from advisor.profiling.engine.plan import DRAFTERS, ENGINES, EXTRA_ROUNDS, STEP_S, Plan, routing_parameters
+from advisor.profiling.engine.plan import (
+    DRAFTERS,
+    ENGINES,
+    EXTRA_ROUNDS,
+    STEP_S,
+    Plan,
+    routing_parameters,
+)
 from advisor.profiling.engine.runner import Outcome, require_engine, run
 from advisor.profiling.results import write_atomically
 
@@ -37,22 +45,30 @@ def best(work, n):
 a = torch.ones(1 << 28, dtype=torch.uint8); b = torch.empty_like(a)
 x = torch.randn(2048, 2048, dtype=torch.bfloat16)
 print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
-"""
-"""Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
-SOURCE = "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
+"""  # noqa: E501
+"""Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all
+cores."""
+SOURCE = (
+    "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12"
+)
 
 
 def hardware(python: str) -> str:
     """JSON of this machine as an accelerator, its two rates measured by the engine's torch.
 
-    Raises ProfilingError where there is an accelerator, which is to be named, and where torch does not run.
+    Raises ProfilingError where there is an accelerator, which is to be named, and where torch does
+    not run.
     """
     done = subprocess.run([python, "-c", SPEED], check=False, capture_output=True, text=True)
     if done.returncode == 9:
-        raise ProfilingError("give --hardware, the accelerator of the rows: an id (`advisor hardware`) or its JSON")
+        raise ProfilingError(
+            "give --hardware, the accelerator of the rows: an id (`advisor hardware`) or its JSON"
+        )
     if done.returncode:
         words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise ProfilingError(f"this machine's rates cannot be measured with {python}: {words}; give --hardware")
+        raise ProfilingError(
+            f"this machine's rates cannot be measured with {python}: {words}; give --hardware"
+        )
     bandwidth, flops = json.loads(done.stdout.splitlines()[-1])
     names = re.findall(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return json.dumps(
@@ -70,7 +86,8 @@ def hardware(python: str) -> str:
 
 NOT_DRIVEN = (
     "for SGLang run `python -m sglang.bench_one_batch_server --load-format dummy ...` with "
-    "SGLANG_SIMULATE_UNIFORM_EXPERTS=1 and read its file by `advisor ingest FILE --set routing=round_robin`; "
+    "SGLANG_SIMULATE_UNIFORM_EXPERTS=1 and read its file by `advisor ingest FILE --set "
+    "routing=round_robin`; "
     "for TensorRT-LLM `trtllm-bench` and `advisor ingest FILE`"
 )
 LEAST_ROWS = 3
@@ -83,29 +100,74 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     parse = Options(
         prog="advisor profile --engine",
-        description="Time an engine's steps with a model's config and made-up weights. Columns: docs/profiling.md.",
+        description=(
+            "Time an engine's steps with a model's config and made-up weights. Columns: "
+            "docs/profiling.md."
+        ),
     )
-    parse.add_argument("--engine", required=True, type=str.lower, help=f"engine to measure: {', '.join(ENGINES)}")
+    parse.add_argument(
+        "--engine", required=True, type=str.lower, help=f"engine to measure: {', '.join(ENGINES)}"
+    )
     parse.add_argument("--engine-python", metavar="PATH", help="the Python that has the engine")
-    parse.add_argument("--model", default="", help="config.json or its folder; with the advisor also an id")
-    parse.add_argument("--layers", metavar="A,B", help="two depths in place of the whole model, where it does not fit")
-    parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER [default: random]")
-    parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together [default: %(default)s]")
-    parse.add_argument("--k", default="0,1,3", help="draft lengths; 0 is the plain step [default: %(default)s]")
-    parse.add_argument("--context", default="32", help="prompt tokens of each sequence [default: %(default)s]")
-    parse.add_argument("--routing", default="uniform", help="uniform (default), natural, or what `trace` prints")
-    parse.add_argument("--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)")
-    parse.add_argument("--repeats", type=int, help="repeats of each cell [default: 3; with --layers 5]")
-    parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]")
-    parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
-    parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
-    parse.add_argument("--hardware", default="", help="accelerator's id or JSON; a processor's is measured first")
-    parse.add_argument("--budget-s", type=float, default=270.0, help="no new repeat after it [s] [default: 270]")
+    parse.add_argument(
+        "--model", default="", help="config.json or its folder; with the advisor also an id"
+    )
+    parse.add_argument(
+        "--layers",
+        metavar="A,B",
+        help="two depths in place of the whole model, where it does not fit",
+    )
+    parse.add_argument(
+        "--drafter",
+        default="random",
+        help=f"{', '.join(DRAFTERS)} or draft:FOLDER [default: random]",
+    )
+    parse.add_argument(
+        "--batches",
+        default="1,2,4,8,16,32",
+        help="sequences decoding together [default: %(default)s]",
+    )
+    parse.add_argument(
+        "--k", default="0,1,3", help="draft lengths; 0 is the plain step [default: %(default)s]"
+    )
+    parse.add_argument(
+        "--context", default="32", help="prompt tokens of each sequence [default: %(default)s]"
+    )
+    parse.add_argument(
+        "--routing", default="uniform", help="uniform (default), natural, or what `trace` prints"
+    )
+    parse.add_argument(
+        "--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)"
+    )
+    parse.add_argument(
+        "--repeats", type=int, help="repeats of each cell [default: 3; with --layers 5]"
+    )
+    parse.add_argument(
+        "--steps", type=int, default=8, help="timed steps of a repeat [default: %(default)s]"
+    )
+    parse.add_argument(
+        "--eager", action="store_true", help="run without compiled code and captured graphs"
+    )
+    parse.add_argument(
+        "--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine"
+    )
+    parse.add_argument(
+        "--hardware", default="", help="accelerator's id or JSON; a processor's is measured first"
+    )
+    parse.add_argument(
+        "--budget-s", type=float, default=270.0, help="no new repeat after it [s] [default: 270]"
+    )
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
     parse.add_argument("--output", type=Path, help="folder for the results; new, unless --resume")
-    parse.add_argument("--resume", action="store_true", help="measure what is left of the run in --output")
-    parse.add_argument("--plan", action="store_true", help="print the cells and the estimate, measure nothing")
-    parse.add_argument("--json", action="store_true", help="print the outcome as JSON, progress to stderr")
+    parse.add_argument(
+        "--resume", action="store_true", help="measure what is left of the run in --output"
+    )
+    parse.add_argument(
+        "--plan", action="store_true", help="print the cells and the estimate, measure nothing"
+    )
+    parse.add_argument(
+        "--json", action="store_true", help="print the outcome as JSON, progress to stderr"
+    )
     return parse
 
 
@@ -118,7 +180,8 @@ def main(
 ) -> int:
     """Run the command. Returns 0 complete, 2 bad input, 3 not complete.
 
-    program: what printed commands begin with. check_hardware: raises for an accelerator's id that is unknown.
+    program: what printed commands begin with. check_hardware: raises for an accelerator's id that
+    is unknown.
     """
     parse = parser()
     parse.set_defaults(engine_python=python)
@@ -129,11 +192,17 @@ def main(
         if plan.hardware != "hardware.json":
             check_hardware(plan.hardware)
         if options.plan:
-            facts = {"hash": plan.hash, "estimate_s": plan.price_s(), "cells": [asdict(cell) for cell in plan.cells]}
+            facts = {
+                "hash": plan.hash,
+                "estimate_s": plan.price_s(),
+                "cells": [asdict(cell) for cell in plan.cells],
+            }
             print(json.dumps(facts) if options.json else _price(plan, options.budget_s))
             return 0
         if options.output is None:
-            raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
+            raise ProfilingError(
+                "give --output DIRECTORY for the results (or --plan to see the price only)"
+            )
         if not options.budget_s > 0:
             raise ProfilingError(f"--budget-s {options.budget_s} must be above 0")
         return _measure(plan, options)
@@ -146,13 +215,16 @@ def main(
 
 
 def config_file(text: str) -> tuple[str, dict[str, Any], str]:
-    """(name, content, `config.json`) of a config.json or of the folder that holds one. Raises ProfilingError."""
+    """(name, content, `config.json`) of a config.json or of the folder that holds one. Raises
+    ProfilingError."""
     path = Path(text)
     path = path / "config.json" if path.is_dir() else path
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ProfilingError(f"--model {text} cannot be read ({error}); give a config.json or its folder") from error
+        raise ProfilingError(
+            f"--model {text} cannot be read ({error}); give a config.json or its folder"
+        ) from error
     if not isinstance(content, dict):
         raise ProfilingError(f"--model {text} holds no JSON object")
     name = path.parent.resolve().name if path.name == "config.json" else path.stem
@@ -162,9 +234,13 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
 def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     """The plan that the options describe. Raises ProfilingError for what it cannot be."""
     if options.engine not in ENGINES:
-        raise ProfilingError(f"--engine {options.engine} is not driven, {' or '.join(ENGINES)} is; {NOT_DRIVEN}")
+        raise ProfilingError(
+            f"--engine {options.engine} is not driven, {' or '.join(ENGINES)} is; {NOT_DRIVEN}"
+        )
     if not options.model:
-        raise ProfilingError("give --model, a config.json or its folder, e.g. --model measurements/engine_cpu_2_k4")
+        raise ProfilingError(
+            "give --model, a config.json or its folder, e.g. --model measurements/engine_cpu_2_k4"
+        )
     name, config, model_id = config_of(options.model)
     arguments: dict[str, Any] = {"enforce_eager": True} if options.eager else {}
     for text in options.engine_arg:
@@ -190,14 +266,17 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         checkpoint=str(path.resolve()) if has_weights else "",
         engine_args=arguments,
         model_id=model_id,
-        hardware="hardware.json" if not options.hardware or options.hardware.endswith(".json") else options.hardware,
+        hardware="hardware.json"
+        if not options.hardware or options.hardware.endswith(".json")
+        else options.hardware,
         seed=options.seed,
         depths=_numbers("--layers", options.layers) if options.layers else (),
     )
 
 
 def own_routing(text: str) -> str:
-    """A routing as the rows hold it and `fit` reads it: parameters without bands get some of no width."""
+    """A routing as the rows hold it and `fit` reads it: parameters without bands get some of no
+    width."""
     routing_parameters(text)
     return re.sub(r"(?<![^,])([^,/]+)(?![^,])", r"\1/\1/\1", text) if "," in text else text
 
@@ -206,7 +285,9 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError as error:
-        raise ProfilingError(f"{option} {text}: give whole numbers with commas between, e.g. 1,4,16") from error
+        raise ProfilingError(
+            f"{option} {text}: give whole numbers with commas between, e.g. 1,4,16"
+        ) from error
 
 
 def _accepted(text: str | None, most: int) -> float | None:
@@ -216,14 +297,22 @@ def _accepted(text: str | None, most: int) -> float | None:
     with contextlib.suppress(ValueError):
         if int(k or most) == most and 1 <= float(value) <= most + 1:
             return float(value)
-    raise ProfilingError(f"--accepted-length {text}: give X@K, X in 1..K+1 at the largest K of --k, {most}")
+    raise ProfilingError(
+        f"--accepted-length {text}: give X@K, X in 1..K+1 at the largest K of --k, {most}"
+    )
 
 
 def _price(plan: Plan, budget_s: float) -> str:
     """The grid and its price in words."""
-    cells = f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps"
+    cells = (
+        f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x "
+        f"{plan.steps} steps"
+    )
     quiet, noisy = (plan.price_s(more) / 60 for more in (0, EXTRA_ROUNDS))
-    price = f"about {quiet:.1f} to {noisy:.1f} min where a step takes {STEP_S:g} s, at most {budget_s / 60:.1f}"
+    price = (
+        f"about {quiet:.1f} to {noisy:.1f} min where a step takes {STEP_S:g} s, at most "
+        f"{budget_s / 60:.1f}"
+    )
     depth = f"; rows on the {plan.depth_note}" if plan.depths else ""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     times = f"makes a processor take {1 + load / cores:.0f} times as long and disturbs its times"
@@ -232,10 +321,17 @@ def _price(plan: Plan, budget_s: float) -> str:
 
 
 def _hardware(options: argparse.Namespace, *, again: bool) -> str:
-    """The accelerator's JSON as given, or this processor's with the best rates so far: other work speeds none up."""
+    """The accelerator's JSON as given, or this processor's with the best rates so far: other work
+    speeds none up."""
     kept = options.output / "hardware.json"
     try:
-        path = Path(options.hardware) if options.hardware else kept if again and kept.exists() else None
+        path = (
+            Path(options.hardware)
+            if options.hardware
+            else kept
+            if again and kept.exists()
+            else None
+        )
         was = path.read_text(encoding="utf-8") if path else ""
     except (OSError, ValueError) as error:
         raise ProfilingError(f"--hardware {path} cannot be read: {error}") from error
@@ -244,7 +340,9 @@ def _hardware(options: argparse.Namespace, *, again: bool) -> str:
     new = hardware(options.engine_python)
     best, now = json.loads(was or new), json.loads(new)
     best["bandwidth_bytes_per_s"] = max(best["bandwidth_bytes_per_s"], now["bandwidth_bytes_per_s"])
-    best["peak_flops_per_s"]["bf16"] = max(best["peak_flops_per_s"]["bf16"], now["peak_flops_per_s"]["bf16"])
+    best["peak_flops_per_s"]["bf16"] = max(
+        best["peak_flops_per_s"]["bf16"], now["peak_flops_per_s"]["bf16"]
+    )
     return json.dumps(best, indent=1)
 
 
@@ -256,21 +354,41 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
         return [f"mend what stands above ({out}/engine.log says more), then: {again}"]
     if outcome.counts.get("ok", 0) < LEAST_ROWS:
         if outcome.counts.get("noisy"):
-            next_step = f"other work disturbed the rest; on a quiet machine measure them again: {again}"
+            next_step = (
+                f"other work disturbed the rest; on a quiet machine measure them again: {again}"
+            )
         elif outcome.counts.keys() - {"ok", "skipped"}:
-            next_step = f"the engine's reasons stand above and in {out}/engine.log; --drafter random asks least of it"
+            next_step = (
+                f"the engine's reasons stand above and in {out}/engine.log; --drafter random "
+                "asks least of it"
+            )
         else:
             next_step = f"measure the rest, with more --budget-s where it ended by itself: {again}"
         return [f"`fit` needs {LEAST_ROWS} cells that are ok: {next_step}"]
-    of = f"--model {out}/config.json" if plan.model_id == "config.json" else f"--model {plan.model_id}"
-    on = f"--hardware {out}/hardware.json" if plan.hardware == "hardware.json" else f"--hardware {plan.hardware}"
+    of = (
+        f"--model {out}/config.json"
+        if plan.model_id == "config.json"
+        else f"--model {plan.model_id}"
+    )
+    on = (
+        f"--hardware {out}/hardware.json"
+        if plan.hardware == "hardware.json"
+        else f"--hardware {plan.hardware}"
+    )
     drafter = plan.drafter if plan.drafter in ("eagle3", "mtp") else "ngram"
     grid = f"--batches {','.join(map(str, plan.batches))} --k {','.join(map(str, plan.drafts))}"
-    length = f"--drafter {drafter} --accepted-length 2@{max(plan.drafts)}" if max(plan.drafts) else "--drafter none"
+    length = (
+        f"--drafter {drafter} --accepted-length 2@{max(plan.drafts)}"
+        if max(plan.drafts)
+        else "--drafter none"
+    )
     with (Path(outcome.out_dir) / "data.csv").open(encoding="utf-8", newline="") as file:
-        ours = [row for row in csv.DictReader(file) if row["point_id"].endswith(f"-c{plan.contexts[0]}")]
+        ours = [
+            row for row in csv.DictReader(file) if row["point_id"].endswith(f"-c{plan.contexts[0]}")
+        ]
     rows = [row for row in ours if row["step_time_s"]]
-    # The rows' own context: a curve at another one would stand beside steps that read another cache.
+    # The rows' own context: a curve at another one would stand beside steps that read another
+    # cache.
     context = f"--context {round(statistics.median(float(row['context_tokens']) for row in rows))}"
     # On the same accelerator's figures: measured anew they would be another one of that name.
     other = ["--drafter", "eagle3", *shlex.split(on), "--output", f"{outcome.out_dir}-eagle3"]
@@ -280,9 +398,13 @@ def _next(plan: Plan, outcome: Outcome, program: str, typed: Sequence[str]) -> l
         *_table(plan, rows),
         *([f"the rest is measured by: {again}"] if outcome.status != "complete" else []),
         *([head] if plan.drafter == "random" and max(plan.drafts) else []),
-        f"beside the model (2: your accepted length): {program} curve {of} {on} --routing {plan.routing} {context} "
+        f"beside the model (2: your accepted length): {program} curve {of} {on} --routing "
+        f"{plan.routing} {context} "
         f"{length} {grid} --measured {out}/data.csv",
-        f"what it changes, written where rows left out gain: {program} fit {out}/data.csv --output {out}/refit",
+        (
+            f"what it changes, written where rows left out gain: {program} fit {out}/data.csv "
+            f"--output {out}/refit"
+        ),
     ]
 
 
@@ -326,7 +448,11 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(text, file=stream, flush=True)
 
     say(_price(plan, options.budget_s))
-    own = {plan.hardware: _hardware(options, again=options.resume)} if plan.hardware == "hardware.json" else {}
+    own = (
+        {plan.hardware: _hardware(options, again=options.resume)}
+        if plan.hardware == "hardware.json"
+        else {}
+    )
     outcome = run(
         plan,
         options.output,

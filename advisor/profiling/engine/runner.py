@@ -1,7 +1,8 @@
-"""Runs a plan: an engine in a process group of its own, watched, ended, started again; results written at the end.
+"""Runs a plan: an engine in a process group of its own, watched, ended, started again; results
+written at the end.
 
-What a run leaves: lines.jsonl (one line for each finished repeat, flushed to the disk), engine.log, config.json, and
-the data.csv and meta.yaml that `advisor ingest` and the store read.
+What a run leaves: lines.jsonl (one line for each finished repeat, flushed to the disk), engine.log,
+config.json, and the data.csv and meta.yaml that `advisor ingest` and the store read.
 """
 
 from __future__ import annotations
@@ -22,18 +23,65 @@ from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import ProfilingError, own_path
-from advisor.profiling.engine.plan import LOST, NOISE_LIMIT, Plan, cell_facts, head_config, model_config
+from advisor.profiling.engine.plan import (
+    LOST,
+    NOISE_LIMIT,
+    Plan,
+    cell_facts,
+    head_config,
+    model_config,
+)
 from advisor.profiling.results import rows_text, to_yaml, write_atomically
 
 COLUMNS = (
-    *("point_id", "status", "hardware_id", "gpu_count", "tensor_parallel", "engine", "engine_version"),
-    *("model_id", "n_experts", "n_active", "weight_dtype", "kv_dtype", "captured", "drafter", "draft_tokens_k"),
-    *("batch_size", "batch_kind", "context_tokens", "prompts_cached", "accepted_length", "accepted_length_same_run"),
-    *("step_time_s", "prefill_time_s", "routing", "touched_experts", "touched_law", "tokens_in_step"),
+    *(
+        "point_id",
+        "status",
+        "hardware_id",
+        "gpu_count",
+        "tensor_parallel",
+        "engine",
+        "engine_version",
+    ),
+    *(
+        "model_id",
+        "n_experts",
+        "n_active",
+        "weight_dtype",
+        "kv_dtype",
+        "captured",
+        "drafter",
+        "draft_tokens_k",
+    ),
+    *(
+        "batch_size",
+        "batch_kind",
+        "context_tokens",
+        "prompts_cached",
+        "accepted_length",
+        "accepted_length_same_run",
+    ),
+    *(
+        "step_time_s",
+        "prefill_time_s",
+        "routing",
+        "touched_experts",
+        "touched_law",
+        "tokens_in_step",
+    ),
     *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats", "expert_parallel"),
-    *("async_scheduling", "graph_mode", "runner", "attention_backend", "expert_kernel", "date", "notes"),
+    *(
+        "async_scheduling",
+        "graph_mode",
+        "runner",
+        "attention_backend",
+        "expert_kernel",
+        "date",
+        "notes",
+    ),
 )
-"""Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
+"""Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable,
+never zero."""
 START_LIMIT_S, STEP_LIMIT_S = 900.0, 120.0
 """Longest time to the engine's first line, and for one repeat, before it counts as hung. [s]"""
 GRACE_S = 20.0
@@ -57,7 +105,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a run: complete (every cell has a time), partial or failed. `counts`: rows by status."""
+    """Outcome of a run: complete (every cell has a time), partial or failed. `counts`: rows by
+    status."""
 
     status: str
     reasons: tuple[str, ...]
@@ -73,15 +122,23 @@ class Folder:
         self.path = path
         self.lines_path, self.log = path / "lines.jsonl", path / "engine.log"
         try:
-            kept = json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"] if path.exists() else None
+            kept = (
+                json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"]
+                if path.exists()
+                else None
+            )
         except (OSError, ValueError, KeyError):
             kept = None
         if kept is None and path.exists() and any(path.iterdir()):
             raise ProfilingError(f"{path} holds something else; choose another --output")
         if kept is not None and not resume:
-            raise ProfilingError(f"{path} already holds results; give --resume to go on, or another --output")
+            raise ProfilingError(
+                f"{path} already holds results; give --resume to go on, or another --output"
+            )
         if kept is not None and kept != plan.hash:
-            raise ProfilingError(f"{path} holds plan {kept}, this is plan {plan.hash}; choose another --output")
+            raise ProfilingError(
+                f"{path} holds plan {kept}, this is plan {plan.hash}; choose another --output"
+            )
         plans = {f"{layers or ''}": plan.at_depth(layers) for layers in plan.engines}
         configs = {f"model{depth}": model_config(shallow) for depth, shallow in plans.items()}
         if plan.drafter == "eagle3":
@@ -90,14 +147,22 @@ class Folder:
             for name, config in {**configs, "": plan.model}.items():
                 (path / name).mkdir(parents=True, exist_ok=True)
                 write_atomically(path / name / "config.json", json.dumps(config, indent=1))
-            write_atomically(path / "plan.json", json.dumps({"hash": plan.hash, **asdict(plan)}, indent=1))
+            write_atomically(
+                path / "plan.json", json.dumps({"hash": plan.hash, **asdict(plan)}, indent=1)
+            )
         except OSError as error:
-            raise ProfilingError(f"cannot write results to {path}: {error}; choose another --output") from error
+            raise ProfilingError(
+                f"cannot write results to {path}: {error}; choose another --output"
+            ) from error
 
     def lines(self) -> list[dict[str, Any]]:
         """Finished lines. One that was cut off when its process ended is left out."""
         found = []
-        text = self.lines_path.read_text(encoding="utf-8", errors="replace") if self.lines_path.exists() else ""
+        text = (
+            self.lines_path.read_text(encoding="utf-8", errors="replace")
+            if self.lines_path.exists()
+            else ""
+        )
         for line in text.splitlines():
             with contextlib.suppress(ValueError):
                 found.append(json.loads(line))
@@ -131,8 +196,9 @@ def run(
 
     Writes data.csv and meta.yaml whatever happened.
 
-    `beside`: files by name that are kept with the rows. `limits_s`: to the engine's start, and for one repeat.
-    Raises ProfilingError for a folder that holds something else and for a Python without the engine.
+    `beside`: files by name that are kept with the rows. `limits_s`: to the engine's start, and for
+    one repeat. Raises ProfilingError for a folder that holds something else and for a Python
+    without the engine.
     """
     began = time.time()
     require_engine(python, plan.engine)
@@ -147,13 +213,17 @@ def run(
         lines = folder.lines()
         if not plan.left(lines) or time.time() - began >= budget_s or should_stop():
             break
-        ended = _one_engine(plan, folder, python, began + budget_s, on_progress, should_stop, limits_s)
+        ended = _one_engine(
+            plan, folder, python, began + budget_s, on_progress, should_stop, limits_s
+        )
         if not any("started" in line for line in folder.lines()[len(lines) :]) and ended:
             reasons.append(f"the engine did not start: it {ended}; {folder.last_words()}")
             break
         if ended:
             _blame(folder, len(lines), ended)
-        fruitless = 0 if any("times" in line for line in folder.lines()[len(lines) :]) else fruitless + 1
+        fruitless = (
+            0 if any("times" in line for line in folder.lines()[len(lines) :]) else fruitless + 1
+        )
         if fruitless == FRUITLESS:
             reasons.append(f"{FRUITLESS} engines in a row finished no repeat: given up")
             break
@@ -165,12 +235,15 @@ def require_engine(python: str, engine: str) -> None:
     """Raise ProfilingError where `python` cannot be run or does not have the engine."""
     look = f"import importlib.util as u; raise SystemExit(0 if u.find_spec({engine!r}) else 9)"
     try:
-        status = subprocess.run([python, "-c", look], env=_environment(), capture_output=True, check=False).returncode
+        status = subprocess.run(
+            [python, "-c", look], env=_environment(), capture_output=True, check=False
+        ).returncode
     except OSError as error:
         raise ProfilingError(f"--engine-python {python} cannot be run: {error}") from error
     if status:
         raise ProfilingError(
-            f"{engine} is not installed for {python}; `make engine` installs its processor build beside the advisor, "
+            f"{engine} is not installed for {python}; `make engine` installs its processor build "
+            "beside the advisor, "
             "or give the Python that has it: --engine-python PATH"
         )
 
@@ -191,11 +264,15 @@ def _one_engine(
     """Start one engine and watch it to its end. "" when it ended well, else how it ended."""
     lines = folder.lines()
     request = folder.path / "request.json"
-    request.write_text(json.dumps({"plan": asdict(plan), "lines": lines, "deadline": deadline}), encoding="utf-8")
+    request.write_text(
+        json.dumps({"plan": asdict(plan), "lines": lines, "deadline": deadline}), encoding="utf-8"
+    )
     command = [python, "-m", "advisor.profiling.engine.child", str(request), str(folder.lines_path)]
     began = time.time()
     with folder.log.open("ab") as log:
-        child = subprocess.Popen(command, env=_environment(), stdout=log, stderr=log, start_new_session=True)
+        child = subprocess.Popen(
+            command, env=_environment(), stdout=log, stderr=log, start_new_session=True
+        )
         try:
             seen, heard, said = 0, began, len(lines)
             while child.poll() is None:
@@ -229,14 +306,22 @@ def end(child: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
     child.wait()
 
 
-def _progress(plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]], elapsed_s: float) -> Progress:
+def _progress(
+    plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]], elapsed_s: float
+) -> Progress:
     """Repeats done and in hand. Those of noisy cells are added to the plan's, which is said."""
     done = sum("times" in line for line in lines)
     last = lines[-1] if lines else {}
     message = str(last.get("begin") or last.get("id") or last.get("why", ""))
     for started in (line["started"] for line in new if "started" in line):
-        eager = started.get("eager") and started.get("device") == "cpu" and "enforce_eager" not in plan.engine_args
-        message = "engine started" + ("; eager: this engine has no graphs on a processor" if eager else "")
+        eager = (
+            started.get("eager")
+            and started.get("device") == "cpu"
+            and "enforce_eager" not in plan.engine_args
+        )
+        message = "engine started" + (
+            "; eager: this engine has no graphs on a processor" if eager else ""
+        )
     total = sum(len(plan.round(number, plan.cells)) for number in range(plan.repeats))
     if done >= total:
         left = plan.left(lines)
@@ -245,11 +330,19 @@ def _progress(plan: Plan, lines: list[dict[str, Any]], new: list[dict[str, Any]]
         message += f"; repeating noisy cells: {len(noisy)}" if noisy else ""
     controls = [statistics.median(line["times"]) for line in lines if line.get("control")]
     before = len(controls) - sum(bool(line.get("control")) for line in new)
-    was, now = (max(some, default=1.0) / min(some, default=1.0) - 1 for some in (controls[:before], controls))
+    was, now = (
+        max(some, default=1.0) / min(some, default=1.0) - 1
+        for some in (controls[:before], controls)
+    )
     if was <= NOISE_LIMIT < now:
-        message += f"; control steps {100 * now:.0f} % apart: other work disturbs this run, stop and resume when quiet"
+        message += (
+            f"; control steps {100 * now:.0f} % apart: other work disturbs this run, stop and "
+            "resume when quiet"
+        )
     if 0 < done < total:  # by the steps measured so far, with those that are not timed
-        repeat_s = statistics.mean(one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one)
+        repeat_s = statistics.mean(
+            one["prefill_s"] + 1.25 * sum(one["times"]) for one in lines if "times" in one
+        )
         message += f"; about {repeat_s * (total - done):.0f} s left"
     return Progress(done, max(done, total), message, elapsed_s)
 
@@ -259,13 +352,20 @@ def _blame(folder: Folder, since: int, ended: str) -> None:
     lines = folder.lines()[since:]
     begun = [line for line in lines if "begin" in line]
     if begun and not any(line.get("id") == begun[-1]["begin"] for line in lines):
-        kind = "out_of_memory" if "status -9" in ended else "hung" if "nothing" in ended else "error"
-        folder.add(failed=kind, cell=begun[-1]["cell"], why=f"the engine {ended}: {folder.last_words()}")
+        kind = (
+            "out_of_memory" if "status -9" in ended else "hung" if "nothing" in ended else "error"
+        )
+        folder.add(
+            failed=kind, cell=begun[-1]["cell"], why=f"the engine {ended}: {folder.last_words()}"
+        )
 
 
 def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each cell of the plan. A step time that is not to be fitted has a status other than ok."""
-    said: dict[str, Any] = next((line["started"] for line in reversed(lines) if "started" in line), {})
+    """One row for each cell of the plan. A step time that is not to be fitted has a status other
+    than ok."""
+    said: dict[str, Any] = next(
+        (line["started"] for line in reversed(lines) if "started" in line), {}
+    )
     said |= next((line["ended"] for line in reversed(lines) if "ended" in line), {})
     rows = []
     for cell in plan.cells:
@@ -304,19 +404,38 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     if left and not reasons:
         reasons.append(f"{len(left)} repeats of the round in hand are left; --resume measures them")
     measured = sum("step_time_s" in row for row in rows)
-    status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
-    write_atomically(folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6))
-    elapsed_s, engines = time.time() - began, [line["started"] for line in lines if "started" in line]
+    status = (
+        "failed"
+        if not measured
+        else "complete"
+        if measured == len(rows) and not left
+        else "partial"
+    )
+    write_atomically(
+        folder.path / "data.csv", rows_text(rows, header=True, columns=COLUMNS, digits=6)
+    )
+    elapsed_s, engines = (
+        time.time() - began,
+        [line["started"] for line in lines if "started" in line],
+    )
     meta = {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
         "limits": [
-            "made-up weights: times, not text; " + ("real weights" if plan.checkpoint else "routing is simulated"),
-            "drafts of a made-up head are refused: the round is what is measured, the accepted length is as it came",
+            "made-up weights: times, not text; "
+            + ("real weights" if plan.checkpoint else "routing is simulated"),
+            (
+                "drafts of a made-up head are refused: the round is what is measured, the accepted "
+                "length is as it came"
+            ),
         ],
         "data": "data.csv",
-        "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "node": ""},
+        "machine": {
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "node": "",
+        },
         "plan_hash": plan.hash,
         "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
         "engine_starts": len(engines),

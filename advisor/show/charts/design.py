@@ -19,9 +19,11 @@ from advisor.show.words.design import HELD, dial_value, held_value
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
 DIAL_INSET = 70, 26
-"""From a dial's edges to its first and to its last value: the style of the page moves the slider by as much. [px]"""
+"""From a dial's edges to its first and to its last value: the style of the page moves the slider by
+as much. [px]"""
 _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
-"""Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a black page."""
+"""Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a
+black page."""
 _MOST_QUALITY = 160.0
 """Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
 _PARETO_QUALITY, _ROOM = (62.0, 142.0), 6.0
@@ -35,31 +37,57 @@ _AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
 def _figure(height: int, **layout: object) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
-        height=height, margin=dict.fromkeys("lrtb", 6), showlegend=False, hovermode="closest", **layout
+        height=height,
+        margin=dict.fromkeys("lrtb", 6),
+        showlegend=False,
+        hovermode="closest",
+        **layout,
     )
-    figure.update_xaxes(automargin=True, zeroline=False, showgrid=False, title_font_size=12, tickfont_size=11)
+    figure.update_xaxes(
+        automargin=True, zeroline=False, showgrid=False, title_font_size=12, tickfont_size=11
+    )
     figure.update_yaxes(automargin=True, zeroline=False, title_font_size=12, tickfont_size=11)
     return figure
 
 
-def _add_area(figure: go.Figure, x: Array, low: Array, high: Array, color: str, **trace: object) -> None:
+def _add_area(
+    figure: go.Figure, x: Array, low: Array, high: Array, color: str, **trace: object
+) -> None:
     """The area between two curves, in a tint of `color`."""
     edges = {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([high, low[::-1]])}
-    figure.add_scatter(**edges, mode="none", fill="toself", fillcolor=_TINTS[color], hoverinfo="skip", **trace)
+    figure.add_scatter(
+        **edges, mode="none", fill="toself", fillcolor=_TINTS[color], hoverinfo="skip", **trace
+    )
 
 
 def dial_chart(dial: Dial, lost: float = np.nan) -> Chart:
-    """Time lost at equal quality with a dial held at each value, over the quality when it alone turns.
+    """Time lost at equal quality with a dial held at each value, over the quality when it alone
+    turns.
 
-    lost : time that the design which is turned loses itself, whatever its quality; NaN where nothing is known. [-]
+    lost : time that the design which is turned loses itself, whatever its quality; NaN where
+        nothing is known. [-]
     """
     x = np.arange(float(len(dial.position)))
     names = [dial_value(dial, at) for at in range(len(x))]
     figure = _figure(
         STRIP_HEIGHT,
-        xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [0, max(len(x) - 1, 1)]},
-        yaxis={"domain": [0.52, 1.0], "title": {"text": "slowdown"}, "ticksuffix": "%", "nticks": 4},
-        yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
+        xaxis={
+            "anchor": "y2",
+            "title": {"text": _AXES[dial.name], "standoff": 2},
+            "range": [0, max(len(x) - 1, 1)],
+        },
+        yaxis={
+            "domain": [0.52, 1.0],
+            "title": {"text": "slowdown"},
+            "ticksuffix": "%",
+            "nticks": 4,
+        },
+        yaxis2={
+            "domain": [0.0, 0.42],
+            "title": {"text": "quality"},
+            "ticksuffix": "%",
+            "nticks": 4,
+        },
     )
     # The slider above spans the same width, so that its thumb stands over the chart's mark.
     figure.update_layout(margin={"l": DIAL_INSET[0], "r": DIAL_INSET[1], "b": 40})
@@ -68,7 +96,10 @@ def dial_chart(dial: Dial, lost: float = np.nan) -> Chart:
     _add_loss(figure, dial, x, names, 100 * lost)
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
     form = "{:,.0f}" if dial.name == "width" else "{:.2g}"
-    labels = [names[i].replace(" of ", "/") if dial.name == "ratio" else form.format(dial.position[i]) for i in ticks]
+    labels = [
+        names[i].replace(" of ", "/") if dial.name == "ratio" else form.format(dial.position[i])
+        for i in ticks
+    ]
     figure.update_xaxes(tickvals=ticks, ticktext=labels, tickangle=0)
     table = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
     table |= {"quality_low": dial.quality_low, "quality_high": dial.quality_high}
@@ -78,7 +109,14 @@ def dial_chart(dial: Dial, lost: float = np.nan) -> Chart:
 def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
     """The lower strip: quality by the lowest and the highest law."""
     low, high, at = 100 * dial.quality_low, 100 * dial.quality_high, dial.own
-    _add_area(figure, x, np.minimum(low, _MOST_QUALITY), np.minimum(high, _MOST_QUALITY), GREEN, yaxis="y2")
+    _add_area(
+        figure,
+        x,
+        np.minimum(low, _MOST_QUALITY),
+        np.minimum(high, _MOST_QUALITY),
+        GREEN,
+        yaxis="y2",
+    )
     figure.add_scatter(
         x=x,
         y=np.where(low <= _MOST_QUALITY, low, np.nan),
@@ -91,7 +129,12 @@ def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) 
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100, y1=100, yref="y2", line=_DOTTED)
     ends = np.minimum([low[at], high[at] + 1.0], _MOST_QUALITY)
     figure.add_scatter(
-        x=[at, at], y=ends, yaxis="y2", mode="lines", line={"color": GREEN, "width": 6}, hoverinfo="skip"
+        x=[at, at],
+        y=ends,
+        yaxis="y2",
+        mode="lines",
+        line={"color": GREEN, "width": 6},
+        hoverinfo="skip",
     )
 
 
@@ -105,13 +148,21 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str], own
         connectgaps=True,
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
-        customdata=[" with ".join(one) for one in zip(names, dial.held, strict=True)] if dial.held else names,
+        customdata=[" with ".join(one) for one in zip(names, dial.held, strict=True)]
+        if dial.held
+        else names,
         hovertemplate="Best at %{customdata}: %{y:+.1f}% time<extra></extra>",
     )
     look = {"mode": "markers", "marker": marker(*_MARKS["mine"]), "cliponaxis": False}
-    figure.add_scatter(x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look)
-    place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "top"} | dict.fromkeys(("xref", "yref"), "paper")
-    figure.add_annotation(text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place)
+    figure.add_scatter(
+        x=[dial.own], y=[own], hovertemplate="Mine: %{y:+.1f}% time<extra></extra>", **look
+    )
+    place = {"x": 0, "xanchor": "left", "y": 1.0, "yanchor": "top"} | dict.fromkeys(
+        ("xref", "yref"), "paper"
+    )
+    figure.add_annotation(
+        text=f"best design at each {_AXES[dial.name]}", font_size=12, showarrow=False, **place
+    )
     ends = np.array([0.0, own, *lost])
     low, top = float(np.nanmin(ends)), max(float(np.nanmax(ends)), 1.0)
     figure.update_layout(yaxis_range=[low - 0.12 * (top - low), low + 1.5 * (top - low)])
@@ -125,8 +176,10 @@ def _dial_alt(dial: Dial) -> str:
     here = "nothing keeps every limit" if np.isnan(own) else f"{own:.1%} of the time is lost"
     held = dial.held[dial.own] if dial.held else ""
     return (
-        f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at yours, "
-        f"{dial_value(dial, dial.own)}, {here}{held and f', by {held}'}. Turned alone from {dial_value(dial, 0)} to "
+        f"By {what} at equal quality least time is at {held_value(dial, dial.best)}; held at "
+        "yours, "
+        f"{dial_value(dial, dial.own)}, {here}{held and f', by {held}'}. Turned alone from "
+        f"{dial_value(dial, 0)} to "
         f"{dial_value(dial, len(dial.loss) - 1)}, quality by the most cautious law goes from "
         f"{dial.quality_low[0]:.0%} to {dial.quality_low[-1]:.0%}."
     )
@@ -134,7 +187,10 @@ def _dial_alt(dial: Dial) -> str:
 
 def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
     """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
-    weight, own = space.question.batch_weights[:, None], space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    weight, own = (
+        space.question.batch_weights[:, None],
+        space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0]),
+    )
     return pd.DataFrame(
         {
             "design": [space.describe(int(i)) for i in index],
@@ -163,8 +219,11 @@ _MARKS = {
 }
 
 
-def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark], floor: float) -> Chart:
-    """Quality by the lowest law against speed, of the best trade-offs, other designs and marked ones.
+def pareto_chart(
+    front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark], floor: float
+) -> Chart:
+    """Quality by the lowest law against speed, of the best trade-offs, other designs and marked
+    ones.
 
     Parameters
     ----------
@@ -174,7 +233,10 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
     """
     own_name = next(mark.name for mark in marks if mark.kind == "today")
     marked = [100 * mark.quality[0] for mark in marks]
-    low, high = min(_PARETO_QUALITY[0], min(marked) - _ROOM), max(_PARETO_QUALITY[1], max(marked) + _ROOM)
+    low, high = (
+        min(_PARETO_QUALITY[0], min(marked) - _ROOM),
+        max(_PARETO_QUALITY[1], max(marked) + _ROOM),
+    )
     seen = front[(100 * front["quality_low"]).between(low, high)]
     speeds = [*seen["speed"], *(mark.speed for mark in marks)]
     figure = _figure(
@@ -183,7 +245,12 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
             "title": {"text": f"Speed per token against {own_name} (×)"},
             "range": [min(speeds) - 0.06, max(speeds) + 0.09],
         },
-        yaxis={"title": {"text": "Quality, three laws"}, "range": [low, high], "ticksuffix": "%", "nticks": 9},
+        yaxis={
+            "title": {"text": "Quality, three laws"},
+            "range": [low, high],
+            "ticksuffix": "%",
+            "nticks": 9,
+        },
     )
     hover = "%{customdata}<br>%{x:.2f}×, quality at least %{y:.0f}%<extra></extra>"
     for frame, look in (
@@ -192,7 +259,12 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
     ):
         quality = 100 * frame["quality_low"]
         figure.add_scatter(
-            x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, showlegend=False, **look
+            x=frame["speed"],
+            y=quality,
+            customdata=frame["design"],
+            hovertemplate=hover,
+            showlegend=False,
+            **look,
         )
     level = 100 * floor
     figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
@@ -202,11 +274,20 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
         _add_mark(figure, mark, high)
     figure.update_layout(showlegend=True, legend=_LEGEND)
     told = "; ".join(
-        f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of {own_name}'s quality"
+        (
+            f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of "
+            f"{own_name}'s quality"
+        )
         for mark in marks
     )
-    alt = f"Quality by the most cautious of three scaling laws against speed per token: {told}. Up and right is better."
-    kinds = [pd.DataFrame(frame).assign(kind=kind) for kind, frame in (("front", front), ("other", others))]
+    alt = (
+        f"Quality by the most cautious of three scaling laws against speed per token: {told}. "
+        "Up and right is better."
+    )
+    kinds = [
+        pd.DataFrame(frame).assign(kind=kind)
+        for kind, frame in (("front", front), ("other", others))
+    ]
     return Chart(figure, alt, pd.concat(kinds, ignore_index=True))
 
 
@@ -227,7 +308,8 @@ def _add_mark(figure: go.Figure, mark: Mark, top: float) -> None:
 
 
 def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float]) -> Chart:
-    """Share (active, shared) of the designs of least time and of largest speedup, beside a batch and `own`."""
+    """Share (active, shared) of the designs of least time and of largest speedup, beside a batch
+    and `own`."""
     share = rule.active_share if what == "active" else rule.shared_share
     near = rule.near_active if what == "active" else rule.near_shared
     name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
@@ -239,23 +321,61 @@ def rule_chart(rule: BatchRule, what: str, batch: float, own: tuple[str, float])
     )
     figure.update_layout(showlegend=True, legend=_LEGEND | {"traceorder": "reversed"})
     (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
-    _add_area(figure, edges, low, high, BLUE, name=f"within {NEAR_BEST:.0%} of least time", showlegend=True)
-    looks = (("least time", BLUE, "solid", "circle", 3), ("largest speedup", VERMILLION, "dot", "diamond-open", 2))
+    _add_area(
+        figure,
+        edges,
+        low,
+        high,
+        BLUE,
+        name=f"within {NEAR_BEST:.0%} of least time",
+        showlegend=True,
+    )
+    looks = (
+        ("least time", BLUE, "solid", "circle", 3),
+        ("largest speedup", VERMILLION, "dot", "diamond-open", 2),
+    )
     for row, (said, color, dash, symbol, width) in enumerate(looks):
         line_x, line_y = _steps(x, 100 * share[row])
         line = {"color": color, "width": width, "dash": dash}
-        figure.add_scatter(x=line_x, y=line_y, mode="lines", line=line, hoverinfo="skip", name=said, showlegend=True)
+        figure.add_scatter(
+            x=line_x,
+            y=line_y,
+            mode="lines",
+            line=line,
+            hoverinfo="skip",
+            name=said,
+            showlegend=True,
+        )
         hover = f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>"
-        look = {"marker": marker(symbol, 7, color), "customdata": rule.batches, "hovertemplate": hover}
+        look = {
+            "marker": marker(symbol, 7, color),
+            "customdata": rule.batches,
+            "hovertemplate": hover,
+        }
         figure.add_scatter(x=x, y=100 * share[row], mode="markers", showlegend=False, **look)
     if rule.batches[0] <= batch <= rule.batches[-1]:
-        figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_DOTTED)
+        figure.add_shape(
+            type="line",
+            x0=np.log2(batch),
+            x1=np.log2(batch),
+            y0=0,
+            y1=1,
+            yref="paper",
+            line=_DOTTED,
+        )
     whose, own_share = own
-    level = {"x": x[[0, -1]], "y": [100 * own_share] * 2, "hovertemplate": f"{whose}: %{{y:.1f}}%<extra></extra>"}
+    level = {
+        "x": x[[0, -1]],
+        "y": [100 * own_share] * 2,
+        "hovertemplate": f"{whose}: %{{y:.1f}}%<extra></extra>",
+    }
     line = {"color": NEUTRAL, "width": 1.5, "dash": "dash"}
     figure.add_scatter(**level, mode="lines", name=whose, line=line, showlegend=True)
     figure.update_xaxes(
-        tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.6], tickangle=0
+        tickvals=x,
+        ticktext=[f"{each:,.0f}" for each in rule.batches],
+        range=[x[0] - 0.6, x[-1] + 0.6],
+        tickangle=0,
     )
     return Chart(figure, _rule_alt(rule, share, name), rule_table(rule))
 
@@ -272,7 +392,8 @@ def _rule_alt(rule: BatchRule, share: Array, name: str) -> str:
         return ", ".join(f"{share[row][at]:.1%} from batch {rule.batches[at]:,.0f}" for at in moves)
 
     return (
-        f"{name} of the best design by batch. Least time: {told(0)}. Largest speedup, a ratio: {told(1)}. The tint is "
+        f"{name} of the best design by batch. Least time: {told(0)}. Largest speedup, a ratio: "
+        f"{told(1)}. The tint is "
         f"the range within {NEAR_BEST:.0%} of the least time."
     )
 
@@ -281,7 +402,11 @@ def rule_table(rule: BatchRule) -> pd.DataFrame:
     """One row for each rule and batch."""
     parts = []
     for row, name in enumerate(("least_time", "largest_speedup")):
-        columns = {"rule": name, "batch_size": rule.batches.astype(int), "k_over_n": rule.active_share[row]}
+        columns = {
+            "rule": name,
+            "batch_size": rule.batches.astype(int),
+            "k_over_n": rule.active_share[row],
+        }
         columns |= {"shared_share": rule.shared_share[row], "tpot_ms": 1e3 * rule.tpot_s[row]}
         parts.append(pd.DataFrame(columns | {"speedup": rule.speedup[row]}))
     return pd.concat(parts, ignore_index=True)

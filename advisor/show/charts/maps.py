@@ -1,4 +1,5 @@
-"""Maps of cells: an answer or a sweep over two settings, and the design to train by batch and accelerator."""
+"""Maps of cells: an answer or a sweep over two settings, and the design to train by batch and
+accelerator."""
 
 from __future__ import annotations
 
@@ -30,8 +31,18 @@ from advisor.show.words.sweep import label, map_text
 _WORDY = 10
 """Columns beyond which only the speedup stands in a cell. [-]"""
 _ROW_PX, _HEAD_PX = 40, 190
-REGION_TINTS = ("#BBDDF2", "#F6CFA8", "#B5E0CF", "#EBC7DC", "#F3EBA4", "#D3CBE8", "#DADADA", "#F4B8B0")
-"""By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says it too."""
+REGION_TINTS = (
+    "#BBDDF2",
+    "#F6CFA8",
+    "#B5E0CF",
+    "#EBC7DC",
+    "#F3EBA4",
+    "#D3CBE8",
+    "#DADADA",
+    "#F4B8B0",
+)
+"""By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says
+it too."""
 _REGION_ROW_PX, _REGION_HEAD_PX = 50, 210
 _EDGE_INSET = 0.44
 """Half the side of an edge cell's frame, in cells. [-]"""
@@ -40,7 +51,8 @@ _EDGE_INSET = 0.44
 def sweep_chart(found: SweepMap) -> Chart:
     """The map with speedup and K in each cell, their band, odds and tier under the pointer.
 
-    Cells that the grid has not, and those that do not fit in memory, are empty. Blue is a gain, orange a loss.
+    Cells that the grid has not, and those that do not fit in memory, are empty. Blue is a gain,
+    orange a loss.
     """
     speedup = np.where(found.fits, found.values("speedup"), np.nan)
     rows, columns = speedup.shape
@@ -54,7 +66,9 @@ def sweep_chart(found: SweepMap) -> Chart:
         figure,
         speedup,
         [[_words(found, row, column) for column in range(columns)] for row in range(rows)],
-        customdata=[[_hover(found, row, column) for column in range(columns)] for row in range(rows)],
+        customdata=[
+            [_hover(found, row, column) for column in range(columns)] for row in range(rows)
+        ],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
     )
@@ -62,14 +76,21 @@ def sweep_chart(found: SweepMap) -> Chart:
     down = [setting_text(found.y, value) for value in found.y_values]
     cell_axes(figure, across, down)
     left_out = _left_out(found)
-    return Chart(figure, f"{map_text(found)} {_finding(found, speedup)} {left_out}".rstrip(), _table(found), left_out)
+    return Chart(
+        figure,
+        f"{map_text(found)} {_finding(found, speedup)} {left_out}".rstrip(),
+        _table(found),
+        left_out,
+    )
 
 
 def _words(found: SweepMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return ""
     speedup, n_draft = (found.values(name)[row, column] for name in ("speedup", "n_draft"))
-    return f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}×<br>K {n_draft:.0f}"
+    return (
+        f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}×<br>K {n_draft:.0f}"
+    )
 
 
 def _hover(found: SweepMap, row: int, column: int) -> str:
@@ -77,7 +98,10 @@ def _hover(found: SweepMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return ""
     one = found.cells.loc[found.row[row, column]]
-    down, across = setting_text(found.y, found.y_values[row]), setting_text(found.x, found.x_values[column])
+    down, across = (
+        setting_text(found.y, found.y_values[row]),
+        setting_text(found.x, found.x_values[column]),
+    )
     return (
         f"{down}, {label(found.x)} {across}<br><b>{one['speedup']:.2f}×</b> "
         f"({one['speedup_low']:.2f} to {one['speedup_high']:.2f}) with K = {one['n_draft']}<br>"
@@ -92,7 +116,10 @@ def _finding(found: SweepMap, speedup: np.ndarray) -> str:
     said = []
     for what, at in (("largest", np.nanargmax(speedup)), ("least", np.nanargmin(speedup))):
         row, column = np.unravel_index(int(at), speedup.shape)
-        place = f"{setting_text(found.y, found.y_values[row])} and {setting_text(found.x, found.x_values[column])}"
+        place = (
+            f"{setting_text(found.y, found.y_values[row])} and "
+            f"{setting_text(found.x, found.x_values[column])}"
+        )
         said.append(f"the {what} is {speedup[row, column]:.2f}x at {place}")
     return f"{said[0][0].upper()}{', '.join(said)[1:]}."
 
@@ -106,7 +133,16 @@ def _left_out(found: SweepMap) -> str:
 
 def _table(found: SweepMap) -> pd.DataFrame:
     """A row for each cell that was predicted."""
-    names = ["n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tpot_ms", "tier", "fits"]
+    names = [
+        "n_draft",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "p_gain",
+        "tpot_ms",
+        "tier",
+        "fits",
+    ]
     has = found.row[found.has]
     down, across = np.nonzero(found.has)
     axes = {found.x: np.array(found.x_values)[across], found.y: np.array(found.y_values)[down]}
@@ -116,13 +152,15 @@ def _table(found: SweepMap) -> pd.DataFrame:
 def design_regions_chart(found: RegionMap) -> Chart:
     """Map of the design that holds each cell, by batch and accelerator.
 
-    A cell has its region's colour and letter, k/N, s, width, K and loss; those at an edge have a dashed frame.
+    A cell has its region's colour and letter, k/N, s, width, K and loss; those at an edge have a
+    dashed frame.
 
     found : a map with at least one cell that a design serves.
     """
     cells = found.grid.T
     figure = new_figure(
-        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and expected loss<br>"
+        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and "
+        "expected loss<br>"
         "against the cell's own best (%)</sup>",
         "Accelerator",
         BATCH,
@@ -133,7 +171,11 @@ def design_regions_chart(found: RegionMap) -> Chart:
         figure,
         np.where(found.holder >= 0, found.holder % n, np.nan)[cells],
         (-0.5, n - 0.5),
-        [(edge / n, tint) for number, tint in enumerate(REGION_TINTS) for edge in (number, number + 1)],
+        [
+            (edge / n, tint)
+            for number, tint in enumerate(REGION_TINTS)
+            for edge in (number, number + 1)
+        ],
         [[_label(found, int(cell)) for cell in row] for row in cells],
         customdata=[[_region_hover(found, int(cell)) for cell in row] for row in cells],
         hovertemplate="%{customdata}<extra></extra>",
@@ -141,9 +183,16 @@ def design_regions_chart(found: RegionMap) -> Chart:
     )
     edges = [cell for region in found.regions for cell in region.edge]
     for row, column in zip(*np.nonzero(np.isin(cells, edges)), strict=True):
-        (x0, x1), (y0, y1) = ((float(at) - _EDGE_INSET, float(at) + _EDGE_INSET) for at in (column, row))
+        (x0, x1), (y0, y1) = (
+            (float(at) - _EDGE_INSET, float(at) + _EDGE_INSET) for at in (column, row)
+        )
         figure.add_shape(
-            type="rect", x0=x0, x1=x1, y0=y0, y1=y1, line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"}
+            type="rect",
+            x0=x0,
+            x1=x1,
+            y0=y0,
+            y1=y1,
+            line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"},
         )
     for number, region in enumerate(found.regions):
         tint = marker("square", 13, REGION_TINTS[number % n])
@@ -154,7 +203,9 @@ def design_regions_chart(found: RegionMap) -> Chart:
     fit_legend(figure)
     reasons = {found.cells.why_not(int(cell)) for cell in np.flatnonzero(found.holder < 0)}
     left_out = f"Empty cells: {', '.join(sorted(reasons))}." if reasons else ""
-    held = "; ".join(f"{region.letter} is {region.words}, {len(region.cells)} cells" for region in found.regions)
+    held = "; ".join(
+        f"{region.letter} is {region.words}, {len(region.cells)} cells" for region in found.regions
+    )
     alt = f"{region_verdict(found)} {held}. {left_out}".rstrip()
     return Chart(figure, alt, pd.DataFrame(region_rows(found)), left_out)
 
@@ -178,13 +229,18 @@ def _region_hover(found: RegionMap, cell: int) -> str:
     gain = (
         ""
         if each.gain is None
-        else f"<br>Over the baseline: {each.gain.value:.2f} ({each.gain.low:.2f} to {each.gain.high:.2f})"
+        else (
+            f"<br>Over the baseline: {each.gain.value:.2f} ({each.gain.low:.2f} to "
+            f"{each.gain.high:.2f})"
+        )
     )
     return (
         f"<b>{region.letter}: {region.words}</b><br>"
-        f"Batch {found.cells.batches[cell]:,.0f} on {found.cells.places[found.cells.space_of[cell]]}<br>"
+        f"Batch {found.cells.batches[cell]:,.0f} on "
+        f"{found.cells.places[found.cells.space_of[cell]]}<br>"
         f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, {each.tier}<br>"
-        f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central {each.loss:.1%}<br>"
+        f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central "
+        f"{each.loss:.1%}<br>"
         f"Tie with the best in {each.chance:.0%}<br>"
         f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"
     )
@@ -202,14 +258,18 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 def explored_chart(found: Explored, shown: str) -> Chart:
     """Map of one figure of SHOWN, empty for a scenario that cannot be."""
     values, words = found.values[SHOWN[shown][0]], _cells(found, shown)
-    table = pd.DataFrame(values, columns=list(found.columns), index=pd.Index(found.rows, name=found.down))
+    table = pd.DataFrame(
+        values, columns=list(found.columns), index=pd.Index(found.rows, name=found.down)
+    )
     figure = new_figure("", found.across, found.down, 110 + 36 * len(found.rows))
     add_gain_map(figure, found.values["speedup"], words, hoverinfo="skip")
     figure.update_layout(margin={"t": 12})
     figure.data[0].textfont.size = 12
     cell_axes(figure, found.columns, found.rows)
     return Chart(
-        figure, f"{shown} by {found.across.lower()} and {found.down.lower()}. {_best(found)}", table.reset_index()
+        figure,
+        f"{shown} by {found.across.lower()} and {found.down.lower()}. {_best(found)}",
+        table.reset_index(),
     )
 
 
@@ -224,7 +284,10 @@ def _best(found: Explored) -> str:
 
 def _cells(found: Explored, shown: str) -> list[list[str]]:
     column, form = SHOWN[shown]
-    return [[form.format(one) if np.isfinite(one) else "–" for one in row] for row in found.values[column]]
+    return [
+        [form.format(one) if np.isfinite(one) else "–" for one in row]
+        for row in found.values[column]
+    ]
 
 
 def explored_table(found: Explored, shown: str) -> Table[Any]:

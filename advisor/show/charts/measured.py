@@ -1,4 +1,5 @@
-"""Charts of measurements: refits, published points, profiler sweeps, routing traces, a user's own runs."""
+"""Charts of measurements: refits, published points, profiler sweeps, routing traces, a user's own
+runs."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ _TITLES = {
     "step_time_s": ("Time of one step (ms)", 1e3),
 }
 _COVERED = 0.75
-"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [-]"""
+"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md.
+[-]"""
 _BAR_HOVER = "%{y}: %{text}<extra></extra>"
 _TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
@@ -53,7 +55,8 @@ _Z_80 = 1.2816
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
-    """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
+    """The shipped curve, the refitted one with its band, and the user's points. Set-aside points
+    are open."""
     title, scale = _TITLES[curves.quantity]
     what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
     figure = new_figure(f"{title}<br>before and after: {what}", BATCH, title)
@@ -69,25 +72,33 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
                 "hovertemplate": "%{y:.3g} measured, line %{customdata}<extra></extra>",
             }
             measured = some["measured"] * scale
-            add_points(figure, some["batch_size"], measured, name, marker(symbol, 10, VERMILLION), **hover)
+            add_points(
+                figure, some["batch_size"], measured, name, marker(symbol, 10, VERMILLION), **hover
+            )
     fit_legend(figure)
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
     inside = curves.points[curves.points["used"]]
     off_before, off_after = (
-        float((inside[when] / inside["measured"] - 1.0).abs().mean()) for when in ("before", "after")
+        float((inside[when] / inside["measured"] - 1.0).abs().mean())
+        for when in ("before", "after")
     )
     alt = (
-        f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in the median; "
-        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} after, in the mean."
+        f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in "
+        "the median; "
+        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} "
+        "after, in the mean."
     )
     lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
 
 
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
-    """Accepted length by K (`accepted_lengths`): measured points, held beyond, with the 80 % band."""
-    figure = new_figure("Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step")
+    """Accepted length by K (`accepted_lengths`): measured points, held beyond, with the 80 %
+    band."""
+    figure = new_figure(
+        "Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step"
+    )
     k, length = lengths["n_draft"], lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "Likely range")
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
@@ -95,24 +106,33 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
     fit_legend(figure)
     last, end = known.iloc[-1], lengths.iloc[-1]
-    alt = f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest measured"
+    alt = (
+        f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the "
+        "longest measured"
+    )
     if end["n_draft"] > last["n_draft"]:
         alt += (
-            f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = {end['n_draft']:.0f} when "
+            f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = "
+            f"{end['n_draft']:.0f} when "
             "the last probability is held"
         )
     return Chart(figure, alt + ".", lengths)
 
 
 def union_chart(rows: Sequence[UnionRow]) -> Chart:
-    """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform routing."""
+    """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform
+    routing."""
     frame = pd.DataFrame([vars(row) for row in rows])
     figure = new_figure(
-        "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts"
+        "Distinct experts of one layer<br>counted and predicted",
+        "Tokens in the step (B x t)",
+        "Experts",
     )
     total = frame["batch_size"] * frame["tokens"]
     frame = frame.assign(step_tokens=total).sort_values(["step_tokens", "batch_size"])
-    add_line(figure, frame["step_tokens"], frame["uniform"], "uniform routing", NEUTRAL, dash="dash")
+    add_line(
+        figure, frame["step_tokens"], frame["uniform"], "uniform routing", NEUTRAL, dash="dash"
+    )
     for column, name, color, symbol in (
         ("counted", "counted", VERMILLION, "diamond-open"),
         ("predicted", "predicted by the fit", BLUE, "circle"),
@@ -124,7 +144,9 @@ def union_chart(rows: Sequence[UnionRow]) -> Chart:
             name,
             marker(symbol, 10, color, line={"width": 2}),
             customdata=frame[["batch_size", "tokens"]],
-            hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
+            hovertemplate=(
+                "%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>"
+            ),
         )
     fit_legend(figure)
     log_axis(figure, frame["step_tokens"])
@@ -142,19 +164,26 @@ TIER_NAMES = {
 
 
 def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
-    """Predicted against measured speedup, one point for each published row, apart by one of its columns.
+    """Predicted against measured speedup, one point for each published row, apart by one of its
+    columns.
 
-    judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and the column `by`,
+    judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and
+        the column `by`,
     whose values are the names of the legend where they are no tiers.
     """
-    figure = new_figure("Predicted against measured speedup", "Measured (×)", "Predicted (×)", height=480)
+    figure = new_figure(
+        "Predicted against measured speedup", "Measured (×)", "Predicted (×)", height=480
+    )
     low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
     high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
     add_diagonal(figure, low, high)
     groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
     for order, (name, rows) in enumerate(groups):
         color, value = SERIES[order % len(SERIES)], rows["predicted_speedup"]
-        ends = {"array": rows["predicted_high"] - value, "arrayminus": value - rows["predicted_low"]}
+        ends = {
+            "array": rows["predicted_high"] - value,
+            "arrayminus": value - rows["predicted_low"],
+        }
         look = {"color": color, "thickness": 0.6, "width": 0}
         add_points(
             figure,
@@ -163,50 +192,83 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
             TIER_NAMES.get(str(name), str(name)),
             marker(SYMBOLS[order % len(SYMBOLS)], 8, color, opacity=0.75),
             error_y={"type": "data", "symmetric": False, **ends, **look},
-            customdata=rows[["model_id", "hardware_id", "drafter", "batch_size", "draft_tokens_k", "source_title"]],
-            hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on %{customdata[1]}, "
-            "%{customdata[2]}, batch %{customdata[3]}, K = %{customdata[4]}<br>%{customdata[5]}<extra></extra>",
+            customdata=rows[
+                [
+                    "model_id",
+                    "hardware_id",
+                    "drafter",
+                    "batch_size",
+                    "draft_tokens_k",
+                    "source_title",
+                ]
+            ],
+            hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on "
+            "%{customdata[1]}, "
+            "%{customdata[2]}, batch %{customdata[3]}, K = "
+            "%{customdata[4]}<br>%{customdata[5]}<extra></extra>",
         )
-    for update, value in ((figure.update_xaxes, "measured"), (figure.update_yaxes, "predicted_speedup")):
-        ticks = [tick for tick in _TICKS if 0.8 * judged[value].min() <= tick <= 1.2 * judged[value].max()]
+    for update, value in (
+        (figure.update_xaxes, "measured"),
+        (figure.update_yaxes, "predicted_speedup"),
+    ):
+        ticks = [
+            tick
+            for tick in _TICKS
+            if 0.8 * judged[value].min() <= tick <= 1.2 * judged[value].max()
+        ]
         text = [f"{tick:g}×" for tick in ticks]
         update(type="log", range=[np.log10(low), np.log10(high)], tickvals=ticks, ticktext=text)
     figure.update_layout(hovermode="closest")
     fit_legend(figure)
     error = (judged["predicted_speedup"] / judged["measured"] - 1.0).abs()
-    alt = f"Predicted against measured speedup of {len(judged)} published rows: median error {error.median():.0%}."
+    alt = (
+        f"Predicted against measured speedup of {len(judged)} published rows: median error "
+        f"{error.median():.0%}."
+    )
     return Chart(figure, alt, judged)
 
 
 def coverage_chart(errors: pd.DataFrame) -> Chart:
     """Share of measured speedups inside the 80 % band, by group, with the band's width.
 
-    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction) and
+    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the
+        prediction) and
     median_error. [-]
     """
     title = "Inside the likely range, its width, median error"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
-        f"{row.coverage:.0%} in ±{row.width / 2:.0%}<br>error {row.median_error:.0%}" for row in errors.itertuples()
+        f"{row.coverage:.0%} in ±{row.width / 2:.0%}<br>error {row.median_error:.0%}"
+        for row in errors.itertuples()
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    said = {"x": [1.03] * len(errors), "y": _names(errors), "text": text, "textposition": "middle right"}
-    figure.add_scatter(**said, textfont_size=11, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
+    said = {
+        "x": [1.03] * len(errors),
+        "y": _names(errors),
+        "text": text,
+        "textposition": "middle right",
+    }
+    figure.add_scatter(
+        **said, textfont_size=11, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False
+    )
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
     figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
     alt = (
-        f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
-        f"counting alike ({first['group']}), lie in the likely range, on average ±{first['width'] / 2:.0%}; the "
+        f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} "
+        "laboratories, each "
+        f"counting alike ({first['group']}), lie in the likely range, on average "
+        f"±{first['width'] / 2:.0%}; the "
         f"median error is {first['median_error']:.0%}."
     )
     return Chart(figure, alt, errors)
 
 
 def chances_chart(kept: pd.DataFrame) -> Chart:
-    """Stated chances of a gain (`chances_kept`) against the share that gained, each with its 80% interval."""
+    """Stated chances of a gain (`chances_kept`) against the share that gained, each with its 80%
+    interval."""
     figure = new_figure("Chance of a gain: stated and observed", "Stated chance", "Gained")
     add_diagonal(figure, 0, 1)
     gained = kept["happened"].to_numpy(float)
@@ -219,7 +281,11 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
         textposition=[("bottom right", "top left")[place % 2] for place in range(len(kept))][::-1],
-        error_y={"array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]), "thickness": 1.5, "width": 0},
+        error_y={
+            "array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]),
+            "thickness": 1.5,
+            "width": 0,
+        },
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
         "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
@@ -230,7 +296,8 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     figure.update_layout(hovermode="closest")
     off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
     alt = (
-        f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in the mean, of which "
+        f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in "
+        "the mean, of which "
         f"{off['happened']:.0%} gained."
     )
     return Chart(figure, alt, kept)
@@ -245,18 +312,26 @@ def _names(errors: pd.DataFrame) -> list[str]:
 
 
 def ratio_chart(fit: SweepFit) -> Chart:
-    """Measured against predicted T(B, q) / T(B, 1) of one MoE layer, a colour and symbol per held-out k.
+    """Measured against predicted T(B, q) / T(B, 1) of one MoE layer, a colour and symbol per
+    held-out k.
 
     `fit` needs at least one held-out ratio. Times of a layer, so the ratio has no unit.
     """
     ratios, record = fit.ratios, fit.record
     figure = new_figure(
-        f"MoE layer over q tokens against one, k held out<br>{record.dtype}, {record.kernel_source}: T(B, q) / T(B, 1)",
+        (
+            f"MoE layer over q tokens against one, k held out<br>{record.dtype}, "
+            f"{record.kernel_source}: T(B, q) / T(B, 1)"
+        ),
         "Measured ratio",
         "Predicted ratio",
         height=420,
     )
-    add_diagonal(figure, 0.9, 1.05 * float(ratios[["measured_ratio", "predicted_ratio"]].to_numpy(float).max()))
+    add_diagonal(
+        figure,
+        0.9,
+        1.05 * float(ratios[["measured_ratio", "predicted_ratio"]].to_numpy(float).max()),
+    )
     for order, (k, rows) in enumerate(ratios.groupby("n_active", sort=True)):
         add_points(
             figure,
@@ -265,26 +340,32 @@ def ratio_chart(fit: SweepFit) -> Chart:
             f"k = {k}",
             marker(SYMBOLS[order % len(SYMBOLS)], 8, SERIES[order % len(SERIES)]),
             customdata=rows[["batch_size", "tokens_per_sequence", "n_experts"]],
-            hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: measured %{x:.2f}, "
+            hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: "
+            "measured %{x:.2f}, "
             "predicted %{y:.2f}<extra></extra>",
         )
     figure.update_layout(hovermode="closest")
     mean, worst = float(ratios["error"].mean()), float(ratios["error"].max())
     alt = (
-        f"Predicted against measured verification ratio for {len(ratios)} pairs over {ratios['n_active'].nunique()} "
+        f"Predicted against measured verification ratio for {len(ratios)} pairs over "
+        f"{ratios['n_active'].nunique()} "
         f"held-out values of k: mean error {mean:.1%}, worst {worst:.1%}."
     )
     return Chart(figure, alt, ratios)
 
 
 def rank_chart(answer: RanksAnswer) -> Chart:
-    """Rows that the fullest rank serves over the mean rank's, by K: assumed, in order, and balanced."""
+    """Rows that the fullest rank serves over the mean rank's, by K: assumed, in order, and
+    balanced."""
     drafts = answer.in_order.curve.drafts
-    figure = new_figure("Rows of the fullest rank<br>over the mean rank's", "Draft tokens K", "Ratio")
+    figure = new_figure(
+        "Rows of the fullest rank<br>over the mean rank's", "Draft tokens K", "Ratio"
+    )
     table = pd.DataFrame({"n_draft": drafts})
     colors = cycle(_COUNTED)
     for arm in answer.arms:
-        # Dashed where the rank is assumed, dotted with copies, which often lie on the balanced line.
+        # Dashed where the rank is assumed, dotted with copies, which often lie on the balanced
+        # line.
         counted = next(colors), "dot" if arm.redundant else "solid"
         color, dash = (NEUTRAL, "dash") if arm is answer.assumed else counted
         add_line(figure, drafts, arm.pairs_ratio, arm.name, color, dash=dash)
@@ -295,8 +376,10 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     figure.update_xaxes(dtick=1)
     best, first = answer.arms[-1], answer.in_order
     alt = (
-        f"The fullest of {answer.setup.placement.expert_parallel} ranks serves {first.pairs_ratio[0]:.2f} times the "
-        f"mean rank's rows in a plain step with experts in order, {first.pairs_ratio[-1]:.2f} times at "
+        f"The fullest of {answer.setup.placement.expert_parallel} ranks serves "
+        f"{first.pairs_ratio[0]:.2f} times the "
+        f"mean rank's rows in a plain step with experts in order, {first.pairs_ratio[-1]:.2f} "
+        "times at "
         f"K = {int(np.max(drafts))}; {best.name}, {best.pairs_ratio[-1]:.2f} times."
     )
     return Chart(figure, alt, table)
@@ -308,22 +391,37 @@ _BEYOND = 2.0
 
 
 def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
-    """Own points of one K with a stick to the model, its band, and the model at the own accepted length."""
+    """Own points of one K with a stick to the model, its band, and the model at the own accepted
+    length."""
     curve, column = advice.curve, advice.curve.column(found.n_draft)
-    near = curve.batches <= _BEYOND * max(float(found.points["batch_size"].max()), float(curve.batches[1]))
+    near = curve.batches <= _BEYOND * max(
+        float(found.points["batch_size"].max()), float(curve.batches[1])
+    )
     batches = curve.batches[near]
     gains = found.quantity == "speedup"
     scale = 1.0 if gains else 1e3
-    modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[found.quantity]
+    modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[
+        found.quantity
+    ]
     values = modelled[near, column] * scale
-    shown = {"speedup": "Speedup (×)", "round_s": "Time per round (ms)", "plain_s": "Time per token (ms)"}
-    figure = new_figure(f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430)
+    shown = {
+        "speedup": "Speedup (×)",
+        "round_s": "Time per round (ms)",
+        "plain_s": "Time per token (ms)",
+    }
+    figure = new_figure(
+        f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430
+    )
     table = {"batch_size": batches, "model": values}
     if gains:
         add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", 0.18)
         figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
     add_line(figure, batches, values, _named("model, {} accepted", found.model_length, found), BLUE)
-    if gains and found.own_length is not None and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH:
+    if (
+        gains
+        and found.own_length is not None
+        and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH
+    ):
         table["model_with_own_length"] = values * found.own_length / found.model_length
         name = _named("model, your {} accepted", found.own_length, found)
         add_line(figure, batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
@@ -341,7 +439,9 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     figure.update_yaxes(ticksuffix="×" if gains else "")
     rows = f"{len(found.points)} points at K = {found.n_draft}"
     alt = f"{verdict_title(found)}: {rows} lie {change_text(found.gap)} from the model on average."
-    points = found.points.assign(measured=found.points["measured"] * scale, predicted=found.points["predicted"] * scale)
+    points = found.points.assign(
+        measured=found.points["measured"] * scale, predicted=found.points["predicted"] * scale
+    )
     return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
 
 

@@ -8,7 +8,16 @@ from operator import attrgetter
 import pandas as pd
 
 from advisor.answers.simulation.compare import PolicyOutcome, SimulationReport
-from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION, Chart, add_bars, new_figure
+from advisor.show.charts.figure import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    VERMILLION,
+    Chart,
+    add_bars,
+    new_figure,
+)
 from advisor.show.table import Column, Table
 
 
@@ -23,9 +32,19 @@ def _called(policy: str) -> str:
 POLICIES: tuple[Column[PolicyOutcome], ...] = (
     Column("K chosen by", attrgetter("policy"), _called, "policy", words=True),
     Column("Speedup", attrgetter("speedup"), "{:.2f}×".format, "speedup"),
-    Column("To the best single K", attrgetter("gain_over_best_static"), "{:+.1%}".format, "gain_over_best_static"),
+    Column(
+        "To the best single K",
+        attrgetter("gain_over_best_static"),
+        "{:+.1%}".format,
+        "gain_over_best_static",
+    ),
     Column("ms per token", attrgetter("tpot_s"), _known("{:.2f}", 1e3), "tpot_s"),
-    Column("p95 ms per token", attrgetter("p95_request_tpot_s"), _known("{:.2f}", 1e3), "p95_request_tpot_s"),
+    Column(
+        "p95 ms per token",
+        attrgetter("p95_request_tpot_s"),
+        _known("{:.2f}", 1e3),
+        "p95_request_tpot_s",
+    ),
     Column("Mean K", attrgetter("mean_draft"), "{:.1f}".format, "mean_draft"),
     Column("Mean batch", attrgetter("mean_batch"), "{:.1f}".format, "mean_batch"),
     Column("Rounds testing K", attrgetter("test_share"), _known("{:.1%}"), "test_share"),
@@ -34,9 +53,13 @@ POLICIES: tuple[Column[PolicyOutcome], ...] = (
 
 
 def simulation_chart(report: SimulationReport) -> Chart:
-    """Simulated speedup of each policy over plain decoding, against the best single K and the oracle."""
+    """Simulated speedup of each policy over plain decoding, against the best single K and the
+    oracle."""
     outcomes = report.outcomes
-    names, values = [_called(outcome.policy) for outcome in outcomes], [outcome.speedup for outcome in outcomes]
+    names, values = (
+        [_called(outcome.policy) for outcome in outcomes],
+        [outcome.speedup for outcome in outcomes],
+    )
     best = report.of(f"static K={report.best_static_k}")
     oracle = report.of("oracle (hindsight)")
     figure = new_figure(
@@ -46,13 +69,20 @@ def simulation_chart(report: SimulationReport) -> Chart:
         height=130 + 26 * len(outcomes),
     )
     colors = [
-        ORANGE if outcome is best else GREEN if outcome is oracle else BLUE if outcome.static_k is None else NEUTRAL
+        ORANGE
+        if outcome is best
+        else GREEN
+        if outcome is oracle
+        else BLUE
+        if outcome.static_k is None
+        else NEUTRAL
         for outcome in outcomes
     ]
     add_bars(figure, names, values, colors, hovertemplate="%{y}: %{x:.2f}×<extra></extra>")
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
-    # One under the other, right of the longest bar: beside its own bar a value would lie on the lines.
+    # One under the other, right of the longest bar: beside its own bar a value would lie on the
+    # lines.
     figure.add_scatter(
         x=[1.03 * max(values)] * len(values),
         y=names,
@@ -66,7 +96,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
     figure.update_xaxes(range=[0, 1.2 * max(values)])
     cascade, schedule = report.of("Cascade"), report.of("batch schedule")
     alt = (
-        f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches {best.speedup:.2f}x, the "
+        f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches "
+        f"{best.speedup:.2f}x, the "
         f"batch schedule {schedule.speedup:.2f}x, Cascade {cascade.speedup:.2f}x "
         f"({cascade.gain_over_best_static:+.1%}), the oracle with hindsight {oracle.speedup:.2f}x."
     )

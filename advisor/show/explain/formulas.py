@@ -1,8 +1,9 @@
-"""Formulas as text, read from the source of their laws, and the constants in them with their origin.
+"""Formulas as text, read from the source of their laws, and the constants in them with their
+origin.
 
-`formula_of` gives a law's one returned expression with the laws that it calls written in, and optional terms that are
-absent left out; `written` turns such an expression into LaTeX or plain text. Names become symbols: `T_plain` is T with
-the index plain, `rho` the Greek letter.
+`formula_of` gives a law's one returned expression with the laws that it calls written in, and
+optional terms that are absent left out; `written` turns such an expression into LaTeX or plain
+text. Names become symbols: `T_plain` is T with the index plain, `rho` the Greek letter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from typing import Literal, NamedTuple
 
 from advisor.catalog.adjustment import Adjustment
 from advisor.catalog.engines import EAGER_SOURCE, class_today
-from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records, record_of
+from advisor.catalog.fit_records import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    FitRecord,
+    load_overheads,
+    load_records,
+    record_of,
+)
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import BETWEEN_SOURCE, NETWORK_FRACTION, STREAM_MIXING_SOURCE
 from advisor.physics import laws
@@ -35,11 +43,17 @@ BY_SYMBOL: Mapping[Law, tuple[str, tuple[str, ...]]] = {
     touched_experts: ("U", ("B", "q", "N", "k", "CV", "phi", "rho")),
     local_experts: ("U_slowest", ("U", "N", "ep")),
 }
-"""Functions that no one line holds, a sum and an interpolation (docs/model.md writes them out): shown as a symbol of
-their arguments, in order."""
+"""Functions that no one line holds, a sum and an interpolation (docs/model.md writes them out):
+shown as a symbol of their arguments, in order."""
 _FORMS = {laws.p_norm: "p_norm", laws.one_minus_power: "one_minus_power"}
 _NUMPY = {"minimum": "min", "maximum": "max", "log": "log"}
-_STRENGTH: Mapping[type[ast.operator], int] = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.Pow: 3}
+_STRENGTH: Mapping[type[ast.operator], int] = {
+    ast.Add: 1,
+    ast.Sub: 1,
+    ast.Mult: 2,
+    ast.Div: 2,
+    ast.Pow: 3,
+}
 _GREEK = {"alpha", "eta", "phi", "rho", "tau"}
 
 
@@ -49,8 +63,8 @@ def formula_of(law: Law, values: Mapping[str, float] | None = None) -> str:
     Parameters
     ----------
     law : a function of `advisor.physics.laws`, or one of BY_SYMBOL.
-    values : arguments by parameter. An optional parameter that is not given, or at its default, takes its terms and
-        factors with it; without `values` everything is kept.
+    values : arguments by parameter. An optional parameter that is not given, or at its default,
+        takes its terms and factors with it; without `values` everything is kept.
     """
     if law in BY_SYMBOL:
         symbol, parameters = BY_SYMBOL[law]
@@ -61,17 +75,22 @@ def formula_of(law: Law, values: Mapping[str, float] | None = None) -> str:
             default = parameter.default
             if default is not inspect.Parameter.empty and values.get(name, default) == default:
                 absent[name] = ast.Constant(default)
-    return ast.unparse(ast.fix_missing_locations(_Shorter().visit(_Renamed(absent).visit(_body(law)))))
+    return ast.unparse(
+        ast.fix_missing_locations(_Shorter().visit(_Renamed(absent).visit(_body(law))))
+    )
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """The expression with other names for some of its quantities."""
     instead: dict[str, ast.expr] = {old: ast.Name(new) for old, new in names.items()}
-    return ast.unparse(ast.fix_missing_locations(_Renamed(instead).visit(ast.parse(text, mode="eval").body)))
+    return ast.unparse(
+        ast.fix_missing_locations(_Renamed(instead).visit(ast.parse(text, mode="eval").body))
+    )
 
 
 def computed(law: Law, values: Mapping[str, float]) -> float:
-    """Value of a law for given arguments. Of a function in BY_SYMBOL, by the names it is shown with."""
+    """Value of a law for given arguments. Of a function in BY_SYMBOL, by the names it is shown
+    with."""
     if law in BY_SYMBOL:
         return float(law(*(values[name] for name in BY_SYMBOL[law][1])))
     return float(law(**values))
@@ -79,11 +98,14 @@ def computed(law: Law, values: Mapping[str, float]) -> float:
 
 def used_names(text: str) -> set[str]:
     """The names in an expression, those of functions included."""
-    return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+    return {
+        node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
+    }
 
 
 def written(text: str, style: Style, shown: Mapping[str, str] | None = None) -> str:
-    """The expression in LaTeX or plain text, names as in `shown`. Raises AdvisorError for anything but arithmetic."""
+    """The expression in LaTeX or plain text, names as in `shown`. Raises AdvisorError for anything
+    but arithmetic."""
     return _text(ast.parse(text, mode="eval").body, style, shown or {})[0]
 
 
@@ -103,7 +125,10 @@ def _source(law: Law) -> ast.expr:
     tree = ast.parse(textwrap.dedent(inspect.getsource(law))).body[0]
     last = tree.body[-1] if isinstance(tree, ast.FunctionDef) else None
     if not isinstance(last, ast.Return) or last.value is None:
-        raise AdvisorError(f"{law.__name__} does not end with a returned expression, so it cannot be shown as a law")
+        raise AdvisorError(
+            f"{law.__name__} does not end with a returned expression, so it cannot be shown as a "
+            "law"
+        )
     return last.value
 
 
@@ -124,10 +149,17 @@ class _WrittenIn(ast.NodeTransformer):
                 return ast.Call(ast.Name(_NUMPY[name]), arguments, [])
             case ast.Name(id=name) if self.known.get(name) in _FORMS:
                 return ast.Call(ast.Name(_FORMS[self.known[name]]), arguments, [])
-            case ast.Name(id=name) if inspect.isfunction(self.known.get(name)) and not node.keywords:
-                by_name = dict(zip(inspect.signature(self.known[name]).parameters, arguments, strict=False))
+            case ast.Name(id=name) if (
+                inspect.isfunction(self.known.get(name)) and not node.keywords
+            ):
+                by_name = dict(
+                    zip(inspect.signature(self.known[name]).parameters, arguments, strict=False)
+                )
                 return _Renamed(by_name).visit(_body(self.known[name]))
-        raise AdvisorError(f"{self.law.__name__} has {ast.unparse(node)!r}, which cannot be shown; use a law or a form")
+        raise AdvisorError(
+            f"{self.law.__name__} has {ast.unparse(node)!r}, which cannot be shown; use a law or "
+            "a form"
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self.known.get(node.id)
@@ -148,7 +180,8 @@ class _Renamed(ast.NodeTransformer):
 
 
 class _Shorter(ast.NodeTransformer):
-    """Leaves out terms that are zero and factors that are one. Quantities are taken to be 0 or more."""
+    """Leaves out terms that are zero and factors that are one. Quantities are taken to be 0 or
+    more."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         left, op, right = self.visit(node.left), node.op, self.visit(node.right)
@@ -156,7 +189,9 @@ class _Shorter(ast.NodeTransformer):
             return left
         if isinstance(op, ast.Add) and _is(left, 0):
             return right
-        if isinstance(op, ast.Mult | ast.Div) and (_is(left, 0) or (isinstance(op, ast.Div) and _is(right, math.inf))):
+        if isinstance(op, ast.Mult | ast.Div) and (
+            _is(left, 0) or (isinstance(op, ast.Div) and _is(right, math.inf))
+        ):
             return ast.Constant(0)
         if isinstance(op, ast.Mult) and _is(right, 0):
             return ast.Constant(0)
@@ -164,8 +199,14 @@ class _Shorter(ast.NodeTransformer):
             return right
         if isinstance(op, ast.Mult | ast.Div | ast.Pow) and _is(right, 1):
             return left
-        if isinstance(op, ast.Mult) and isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult | ast.Div):
-            return self.visit(ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right))  # a (b c) = a b c
+        if (
+            isinstance(op, ast.Mult)
+            and isinstance(right, ast.BinOp)
+            and isinstance(right.op, ast.Mult | ast.Div)
+        ):
+            return self.visit(
+                ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
+            )  # a (b c) = a b c
         return ast.BinOp(left, op, right)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -179,8 +220,13 @@ class _Shorter(ast.NodeTransformer):
                 return first
             if _is(first, math.inf) or _is(second, 0):
                 return second
-        # A second side whose terms are all absent goes; a zero that is written there bounds the first.
-        if name == "max" and _is(arguments[1], 0) and (_is(arguments[0], 0) or not _is(node.args[1], 0)):
+        # A second side whose terms are all absent goes; a zero that is written there bounds the
+        # first.
+        if (
+            name == "max"
+            and _is(arguments[1], 0)
+            and (_is(arguments[0], 0) or not _is(node.args[1], 0))
+        ):
             return arguments[0]
         if name == "p_norm" and (_is(arguments[0], 0) or _is(arguments[1], 0)):
             return arguments[1] if _is(arguments[0], 0) else arguments[0]
@@ -205,7 +251,9 @@ def _text(node: ast.expr, style: Style, shown: Mapping[str, str]) -> tuple[str, 
     raise AdvisorError(f"the formula has {ast.unparse(node)!r}, which cannot be written out")
 
 
-def _binary(op: ast.operator, left: tuple[str, int], right: tuple[str, int], style: Style) -> tuple[str, int]:
+def _binary(
+    op: ast.operator, left: tuple[str, int], right: tuple[str, int], style: Style
+) -> tuple[str, int]:
     strength = _STRENGTH[type(op)]
     if isinstance(op, ast.Div) and style == "latex":
         return rf"\frac{{{left[0]}}}{{{right[0]}}}", 4
@@ -221,7 +269,11 @@ def _binary(op: ast.operator, left: tuple[str, int], right: tuple[str, int], sty
 
 def _power(base: tuple[str, int], exponent: tuple[str, int], style: Style) -> str:
     below = _wrapped(base, 4, style)
-    return f"{below}^{{{exponent[0]}}}" if style == "latex" else f"{below}^{_wrapped(exponent, 4, style)}"
+    return (
+        f"{below}^{{{exponent[0]}}}"
+        if style == "latex"
+        else f"{below}^{_wrapped(exponent, 4, style)}"
+    )
 
 
 def _call(name: str, arguments: list[tuple[str, int]], style: Style) -> tuple[str, int]:
@@ -248,7 +300,13 @@ def _wrapped(part: tuple[str, int], binding: int, style: Style) -> str:
 
 
 Part = Literal[
-    "experts", "projections", "attention", "latent attention", "recurrent state", "all-reduce", "expert exchange"
+    "experts",
+    "projections",
+    "attention",
+    "latent attention",
+    "recurrent state",
+    "all-reduce",
+    "expert exchange",
 ]
 _REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
 """The factor of a refit that scales each part's kernels."""
@@ -256,7 +314,8 @@ _REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
 
 @dataclass(frozen=True)
 class ConstantUse:
-    """A constant as a step uses it. `stderr` is the fit's standard error in the same unit, where there is one."""
+    """A constant as a step uses it. `stderr` is the fit's standard error in the same unit, where
+    there is one."""
 
     symbol: str
     name: str
@@ -267,15 +326,21 @@ class ConstantUse:
     stderr: float | None = None
 
 
-def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False) -> FitRecord | None:
-    """The fit record that a kernel cost was taken from, a refit's factor undone. None where the cost is a roofline."""
+def record_behind(
+    setup: Setup, part: Part, t0_s: float, drafting: bool = False
+) -> FitRecord | None:
+    """The fit record that a kernel cost was taken from, a refit's factor undone. None where the
+    cost is a roofline."""
     costs = setup.draft_costs if drafting else setup.costs
     name = _refit_name(part, drafting)
     shipped_s = t0_s if setup.adjustment is None else t0_s / setup.adjustment.factors.get(name, 1.0)
     device = setup.hardware.kernel_table_device
     sources = " ".join(costs.sources.get(part, ()))
     for record in load_records(device) if device else ():
-        if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in sources:
+        if (
+            math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9)
+            and f"fit {record.id} " in sources
+        ):
             return record
     return None
 
@@ -322,15 +387,21 @@ _CONSTANTS: dict[type, dict[str, _Row]] = {
 """By kind of cost and the law's symbol; `{part}` stands for the part that the kernel serves."""
 
 
-def network_constants(setup: Setup, network: Network, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Latency of the network between nodes, and the rate that exchanges reach of the profile's nominal one."""
+def network_constants(
+    setup: Setup, network: Network, drafting: bool = False
+) -> tuple[ConstantUse, ...]:
+    """Latency of the network between nodes, and the rate that exchanges reach of the profile's
+    nominal one."""
     nominal, decision = setup.hardware.network_bytes_per_s, "docs/decisions/0016-between-nodes.md"
     rows = {
         "t_net": ("network between nodes: latency", "s", decision),
         "BW_net": (
             "network of one GPU: rate that exchanges reach",
             "B/s",
-            f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: {'' if nominal is None else nominal.source}",
+            (
+                f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: "
+                f"{'' if nominal is None else nominal.source}"
+            ),
         ),
     }
     uses = []
@@ -341,17 +412,28 @@ def network_constants(setup: Setup, network: Network, drafting: bool = False) ->
 
 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
-    """A constant fitted on speedups, or the host's time, with the factor of its 80 % range in its source."""
+    """A constant fitted on speedups, or the host's time, with the factor of its 80 % range in its
+    source."""
     per_round = setup.costs.round_host_s(setup.placement.gpus)
     value = per_round if field == "host_per_round_s" else float(getattr(setup.costs, field))
     unit = "s" if field.endswith("_s") else "1"
     key = next(component.factor for component in OVERHEADS if field in component.priced_by)
-    shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
+    shared = (
+        field in OVERHEAD_NAMES
+    )  # fitted per engine class, so that a refit moves all of them together
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
-        return _refitted(ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key)
+        return _refitted(
+            ConstantUse(symbol, name, value, unit, "fitted", ""), setup.adjustment, key
+        )
     if not shared:
         said = {"eager_per_layer_s": EAGER_SOURCE, "between_graphs_s": BETWEEN_SOURCE}.get(field)
-        return ConstantUse(symbol, name, value, "s", *(("measured", said) if said else ("assumed", "docs/model.md")))
+        return ConstantUse(
+            symbol,
+            name,
+            value,
+            "s",
+            *(("measured", said) if said else ("assumed", "docs/model.md")),
+        )
     scenario, part = setup.scenario, setup.hardware
     today = class_today(scenario.engine, part.vendor, part.generation, scenario.engine_version)
     common = field == "verified_per_token"  # one constant for all classes
@@ -362,19 +444,24 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         laboratories = counted(record.n_sources, "laboratory", "laboratories")
         source = (
             f"fitted on {record.n_rows} published speedups of {laboratories} "
-            f"({'all classes' if common else record.engine_class}), likely within a factor of {factor:.1f} either way: "
+            f"({'all classes' if common else record.engine_class}), likely within a factor of "
+            f"{factor:.1f} either way: "
             f"docs/decisions/{'0019-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     if launched := small_launch(setup.scenario.engine, field):
         source = f"{launched.source}: docs/decisions/0013-small-launches.md"
         return ConstantUse(symbol, name, value, "s", "fitted", source)
-    source = "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 either way"
+    source = (
+        "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 "
+        "either way"
+    )
     return ConstantUse(symbol, name, value, unit, "assumed", source)
 
 
 def norm_constant(setup: Setup) -> ConstantUse:
-    """Constant that normalising queries and keys adds to a layer's launches, on the scenario's engine."""
+    """Constant that normalising queries and keys adds to a layer's launches, on the scenario's
+    engine."""
     name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
     source = "as given"
@@ -398,7 +485,10 @@ def mixing_constants(setup: Setup, cost: StreamCost, drafting: bool) -> tuple[Co
 
 
 def kernel_constants(
-    setup: Setup, part: Part, cost: MoeCost | GemmCost | AttentionCost | StreamCost, drafting: bool = False
+    setup: Setup,
+    part: Part,
+    cost: MoeCost | GemmCost | AttentionCost | StreamCost,
+    drafting: bool = False,
 ) -> tuple[ConstantUse, ...]:
     """Constants of the kernel that serves a part. Terms without cost are left out."""
     uses = []
@@ -408,7 +498,10 @@ def kernel_constants(
         if value == 0.0 or math.isinf(value):
             continue  # the kernel has no such cost
         peak = setup.hardware.bandwidth_bytes_per_s.source
-        source = f"profile of {setup.hardware.name} and typical kernel fractions (docs/model.md); peak: {peak}"
+        source = (
+            f"profile of {setup.hardware.name} and typical kernel fractions (docs/model.md); "
+            f"peak: {peak}"
+        )
         stderr = None
         if record is not None:
             source = f"fit {record.id} ({record.n_rows} rows, {record.n_shapes} shapes)"
@@ -416,7 +509,9 @@ def kernel_constants(
             if fitted is not None and fitted.stderr is not None and fitted.value:
                 # the relative error of a rate is that of the slope it is the inverse of
                 stderr = value * fitted.stderr / fitted.value if row.inverse else fitted.stderr
-        use = ConstantUse(symbol, row.name.format(part=part), value, row.unit, str(cost.tier), source, stderr)
+        use = ConstantUse(
+            symbol, row.name.format(part=part), value, row.unit, str(cost.tier), source, stderr
+        )
         uses.append(_refitted(use, setup.adjustment, _refit_name(part, drafting)))
     return tuple(uses)
 
@@ -426,9 +521,13 @@ def _refit_name(part: Part, drafting: bool) -> str:
 
 
 def _refitted(use: ConstantUse, adjustment: Adjustment | None, factor: str) -> ConstantUse:
-    """A constant with the refit in its source, and its error as the refit knows the factor on it, if it does."""
+    """A constant with the refit in its source, and its error as the refit knows the factor on it,
+    if it does."""
     if adjustment is None:
         return use
-    log_sd, found = adjustment.log_sd.get(factor), f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
+    log_sd, found = (
+        adjustment.log_sd.get(factor),
+        f"{adjustment.label} (data {adjustment.data}): docs/measurements.md",
+    )
     source = "; ".join(filter(None, (use.source, found)))
     return replace(use, source=source, stderr=None if log_sd is None else use.value * log_sd)

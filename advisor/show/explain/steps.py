@@ -1,4 +1,5 @@
-"""Steps of a derivation: the laws that a forward pass runs, each with its numbers, as text and in LaTeX."""
+"""Steps of a derivation: the laws that a forward pass runs, each with its numbers, as text and in
+LaTeX."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ class Step:
     title: str
     symbol: str
     expression: str
-    """As Python text, read from the law's source; empty for a number that is given, not computed."""
+    """As Python text, read from the law's source; empty for a number that is given, not
+    computed."""
     values: Mapping[str, Quantity]
     result: Quantity
     constants: tuple[ConstantUse, ...] = ()
@@ -121,24 +123,33 @@ class Builder:
     ) -> Quantity:
         """Compute a step by its law and keep it.
 
-        `values` are the law's arguments, without those in `constants`; optional terms that are absent are not shown.
-        `names` are other names that the step gives the law's parameters.
+        `values` are the law's arguments, without those in `constants`; optional terms that are
+        absent are not shown. `names` are other names that the step gives the law's parameters.
         """
         quantities = {
-            name: value if isinstance(value, Quantity) else Quantity(float(value)) for name, value in values.items()
+            name: value if isinstance(value, Quantity) else Quantity(float(value))
+            for name, value in values.items()
         }
         quantities |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
         numbers = {name: quantity.value for name, quantity in quantities.items()}
         text, names = formula_of(law, numbers), names or {}
         used = used_names(text)
-        visible = {names.get(name, name): quantity for name, quantity in quantities.items() if name in used}
-        return self._keep(head, renamed(text, names), visible, computed(law, numbers), constants, note)
+        visible = {
+            names.get(name, name): quantity for name, quantity in quantities.items() if name in used
+        }
+        return self._keep(
+            head, renamed(text, names), visible, computed(law, numbers), constants, note
+        )
 
     def add_sum(self, head: Head, parts: Mapping[str, Quantity]) -> Quantity:
         """Add up parts, each under its symbol, and keep the sum."""
-        return self._keep(head, " + ".join(parts), parts, sum(part.value for part in parts.values()))
+        return self._keep(
+            head, " + ".join(parts), parts, sum(part.value for part in parts.values())
+        )
 
-    def given(self, head: Head, value: float, constants: tuple[ConstantUse, ...] = (), note: str = "") -> Quantity:
+    def given(
+        self, head: Head, value: float, constants: tuple[ConstantUse, ...] = (), note: str = ""
+    ) -> Quantity:
         """Keep a number that is an input, or a measured curve read off at a point."""
         return self._keep(head, "", {}, value, constants, note)
 
@@ -153,7 +164,9 @@ class Builder:
     ) -> Quantity:
         id = f"{self.prefix}.{head.id}" if self.prefix else head.id
         result = Quantity(float(number), head.unit)
-        self.steps.append(Step(id, self.group, head.title, head.symbol, text, values, result, constants, note))
+        self.steps.append(
+            Step(id, self.group, head.title, head.symbol, text, values, result, constants, note)
+        )
         return result
 
 
@@ -192,10 +205,15 @@ class Pass:
         return self.batch * self.padding
 
     def uneven(self, touched: float) -> Uneven | None:
-        """Load of the slowest rank for `touched` distinct experts of a pass [-]. None where no ranks were counted."""
+        """Load of the slowest rank for `touched` distinct experts of a pass [-]. None where no
+        ranks were counted."""
         shape, dtype = self.shape, self.architecture.dtypes.routed
         step = (np.asarray(self.ran), np.asarray(self.q), np.asarray(touched), dtype)
-        return None if shape is None else slowest_rank(self.costs.routed, self.setup.placement, shape, *step)
+        return (
+            None
+            if shape is None
+            else slowest_rank(self.costs.routed, self.setup.placement, shape, *step)
+        )
 
     @property
     def shape(self) -> MoeShape | None:
@@ -204,32 +222,46 @@ class Pass:
 
 
 def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quantity:
-    """All components of a pass, then their sum. Host and launches are left out while drafting: charged per pass."""
+    """All components of a pass, then their sum. Host and launches are left out while drafting:
+    charged per pass."""
     parts: dict[str, Quantity] = {}
     moe, shape, uneven = run.architecture.moe, run.shape, None
     products = matrix_products(run.architecture, run.costs, run.setup.placement, shape)
     if run.padding > 1.0:
-        note = "Sequences of the captured graph that the step runs in: the rows between are computed for nothing."
+        note = (
+            "Sequences of the captured graph that the step runs in: the rows between are "
+            "computed for nothing."
+        )
         b.given(Head("ran", "Sequences computed, with padding", "B_ran"), run.ran, note=note)
     if moe is not None and shape is not None:
         layers = counted(moe.count, "layer")
         active = effective_n_active(moe)
-        tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.ran, "q": run.q})
+        tokens = b.add(
+            Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.ran, "q": run.q}
+        )
         touched = _touched(b, run, moe, active, tokens)
         uneven = run.uneven(touched.value)
         parts["T_routed"] = _routed(b, run, (moe, shape), tokens, touched, uneven)
-        parts["T_router"] = _gemm(b, run, Head("router", f"Router, {layers}", "T_router", "s"), products["router"][0])
+        parts["T_router"] = _gemm(
+            b, run, Head("router", f"Router, {layers}", "T_router", "s"), products["router"][0]
+        )
         if moe.shared_width:
             head = Head("shared", f"Shared experts, {layers}", "T_shared", "s")
             parts["T_shared"] = _gemm(b, run, head, products["shared"][0])
     unmeasured = [mixer for mixer in run.architecture.mixers if mixer not in run.costs.modules]
-    titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in unmeasured]
+    titles = [
+        f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in unmeasured
+    ]
     sum_head = Head("attention_projection", "Attention weights", "T_projections", "s")
     if unmeasured:
-        parts["T_projections"] = _projections(b, run, sum_head, titles, products["attention_projection"])
+        parts["T_projections"] = _projections(
+            b, run, sum_head, titles, products["attention_projection"]
+        )
     parts["T_attention"], cached = _attention(b, run)
     if cached is not None and reread_share(run.architecture, run.costs):
-        kappa = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
+        kappa = overhead_constant(
+            run.setup, "kappa", "share of the attention for each further token", "reread_share"
+        )
         head = Head("reread", "KV cache, read again", "T_reread", "s")
         parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": cached}, (kappa,))
     if run.architecture.dense:
@@ -245,7 +277,10 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         parts["T_launch"] = _launches(b, run)
         if run.costs.between_graphs_s and run.q > 1:
             use = overhead_constant(
-                run.setup, "c_p", "launching attention between pieces of a graph", "between_graphs_s"
+                run.setup,
+                "c_p",
+                "launching attention between pieces of a graph",
+                "between_graphs_s",
             )
             head = Head("between_graphs", "Launches between graphs", "T_between", "s")
             layers_with = {"L": attending_layers(run.architecture)}
@@ -256,10 +291,19 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
 
 
 def _routed(
-    b: Builder, run: Pass, layers: tuple[Moe, MoeShape], tokens: Quantity, touched: Quantity, uneven: Uneven | None
+    b: Builder,
+    run: Pass,
+    layers: tuple[Moe, MoeShape],
+    tokens: Quantity,
+    touched: Quantity,
+    uneven: Uneven | None,
 ) -> Quantity:
     (moe, shape), placement, cost = layers, run.setup.placement, run.costs.routed
-    active, experts, ep = effective_n_active(moe), float(moe.n_experts), float(placement.expert_parallel)
+    active, experts, ep = (
+        effective_n_active(moe),
+        float(moe.n_experts),
+        float(placement.expert_parallel),
+    )
     rank = _on_slowest(b, touched, Quantity(active), (experts, ep), uneven)
     head = Head("rows", "Rows of each touched expert", "m")
     m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": rank.active, "U": rank.shared_by})
@@ -267,11 +311,17 @@ def _routed(
     sizes = {name: float(size) for name, size in expert_sizes(shape, placement).items()}
     head = Head("weights", f"Expert weights read, {dtype}", "W", "B")
     bytes_per_weight = Quantity(BYTES_PER_WEIGHT[dtype], "B")
-    weights = b.add(head, laws.expert_weight_bytes, {**sizes, "U": rank.touched, "b": bytes_per_weight})
+    weights = b.add(
+        head, laws.expert_weight_bytes, {**sizes, "U": rank.touched, "b": bytes_per_weight}
+    )
     head = Head("flops", "Operations, padded to tiles of 16 rows", "F", "FLOP")
     flops = b.add(head, laws.expert_flops, {**sizes, "U": rank.touched, "m": m})
     head = Head("activations", "16-bit activations moved", "A", "B")
-    moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": rank.active, "ep": rank.ranks})
+    moved = b.add(
+        head,
+        laws.expert_activation_bytes,
+        {**sizes, "M": tokens, "k": rank.active, "ep": rank.ranks},
+    )
     symbol, factor = _correction(b, run, shape, tokens, m)
     work: Values = {"W": weights, "U": rank.touched, "F": flops, "A": moved}
     values: Values = {"L": moe.count, "c": factor, "N": rank.experts, "ep": ep, **work}
@@ -296,15 +346,25 @@ class _Slowest:
 
 
 def _on_slowest(
-    b: Builder, touched: Quantity, active: Quantity, spread: tuple[float, float], uneven: Uneven | None
+    b: Builder,
+    touched: Quantity,
+    active: Quantity,
+    spread: tuple[float, float],
+    uneven: Uneven | None,
 ) -> _Slowest:
     """Work of the slowest rank; `spread` are the experts and the ranks that share them."""
     experts, ep = spread
     head = Head("local", "Distinct experts on the slowest rank", "U_rank")
     if uneven is None:
-        local = b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep}) if ep > 1 else touched
+        local = (
+            b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep})
+            if ep > 1
+            else touched
+        )
         return _Slowest(local, active, ep, touched, experts)
-    note = "u and p: what the slowest rank reads and serves over the mean rank, counted step by step."
+    note = (
+        "u and p: what the slowest rank reads and serves over the mean rank, counted step by step."
+    )
     arguments: Values = {"u": float(uneven.touched), "U": touched, "ep": ep, "S": uneven.slots}
     local = b.add(head, laws.counted_experts, arguments, note=note)
     head = Head("choices", "Choices of a token that the slowest rank serves", "k_rank")
@@ -315,7 +375,11 @@ def _on_slowest(
 def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -> Quantity:
     head = Head("experts", "Distinct experts touched", "U")
     if run.touched is not None:
-        return b.given(head, run.touched, note="As in the plain step: each sequence drafts one token at a time.")
+        return b.given(
+            head,
+            run.touched,
+            note="As in the plain step: each sequence drafts one token at a time.",
+        )
     setup, experts, k = run.setup, float(moe.n_experts), max(active, 1.0)
     preset = setup.routing
     if preset is None:
@@ -323,19 +387,30 @@ def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -
         return b.add(head, laws.uniform_experts, values, note=f"{setup.routing_because}.")
     cv, phi, rho = setup.routing_parameters()
     derived = (
-        ("CV", "spread of the experts' load", min(cv, math.sqrt(experts / k - 1.0)), preset.load_cv),
+        (
+            "CV",
+            "spread of the experts' load",
+            min(cv, math.sqrt(experts / k - 1.0)),
+            preset.load_cv,
+        ),
         ("phi", "affinity of a sequence", phi, preset.affinity),
         ("rho", "stickiness", rho, preset.stickiness),
     )
     uses = tuple(
-        ConstantUse(symbol, name, value, "1", origin.kind, origin.source) for symbol, name, value, origin in derived
+        ConstantUse(symbol, name, value, "1", origin.kind, origin.source)
+        for symbol, name, value, origin in derived
     )
     note = "Sum over experts of 1 - P(untouched)^B with correlated choices: docs/model.md, routing."
-    return b.add(head, touched_experts, {"B": run.ran, "q": run.q, "N": experts, "k": k}, uses, note)
+    return b.add(
+        head, touched_experts, {"B": run.ran, "q": run.q, "N": experts, "k": k}, uses, note
+    )
 
 
-def _correction(b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Quantity) -> tuple[str, Quantity]:
-    """What the sum of terms is multiplied by: measured rows of this very shape, else the form's own curve."""
+def _correction(
+    b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Quantity
+) -> tuple[str, Quantity]:
+    """What the sum of terms is multiplied by: measured rows of this very shape, else the form's own
+    curve."""
     cost, layer = run.costs.routed, run.costs.routed.measured
     if layer is not None and expert_shape(shape, run.setup.placement) == layer.shape:
         tier = list(Tier)[int(layer.tier_rank(tokens.value))]
@@ -343,13 +418,21 @@ def _correction(b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Qua
         head = Head("factor", "Measured rows of this shape", "r")
         return "r", _between_knots(b, head, "M", tokens, layer.knots, note)
     note = "Tile switches of the kernel: interpolated in the logarithms between knots of the fit."
-    return "c", _between_knots(b, Head("factor", "Correction of the kernel's form", "c"), "m", m, cost.curve, note)
+    return "c", _between_knots(
+        b, Head("factor", "Correction of the kernel's form", "c"), "m", m, cost.curve, note
+    )
 
 
 def _between_knots(
-    b: Builder, head: Head, x_symbol: str, x: Quantity, curve: Sequence[tuple[float, float]], note: str
+    b: Builder,
+    head: Head,
+    x_symbol: str,
+    x: Quantity,
+    curve: Sequence[tuple[float, float]],
+    note: str,
 ) -> Quantity:
-    """A factor read off a curve: between two knots a power of x, beyond the outer ones constant. 1 without knots."""
+    """A factor read off a curve: between two knots a power of x, beyond the outer ones constant. 1
+    without knots."""
     if not curve:
         return Quantity(1.0)
     knots = sorted(curve)
@@ -358,7 +441,13 @@ def _between_knots(
         return b.given(head, edge[1], note=note)
     right = next(number for number, knot in enumerate(knots) if knot[0] >= x.value)
     (x_1, c_1), (x_2, c_2) = knots[right - 1], knots[right]
-    values: Values = {"x": x, "x_1": Quantity(x_1, x.unit), "x_2": Quantity(x_2, x.unit), "c_1": c_1, "c_2": c_2}
+    values: Values = {
+        "x": x,
+        "x_1": Quantity(x_1, x.unit),
+        "x_2": Quantity(x_2, x.unit),
+        "c_1": c_1,
+        "c_2": c_2,
+    }
     names = {name: name.replace("x", x_symbol).replace("c", head.symbol) for name in values}
     return b.add(head, laws.between_knots, values, note=note, names=names)
 
@@ -369,9 +458,15 @@ def _gemm(b: Builder, run: Pass, head: Head, products: Products) -> Quantity:
     return b.add(head, laws.gemm, values, uses, f"W weights in {products.dtype}, M rows.")
 
 
-def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], products: Sequence[Products]) -> Quantity:
-    """The products of all attention layers, norms in kernels of their own, and the mixing of residual streams."""
-    symbols, mixing = norm_symbols(run.architecture, run.costs), mixing_symbols(run.architecture, run.costs)
+def _projections(
+    b: Builder, run: Pass, whole: Head, titles: Sequence[str], products: Sequence[Products]
+) -> Quantity:
+    """The products of all attention layers, norms in kernels of their own, and the mixing of
+    residual streams."""
+    symbols, mixing = (
+        norm_symbols(run.architecture, run.costs),
+        mixing_symbols(run.architecture, run.costs),
+    )
     normed = symbols["c_q"] * symbols["L_q"]
     if not normed and not mixing:
         return _gemms(b, run, whole, "T_proj", titles, products)
@@ -379,16 +474,25 @@ def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], prod
     parts = {"T_products": _gemms(b, run, inner, "T_proj", titles, products)}
     if normed:
         head = Head(f"{whole.id}.norms", "Norms of queries and keys", "T_norm", "s")
-        parts["T_norm"] = b.add(head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),))
+        parts["T_norm"] = b.add(
+            head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),)
+        )
     if mixing and (cost := run.costs.stream_mixing):
         head = Head(f"{whole.id}.streams", "Hyper-connections", "T_mix", "s")
         sizes = {name: mixing[name] for name in ("L_x", "n", "h")} | {"M": run.rows}
-        parts["T_mix"] = b.add(head, laws.stream_mixing, sizes, mixing_constants(run.setup, cost, run.drafting))
+        parts["T_mix"] = b.add(
+            head, laws.stream_mixing, sizes, mixing_constants(run.setup, cost, run.drafting)
+        )
     return b.add_sum(whole, parts)
 
 
 def _gemms(
-    b: Builder, run: Pass, whole: Head, part_symbol: str, titles: Sequence[str], products: Sequence[Products]
+    b: Builder,
+    run: Pass,
+    whole: Head,
+    part_symbol: str,
+    titles: Sequence[str],
+    products: Sequence[Products],
 ) -> Quantity:
     """Several groups of products and their sum. A single one is its own sum."""
     if len(products) == 1:
@@ -411,23 +515,37 @@ def _attention(b: Builder, run: Pass) -> tuple[Quantity, Quantity | None]:
     if len(layers) == 1:
         whole = _attention_item(b, run, layers[0], "", sum_head.symbol)
         return whole, None if layers[0].mixer.kind == "linear" else whole
-    parts = {f"T_core_{n}": _attention_item(b, run, layer, f".{n}", f"T_core_{n}") for n, layer in enumerate(layers, 1)}
+    parts = {
+        f"T_core_{n}": _attention_item(b, run, layer, f".{n}", f"T_core_{n}")
+        for n, layer in enumerate(layers, 1)
+    }
     whole = b.add_sum(sum_head, parts)
     kept = {
-        name: part for (name, part), layer in zip(parts.items(), layers, strict=True) if layer.mixer.kind != "linear"
+        name: part
+        for (name, part), layer in zip(parts.items(), layers, strict=True)
+        if layer.mixer.kind != "linear"
     }
     if len(kept) == len(parts) or not kept or not reread_share(run.architecture, run.costs):
         return whole, whole if kept else None
-    return whole, b.add_sum(Head("cached", "Attention of layers with a cache", "T_cached", "s"), kept)
+    return whole, b.add_sum(
+        Head("cached", "Attention of layers with a cache", "T_cached", "s"), kept
+    )
 
 
-def _attention_item(b: Builder, run: Pass, layer: Core | MeasuredAttention, suffix: str, symbol: str) -> Quantity:
+def _attention_item(
+    b: Builder, run: Pass, layer: Core | MeasuredAttention, suffix: str, symbol: str
+) -> Quantity:
     if isinstance(layer, Core):
         return _attention_core(b, run, layer, suffix, symbol)
-    mixer, quantities = layer.mixer, {name: Quantity(float(value), "s") for name, value in layer.symbols.items()}
+    mixer, quantities = (
+        layer.mixer,
+        {name: Quantity(float(value), "s") for name, value in layer.symbols.items()},
+    )
     title = f"Attention measured whole, {counted(mixer.count, f'{mixer.kind} layer')}"
     head = Head(f"attention{suffix}", title, symbol, "s")
-    note = f"{layer.module.because}. Projections, core, cache write and launches of a layer together."
+    note = (
+        f"{layer.module.because}. Projections, core, cache write and launches of a layer together."
+    )
     return b.add(head, laws.attention_module, quantities | {"L": mixer.count}, note=note)
 
 
@@ -440,18 +558,53 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
     else:
         title = "Cache read by one layer"
         sparse = mixer.kind == "sparse"
-        note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
-        note = note if np.max(core.read["g"]) == 1 else "Read for each query head of a group where tokens are verified."
-        reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_idx": Quantity(core.read["e_idx"], "B")}
-    read_bytes = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
-    part: Part = "latent attention" if mixer.kind in ("mla", "sparse") and run.costs.mla is not None else "attention"
+        note = (
+            "Each query chooses its own entries."
+            if sparse
+            else "Read once per sequence, whatever q is."
+        )
+        note = (
+            note
+            if np.max(core.read["g"]) == 1
+            else "Read for each query head of a group where tokens are verified."
+        )
+        reading = {
+            **core.read,
+            "b": Quantity(core.read["b"], "B"),
+            "e_idx": Quantity(core.read["e_idx"], "B"),
+        }
+    read_bytes = b.add(
+        Head(f"cache{suffix}", title, "R", "B"),
+        core.read_law,
+        reading,
+        note=note,
+        names={"n_q": "q"},
+    )
+    part: Part = (
+        "latent attention"
+        if mixer.kind in ("mla", "sparse") and run.costs.mla is not None
+        else "attention"
+    )
     part = "recurrent state" if mixer.kind == "linear" and run.costs.state is not None else part
     uses = kernel_constants(run.setup, part, core.cost, run.drafting)
     head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
-    operations = {"R": read_bytes} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
-    note = "" if mixer.kind == "linear" else "Query rows padded to blocks of m_0, which each KV head fills on its own."
+    operations = (
+        {"R": read_bytes}
+        if mixer.kind == "linear"
+        else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
+    )
+    note = (
+        ""
+        if mixer.kind == "linear"
+        else "Query rows padded to blocks of m_0, which each KV head fills on its own."
+    )
     flops = b.add(head, core.work_law, operations, note=note, names={"n_q": "q"})
-    head = Head(f"attention{suffix}", f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}", symbol, "s")
+    head = Head(
+        f"attention{suffix}",
+        f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}",
+        symbol,
+        "s",
+    )
     return b.add(head, laws.attention_core, {**core.symbols, "R": read_bytes, "F": flops}, uses)
 
 
@@ -459,18 +612,32 @@ def _communication(b: Builder, run: Pass, uneven: Uneven | None) -> Quantity:
     d = run.architecture.hidden_size
     head = Head("message", "Message of one exchange", "X", "B")
     message = b.add(head, laws.message_bytes, {"M": run.rows, "d": d})
-    messages = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, uneven)
+    messages = exchanges(
+        run.architecture, run.costs, run.setup.placement, run.rows, run.shape, uneven
+    )
     sum_head = Head("communication", "GPU to GPU", "T_links", "s")
     if not messages:
         return b.given(sum_head, 0.0)
     parts = {}
     for exchange in messages:
         if exchange.kind == "all-reduce":
-            name, label, symbol, layers = "all_reduce", "Two all-reduces", "T_reduce", n_layers(run.architecture)
+            name, label, symbol, layers = (
+                "all_reduce",
+                "Two all-reduces",
+                "T_reduce",
+                n_layers(run.architecture),
+            )
         else:
-            name, label, symbol, layers = "all_to_all", "Dispatch and combine", "T_exchange", int(exchange.symbols["L"])
+            name, label, symbol, layers = (
+                "all_to_all",
+                "Dispatch and combine",
+                "T_exchange",
+                int(exchange.symbols["L"]),
+            )
         title = f"{label} in each of {counted(layers, 'layer')}"
-        head = Head(name, title, symbol, "s") if len(messages) > 1 else sum_head._replace(title=title)
+        head = (
+            Head(name, title, symbol, "s") if len(messages) > 1 else sum_head._replace(title=title)
+        )
         parts[symbol] = _exchange(b, run, head, exchange, message, uneven)
     return b.add_sum(sum_head, parts) if len(parts) > 1 else next(iter(parts.values()))
 
@@ -481,9 +648,15 @@ def _exchange(
     rows = Quantity(run.rows)
     if exchange.kind == "expert exchange" and uneven is not None:
         received: Values = {"M": rows, "p": float(uneven.received)}
-        rows = b.add(Head("fullest", "Rows of the rank that receives most", "M_max"), laws.fullest_rows, received)
+        rows = b.add(
+            Head("fullest", "Rows of the rank that receives most", "M_max"),
+            laws.fullest_rows,
+            received,
+        )
         sizes: Values = {"M": rows, "d": run.architecture.hidden_size}
-        message = b.add(Head("fullest_message", "Message of that rank", "X_max", "B"), laws.message_bytes, sizes)
+        message = b.add(
+            Head("fullest_message", "Message of that rank", "X_max", "B"), laws.message_bytes, sizes
+        )
     values = {**exchange.symbols, "X": message}
     if exchange.kind == "all-reduce":
         note = "Measured over computed time of a message: passes through every measured size."
@@ -499,13 +672,21 @@ def _exchange(
 def _between_nodes(
     b: Builder, run: Pass, exchange: Exchange, network: Network, sent: tuple[Quantity, Quantity]
 ) -> dict[str, Quantity]:
-    """Bytes of what a rank sends of an expert exchange, as they travel, and the share that leaves the node."""
+    """Bytes of what a rank sends of an expert exchange, as they travel, and the share that leaves
+    the node."""
     rows, message = sent
     head = Head("other_nodes", "Share of choices on other nodes", "s")
-    share = b.add(head, laws.other_nodes, {"n": network.ranks_per_node, "R": run.setup.placement.expert_parallel})
+    share = b.add(
+        head,
+        laws.other_nodes,
+        {"n": network.ranks_per_node, "R": run.setup.placement.expert_parallel},
+    )
     out, names = message, {"X_out": "X"}
     if run.architecture.dtypes.routed in EIGHT_BIT_DISPATCH:
-        head, names = Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B"), {"X_out": "X_8"}
+        head, names = (
+            Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B"),
+            {"X_out": "X_8"},
+        )
         out = b.add(head, laws.fp8_messages, {"M": rows, "d": run.architecture.hidden_size})
     ranks = {name: float(exchange.symbols[name]) for name in ("k", "tp")}
     head = Head("wire", "Bytes of one rank and direction as they travel", "X_net", "B")
@@ -516,12 +697,19 @@ def _between_nodes(
 def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
     layers = {"L": launched_layers(run.architecture, run.costs)}
-    note = "Half of each layer whose attention was measured with its launches." if run.costs.modules else ""
-    return b.add(Head("launch", "Kernel launches", "T_launch", "s"), laws.launches, layers, (use,), note)
+    note = (
+        "Half of each layer whose attention was measured with its launches."
+        if run.costs.modules
+        else ""
+    )
+    return b.add(
+        Head("launch", "Kernel launches", "T_launch", "s"), laws.launches, layers, (use,), note
+    )
 
 
 END_ALIGNED = r"\end{aligned}\;"
-"""Ends lines aligned in LaTeX. KaTeX gives them 2 px less width than they take, which scrolls; the space fills it."""
+"""Ends lines aligned in LaTeX. KaTeX gives them 2 px less width than they take, which scrolls; the
+space fills it."""
 
 
 def value_text(quantity: Quantity) -> str:
@@ -542,7 +730,8 @@ def step_text(step: Step) -> str:
         return f"{step.symbol} = {result}"
     visible = {name: value_text(quantity) for name, quantity in step.values.items()}
     return (
-        f"{step.symbol} = {written(step.expression, 'plain')} = {written(step.expression, 'plain', visible)} = {result}"
+        f"{step.symbol} = {written(step.expression, 'plain')} = "
+        f"{written(step.expression, 'plain', visible)} = {result}"
     )
 
 
@@ -557,7 +746,11 @@ def step_latex(step: Step) -> str:
     if not any(r"\frac" in line for line in lines):
         return rf"\begin{{aligned}} {name} &= " + r" \\ &= ".join(lines) + f" {END_ALIGNED}"
     # The rule keeps the first line from being cut where it holds a fraction.
-    return rf"\begin{{aligned}} \rule{{0pt}}{{2em}} {name} &= " + r" \\[10pt] &= ".join(lines) + f" {END_ALIGNED}"
+    return (
+        rf"\begin{{aligned}} \rule{{0pt}}{{2em}} {name} &= "
+        + r" \\[10pt] &= ".join(lines)
+        + f" {END_ALIGNED}"
+    )
 
 
 def _latex(quantity: Quantity) -> str:

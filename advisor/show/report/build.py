@@ -1,4 +1,5 @@
-"""All that a report says: an advice and a date in, the report out. No clock, no file, no network."""
+"""All that a report says: an advice and a date in, the report out. No clock, no file, no
+network."""
 
 from __future__ import annotations
 
@@ -49,24 +50,34 @@ APP_ADDRESS = "http://127.0.0.1:8501/"
 
 
 def engine_setups(
-    advice: Advice, served_model: str | None = None, draft_model: str | None = None, contexts: KByContext | None = None
+    advice: Advice,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
 ) -> tuple[EngineSetup, ...]:
     """One EngineSetup for each engine that has an export.
 
-    served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging Face repository (the
-    scenario's own name for a model that the user gave), and a placeholder that the warnings name, where the method
-    needs a draft checkpoint that no profile knows.
+    served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging
+        Face repository (the
+    scenario's own name for a model that the user gave), and a placeholder that the warnings name,
+    where the method needs a draft checkpoint that no profile knows.
     """
     if why := unlaunched_text(advice):
-        return tuple(EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines())
+        return tuple(
+            EngineSetup(engine=engine.id, problem=why.rstrip(".")) for engine in export_engines()
+        )
     served = printable(served_model or name_to_serve(advice))
-    return tuple(engine_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
+    return tuple(
+        engine_setup(advice, engine.id, served, draft_model, contexts)
+        for engine in export_engines()
+    )
 
 
 def check_steps(
     advice: Advice, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
-    """The vLLM benchmarks that measure the recommended K. Empty for K = 0 and where vLLM cannot run the drafter."""
+    """The vLLM benchmarks that measure the recommended K. Empty for K = 0 and where vLLM cannot run
+    the drafter."""
     setup, n_draft = advice.setup, advice.recommendation.n_draft
     if n_draft < 1:
         return ()
@@ -79,7 +90,8 @@ def check_steps(
 
 
 def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
-    """One engine's launch line, its file and what to know before use, or why it cannot run the schedule."""
+    """One engine's launch line, its file and what to know before use, or why it cannot run the
+    schedule."""
     name = load_engine(engine.engine).name
     if engine.problem:
         return (Paragraph(f"{name}: {engine.problem}."),)
@@ -96,35 +108,53 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     if not checks:
         return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
     intro = (
-        "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
+        "These vLLM commands measure what is predicted here, with the accepted length imposed, so "
+        "that the cost model "
         "alone is tested. Drop their output on Measure."
     )
-    return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
+    return (
+        Paragraph(intro),
+        *(Code(one_option_a_line(step.command), step.purpose) for step in checks),
+    )
 
 
 LIMITS = (
-    "The headline speedup is for decoding, per user. Prefill is charged only when prompt and output tokens are given.",
+    (
+        "The headline speedup is for decoding, per user. Prefill is charged only when prompt and "
+        "output tokens are given."
+    ),
     "All sequences of a batch have the same context length and draft the same K in every round.",
-    "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
-    f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
+    (
+        "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do "
+        "not overlap."
+    ),
+    f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are "
+    "marked as outside the "
     "data and their band is widened.",
-    "The recommended K has the least expected loss against the best K in each simulated case, K = 0 included; within "
+    "The recommended K has the least expected loss against the best K in each simulated case, K = "
+    "0 included; within "
     "the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
-    "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; neither is measured.",
+    (
+        "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; "
+        "neither is measured."
+    ),
     "Draft trees and a second model on the same GPU are outside the model.",
-    "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
+    "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier "
+    "among the parts that "
     "take a tenth of the time or more.",
 )
 MAX_QUERY_CHARACTERS = 8_000
-"""Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
+"""Longest share query printed: servers and mail programs cut longer addresses. The JSON report has
+the scenario."""
 _PACKAGES = ("numpy", "pydantic", "matplotlib", "typst", "aiconfigurator-core")
 _SIX_DIGITS = np.vectorize(digits, otypes=[float])
 
 
 @dataclass(frozen=True)
 class Report:
-    """An advice with all that a report says beside it, fit to print. Same scenario, data, versions, date: the same."""
+    """An advice with all that a report says beside it, fit to print. Same scenario, data, versions,
+    date: the same."""
 
     advice: Advice
     date: dt.date
@@ -157,7 +187,8 @@ class Report:
     address: str = APP_ADDRESS
     """Where the app that opens the answer is served."""
     decided: str = ""
-    """What the user's own measured speedups say of K, which `advice.to_serve` follows; empty: the model says it."""
+    """What the user's own measured speedups say of K, which `advice.to_serve` follows; empty: the
+    model says it."""
 
     @property
     def scenario(self) -> Scenario:
@@ -166,24 +197,35 @@ class Report:
 
     @property
     def standing(self) -> DesignStanding | None:
-        """Standing of the design among all. None for a dense model, without a drafter, or not looked up."""
+        """Standing of the design among all. None for a dense model, without a drafter, or not
+        looked up."""
         return None if self.steps is None else self.steps.standing
 
     @property
     def share_query(self) -> str:
-        """URL query that restores the scenario. Empty when its configuration is too large for an address."""
+        """URL query that restores the scenario. Empty when its configuration is too large for an
+        address."""
         query = self.scenario.to_query()
         return query if len(query) <= MAX_QUERY_CHARACTERS else ""
 
     @cached_property
     def drawn_curve(self) -> Curve:
-        """The curve in the six digits of JSON and CSV, so that a drawing's bytes are the same on every machine."""
+        """The curve in the six digits of JSON and CSV, so that a drawing's bytes are the same on
+        every machine."""
         curve = self.advice.curve
-        return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
+        return replace(
+            curve,
+            **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")},
+        )
 
 
 def build_report(
-    advice: Advice, date: dt.date, *, served_model: str | None = None, draft_model: str | None = None, **looked_up: Any
+    advice: Advice,
+    date: dt.date,
+    *,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    **looked_up: Any,
 ) -> Report:
     """The report on an advice, with the answers that were looked up beside it.
 
@@ -202,7 +244,8 @@ def build_report(
         engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
         checks=check_steps(advice, served_model, draft_model),
         question=(
-            f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
+            f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on "
+            f"{printable(setup.place)} at "
             f"batch {advice.scenario.batch_size:,}, and how many tokens K?"
         ),
         settings=setting_lines(advice.setup),
@@ -217,17 +260,24 @@ def build_report(
 
 
 def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
-    """Money and energy at a price, by default the accelerator's, and at its TDP. None without a batch that fits."""
+    """Money and energy at a price, by default the accelerator's, and at its TDP. None without a
+    batch that fits."""
     curve, setup = advice.curve, advice.setup
     if does_not_fit(setup):
         return None
     column = curve.column(advice.recommendation.n_draft)
-    return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour))
+    return spend_at(
+        setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour)
+    )
 
 
 def _assumptions(setup: Setup) -> tuple[str, ...]:
     source = setup.acceptance.source
-    lines = [source[:1].upper() + source[1:] if source.startswith("accepted length") else f"Accepted length: {source}"]
+    lines = [
+        source[:1].upper() + source[1:]
+        if source.startswith("accepted length")
+        else f"Accepted length: {source}"
+    ]
     lines += [f"Routing: {setup.routing_because}", setup.cache.sentence]
     lines += [f"{setup.drafter.name}: {note}" for note in setup.drafter.notes]
     lines += [f"{setup.hardware.name}: {note}" for note in setup.hardware.notes]
@@ -237,7 +287,11 @@ def _assumptions(setup: Setup) -> tuple[str, ...]:
 def _constants(setup: Setup) -> dict[str, Constant]:
     """The accelerator's memory, link and peaks of the formats in use."""
     hardware = setup.hardware
-    used = {setup.architecture.dtypes.attention, setup.architecture.dtypes.dense, setup.architecture.dtypes.routed}
+    used = {
+        setup.architecture.dtypes.attention,
+        setup.architecture.dtypes.dense,
+        setup.architecture.dtypes.routed,
+    }
     by_name: dict[str, Constant | None] = {
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
@@ -246,7 +300,11 @@ def _constants(setup: Setup) -> dict[str, Constant]:
         by_name["Link"] = hardware.link_bytes_per_s
     if setup.costs.network is not None:
         by_name["Network between nodes"] = hardware.network_bytes_per_s
-    by_name |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
+    by_name |= {
+        f"Peak, {dtype}": peak
+        for dtype, peak in hardware.peak_flops_per_s.items()
+        if dtype in {*used, "bf16"}
+    }
     return {
         name: constant.model_copy(update={"source": printable(constant.source)})
         for name, constant in by_name.items()
@@ -255,7 +313,8 @@ def _constants(setup: Setup) -> dict[str, Constant]:
 
 
 def _versions() -> dict[str, str]:
-    """The advisor, Python, and the packages that numbers and files depend on; absent ones are left out."""
+    """The advisor, Python, and the packages that numbers and files depend on; absent ones are left
+    out."""
     versions = {"advisor": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -265,12 +324,14 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
+def applicable_errors(
+    hardware_id: str | None, model_id: str | None, tier: Tier
+) -> dict[str, Errors]:
     """Errors on published points by group, nearest first. Groups without a point are left out.
 
-    The ids are from `published_ids`, None where no published point can be of it; `tier` is the answer's. Where it rests
-    on a data sheet alone, the rows of all accelerators that do are a group of their own: others say little of it.
-    Raises AdvisorError when the judged rows cannot be read.
+    The ids are from `published_ids`, None where no published point can be of it; `tier` is the
+    answer's. Where it rests on a data sheet alone, the rows of all accelerators that do are a group
+    of their own: others say little of it. Raises AdvisorError when the judged rows cannot be read.
     """
     _, judged = read_judged()
     same_hardware = judged["hardware_id"] == hardware_id

@@ -1,4 +1,5 @@
-"""The formats of a report: report in, bytes out; the JSON document is filled here, by docs/report.schema.json."""
+"""The formats of a report: report in, bytes out; the JSON document is filled here, by
+docs/report.schema.json."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def to_html(report: Report) -> str:
-    """The whole report. Text is escaped by the template; nothing in it is loaded, and nothing runs."""
+    """The whole report. Text is escaped by the template; nothing in it is loaded, and nothing
+    runs."""
     from advisor.show.report.paper import drawing
 
     body = sections(report)
@@ -60,7 +62,9 @@ def to_html(report: Report) -> str:
         for block in section.blocks
         if isinstance(block, FigureBlock)
     }
-    return _template().render(report=report, key_figures=key_figures(report), sections=body, figures=figures)
+    return _template().render(
+        report=report, key_figures=key_figures(report), sections=body, figures=figures
+    )
 
 
 @lru_cache(maxsize=1)
@@ -70,12 +74,15 @@ def _template() -> jinja2.Template:
     )
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["unbroken"] = unbroken_ranges
-    text = files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
+    text = (
+        files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
+    )
     return environment.from_string(text)
 
 
 def to_pdf(report: Report, *, brief: bool) -> bytes:
-    """The whole report on paper, or its one page, without the link where that would take another."""
+    """The whole report on paper, or its one page, without the link where that would take
+    another."""
     from advisor.show.report.layout import brief_sections, brief_title
     from advisor.show.report.paper import typeset_pdf
 
@@ -83,7 +90,11 @@ def to_pdf(report: Report, *, brief: bool) -> bytes:
         return typeset_pdf(report, sections(report), report.verdict)
     made = typeset_pdf(report, brief_sections(report), brief_title(report))
     bare = len(_PAGE.findall(made)) > 1
-    return typeset_pdf(report, brief_sections(report, linked=False), brief_title(report)) if bare else made
+    return (
+        typeset_pdf(report, brief_sections(report, linked=False), brief_title(report))
+        if bare
+        else made
+    )
 
 
 _PAGE = re.compile(rb"/Type\s*/Page\b")
@@ -92,7 +103,12 @@ _PAGE = re.compile(rb"/Type\s*/Page\b")
 
 def to_markdown(report: Report) -> str:
     """The whole report as Markdown, with charts as the sentence that says what they show."""
-    lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario.hash}*", ""]
+    lines = [
+        f"# {escape(report.verdict)}",
+        "",
+        f"*{report.date.isoformat()}, scenario {report.scenario.hash}*",
+        "",
+    ]
     figures = tuple((label, f"{value} ({note})") for label, value, note in key_figures(report))
     lines += _table(TableBlock(("At the target batch", "Value"), figures, "ll"))
     for section in sections(report):
@@ -105,13 +121,15 @@ def to_markdown(report: Report) -> str:
 def escape(text: str) -> str:
     """A text on one line such that CommonMark shows it letter by letter.
 
-    Markup characters get a backslash, HTML's an entity; a colon before a letter too, since some readers make icons of
-    `:word:`, unless it belongs to a web address.
+    Markup characters get a backslash, HTML's an entity; a colon before a letter too, since some
+    readers make icons of `:word:`, unless it belongs to a web address.
     """
     flat = " ".join(text.split())
     flat = re.sub(r"([\\`*_{}\[\]#|~$!^])", r"\\\1", flat)
     flat = re.sub(r":(?=[A-Za-z])", r"\\:", flat)
-    flat = re.sub(r"\A(\d*)([-+=]|[.)](?=\s))", r"\1\\\2", flat)  # no list and no heading rule where a line begins
+    flat = re.sub(
+        r"\A(\d*)([-+=]|[.)](?=\s))", r"\1\\\2", flat
+    )  # no list and no heading rule where a line begins
     return re.sub(r"[&<>]", lambda match: _ENTITIES[match[0]], flat)
 
 
@@ -120,7 +138,10 @@ def _block(block: Block) -> list[str]:
         case Paragraph(text):
             return [escape(text)]
         case Listing(items, numbered):
-            return [f"{f'{n}.' if numbered else '-'} {escape(item)}" for n, item in enumerate(items, start=1)]
+            return [
+                f"{f'{n}.' if numbered else '-'} {escape(item)}"
+                for n, item in enumerate(items, start=1)
+            ]
         case TableBlock():
             return _table(block)
         case Code():
@@ -147,27 +168,35 @@ def markdown_code(code: Code) -> list[str]:
 
 
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
-    """The report in a format, UTF-8 where text. `brief`: a PDF of one page. Raises AdvisorError for an unknown one."""
+    """The report in a format, UTF-8 where text. `brief`: a PDF of one page. Raises AdvisorError for
+    an unknown one."""
     if form in ("pdf", "html"):
         try:
             return to_pdf(report, brief=brief) if form == "pdf" else to_html(report).encode()
         except ModuleNotFoundError as error:
             raise AdvisorError(
-                f"{form.upper()} needs the package {error.name}, which is not installed; install requirements.txt, or "
+                f"{form.upper()} needs the package {error.name}, which is not installed; install "
+                "requirements.txt, or "
                 "choose md"
             ) from error
     if form == "md":
         return to_markdown(report).encode()
     if form == "json":
-        return (json.dumps(document_of(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        return (
+            json.dumps(document_of(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        ).encode()
     if form == "csv":
-        rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
+        rows = [
+            {"scenario_hash": report.scenario.hash, **row}
+            for row in curve_rows(report.advice.curve)
+        ]
         return csv_text(list(rows[0]), rows).encode()
     raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
 
 
 def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
-    """A name for the file: model, accelerator, date and hash. Nothing of a user's own stands in it."""
+    """A name for the file: model, accelerator, date and hash. Nothing of a user's own stands in
+    it."""
     named = "" if scenario.is_private else f"{scenario.model_id}-{scenario.hardware_id}-"
     return f"advice-{named}{date}-{scenario.hash}.{form}"
 
@@ -175,8 +204,9 @@ def file_name(scenario: Scenario, form: Format, date: dt.date) -> str:
 def document_of(report: Report) -> dict[str, Any]:
     """The JSON report as JSON types, by docs/report.schema.json.
 
-    Floats have six significant digits, but those of the scenario and of constants. Same scenario, data, package
-    versions and date: the same document. None of a section: not asked for or looked up.
+    Floats have six significant digits, but those of the scenario and of constants. Same scenario,
+    data, package versions and date: the same document. None of a section: not asked for or looked
+    up.
     """
     advice, answer = report.advice, answer_values(report.advice)
     values = {
@@ -200,13 +230,21 @@ def document_of(report: Report) -> dict[str, Any]:
         "assumptions": report.assumptions,
         "warnings": report.warnings,
         "limits": LIMITS,
-        "validation": None if report.validation is None else Table(ERRORS, [*report.validation.items()]).records(),
+        "validation": None
+        if report.validation is None
+        else Table(ERRORS, [*report.validation.items()]).records(),
         **_sections(report),
         "derivation": [
-            {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
+            {
+                "group": step.group,
+                "title": printable(step.title),
+                "text": printable(step_text(step)),
+            }
             for step in shown_steps(advice)
         ],
-        "cited": [{"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)],
+        "cited": [
+            {"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)
+        ],
         "sources": report.sources,
         "versions": report.versions,
     }
@@ -225,10 +263,13 @@ def _sections(report: Report) -> dict[str, Any]:
     """Answers to further questions, each None where it was not asked."""
     return {
         "design": if_any(_design, report.standing),
-        "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
+        "next_steps": None
+        if report.steps is None
+        else Table(CHANGES, tried(report.steps)).records(),
         "spend": if_any(spend_document, report.spend),
         "over_context": if_any(
-            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)}, report.over_context
+            lambda found: {"says": context_texts(report.scenario, found), **map_document(found)},
+            report.over_context,
         ),
         "other_models": printed(if_any(board_document, report.board)),
         "expert_ranks": printed(if_any(ranks_values, report.ranks)),

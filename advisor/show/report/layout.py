@@ -1,6 +1,8 @@
-"""A report as a list of sections of plain blocks: what is said, once, for Markdown, HTML and PDF alike.
+"""A report as a list of sections of plain blocks: what is said, once, for Markdown, HTML and PDF
+alike.
 
-And its one page for whoever decides: what to do, what it gains, what it costs, what would change it, what to run.
+And its one page for whoever decides: what to do, what it gains, what it costs, what would change
+it, what to run.
 """
 
 from __future__ import annotations
@@ -83,11 +85,23 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     """(label, value, note) of the numbers at the head of a report."""
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
-    said, likely = contradicted(report.advice, answer.n_draft), f"likely range {_band(speedup.low, speedup.high)}"
-    last = (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}")
-    usd, plain = (report.spend and arm(report.spend).usd_per_million for arm in map(attrgetter, ("chosen", "plain")))
+    said, likely = (
+        contradicted(report.advice, answer.n_draft),
+        f"likely range {_band(speedup.low, speedup.high)}",
+    )
+    last = (
+        rate.name,
+        rate.text(answer.tokens_per_s_per_gpu),
+        f"batch {report.scenario.batch_size:,}",
+    )
+    usd, plain = (
+        report.spend and arm(report.spend).usd_per_million
+        for arm in map(attrgetter, ("chosen", "plain"))
+    )
     if usd and plain:
-        beside = f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
+        beside = (
+            f"a million tokens{f', {digits(plain.value)} without drafts' * bool(answer.n_draft)}"
+        )
         last = "Cost", f"{digits(usd.value)} USD", beside
     first = "Draft length, modelled" if report.decided else "Draft length"
     return (
@@ -101,15 +115,24 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
     settings = list(report.settings.items())
-    lengths = table_block(accepted_lengths(report.advice.setup.acceptance, 1), "Accepted length, bonus token included.")
+    lengths = table_block(
+        accepted_lengths(report.advice.setup.acceptance, 1),
+        "Accepted length, bonus token included.",
+    )
     found: tuple[tuple[str, Iterable[Block] | None], ...] = (
-        ("Question", (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll")))),
+        (
+            "Question",
+            (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll"))),
+        ),
         ("Answer", _answer(report)),
         ("Speedup by batch size", _curve(report)),
         ("Where the time goes", _components(report)),
         ("Experts on ranks", if_any(partial(ranks_blocks, report), report.ranks)),
         ("Over context", if_any(partial(over_context, report), report.over_context)),
-        ("Other models at this load", if_any(partial(other_models, report.scenario.model_id), report.board)),
+        (
+            "Other models at this load",
+            if_any(partial(other_models, report.scenario.model_id), report.board),
+        ),
         ("Try next", try_next(report)),
         ("Which design to train", if_any(design, report.standing)),
         ("One design for several accelerators", if_any(regions_blocks, report.regions)),
@@ -131,7 +154,11 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("This report", _identity(report)),
     )
     return tuple(
-        Section(title, tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)), is_reference)
+        Section(
+            title,
+            tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)),
+            is_reference,
+        )
         for part, is_reference in ((found, False), (reference, True))
         for title, blocks in part
         if blocks is not None
@@ -150,16 +177,22 @@ def curve_finding(report: Report) -> str:
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
     by_batch = len({item.n_draft for item in advice.to_serve}) > 1
-    ending = gain_end_text(advice, None if by_batch or len(advice.k_by_batch) == 1 else advice.curve_k)
+    ending = gain_end_text(
+        advice, None if by_batch or len(advice.k_by_batch) == 1 else advice.curve_k
+    )
     if by_batch:
         ending = f"{_by_batch_peak(advice)} {ending}".rstrip()
     elif slow.size == batches.size:
         ending = "It is a slowdown at every batch."
     elif slow.size and advice.break_even_batch is None:
-        ending = f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
+        ending = (
+            f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
+        )
     return (
-        f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is {speedup[row]:.2f}x "
-        f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
+        f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is "
+        f"{speedup[row]:.2f}x "
+        f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest "
+        "at batch "
         f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
     )
 
@@ -169,9 +202,14 @@ def _by_batch_peak(advice: Advice) -> str:
     ranges, curve = advice.k_by_batch, advice.curve
     fixed = np.isin(curve.batches, schedule_values(advice.setup, curve).batches)
     at = [row for row in np.flatnonzero(fixed) if curve.batches[row] <= ranges[-1].batch_end]
-    of = [float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))]) for row in at]
+    of = [
+        float(curve.speedup[row, curve.column(int(k_at(ranges, int(curve.batches[row]))))])
+        for row in at
+    ]
     best = int(np.argmax(of))
-    return f"With K by batch it is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x."
+    return (
+        f"With K by batch it is highest at batch {curve.batches[at[best]]:,.0f}, {of[best]:.2f}x."
+    )
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
@@ -181,12 +219,18 @@ def _answer(report: Report) -> tuple[Block, ...]:
     record = report.advice.gain_factor, report.advice.counting
     gain = gain_text(answer.speedup.low, answer.p_gain, *record) if answer.n_draft else ""
     loss = (
-        f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
-        f"{answer.p_best:.0%}; its expected loss against the best K in each is {answer.regret:.1%}, the least "
+        f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the "
+        "fastest in "
+        f"{answer.p_best:.0%}; its expected loss against the best K in each is "
+        f"{answer.regret:.1%}, the least "
         "within the noise."
     )
-    fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
-    caption = f"Each K at batch {report.scenario.batch_size:,}. Fastest in, gains in: of {SIMULATED}."
+    fits = (
+        f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
+    )
+    caption = (
+        f"Each K at batch {report.scenario.batch_size:,}. Fastest in, gains in: of {SIMULATED}."
+    )
     drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
     blocks: list[Block] = [
         Paragraph(f"{why} {tier}"),
@@ -203,9 +247,11 @@ def _answer(report: Report) -> tuple[Block, ...]:
 def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
-        f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory counting alike, these "
+        f"On {errors.n} published speedups of {group}, on any number of GPUs, every laboratory "
+        "counting alike, these "
         "predictions (in a wider range where a run does not state its accepted length) were off by "
-        f"{percent(errors.median_ape)} at the median, on the right side of 1x in {percent(errors.sign_accuracy)} and "
+        f"{percent(errors.median_ape)} at the median, on the right side of 1x in "
+        f"{percent(errors.sign_accuracy)} and "
         f"inside the likely range in {percent(errors.coverage)}."
     )
 
@@ -213,9 +259,15 @@ def nearest_check(group: str, errors: Errors) -> str:
 def _curve(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     rows = [row for row in curve_rows(advice.curve) if row["n_draft"] == advice.curve_k]
-    caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
+    caption = (
+        f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
+    )
     finding = curve_finding(report)
-    return (Paragraph(finding), FigureBlock("speedup", finding), table_block(Table(_CURVE, rows), caption))
+    return (
+        Paragraph(finding),
+        FigureBlock("speedup", finding),
+        table_block(Table(_CURVE, rows), caption),
+    )
 
 
 _CURVE: tuple[Column[dict[str, Any]], ...] = (
@@ -236,9 +288,11 @@ def _components(report: Report) -> tuple[Block, ...]:
     parts = [*((part.label, part.plain_ms, part.round_ms) for part in times), ("Sum", plain, whole)]
     label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
     finding = (
-        f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one token per sequence; "
+        f"At batch {report.scenario.batch_size:,} a plain step takes {plain:.2f} ms and emits one "
+        "token per sequence; "
         f"a round with K = {advice.curve_k} takes {whole:.2f} ms and emits "
-        f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the round is {label}: "
+        f"{advice.setup.acceptance.accepted_length[advice.curve_k]:.2f}. The largest part of the "
+        f"round is {label}: "
         f"{times[0].round_ms:.2f} ms."
     )
     columns: tuple[Column[tuple[str, float, float]], ...] = (
@@ -251,7 +305,9 @@ def _components(report: Report) -> tuple[Block, ...]:
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
-    why = plain_text(report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft)
+    why = plain_text(
+        report.advice.k_by_batch, report.scenario.batch_size, report.advice.recommendation.n_draft
+    )
     said = (Paragraph(why),) if why else ()
     return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
 
@@ -270,7 +326,11 @@ def _schedule(report: Report) -> tuple[Block, ...]:
 
 def _validation(report: Report) -> tuple[Block, ...]:
     if report.validation is None:
-        return (Paragraph("Not looked up: this report was made without comparing with published measurements."),)
+        return (
+            Paragraph(
+                "Not looked up: this report was made without comparing with published measurements."
+            ),
+        )
     if not report.validation:
         return (Paragraph("No published measurement could be predicted and compared."),)
     near = report.validation.keys() - {"all published points"}
@@ -294,14 +354,16 @@ ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
 def _constants(report: Report) -> TableBlock:
     known = references(report)
     number = Column[tuple[str, Constant]](
-        "Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))
+        "Source no.",
+        lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source)),
     )
     columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
 
 
 def references(report: Report) -> tuple[str, ...]:
-    """All sources: those of the answer, then those of the constants shown that are not among them."""
+    """All sources: those of the answer, then those of the constants shown that are not among
+    them."""
     found = list(report.sources)
     for constant in report.constants.values():
         if not any(text.endswith(constant.source) for text in found):
@@ -312,14 +374,17 @@ def references(report: Report) -> tuple[str, ...]:
 def _identity(report: Report) -> tuple[Block, ...]:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     blocks: list[Block] = [
-        Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}.")
+        Paragraph(
+            f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}."
+        )
     ]
     if report.share_query:
         blocks.append(_link(report))
     else:
         blocks.append(
             Paragraph(
-                "The link is too long to print, for what it carries of your own; the JSON report restores the scenario."
+                "The link is too long to print, for what it carries of your own; the JSON report "
+                "restores the scenario."
             )
         )
     return tuple(blocks)
@@ -330,9 +395,11 @@ def _band(low: float, high: float) -> str:
 
 
 _LONGEST_COMMAND = 900
-"""Characters of a launch line that fit the page, its lists folded; a longer one is in the full report. [-]"""
+"""Characters of a launch line that fit the page, its lists folded; a longer one is in the full
+report. [-]"""
 _LONGEST_FILE = 250
-"""Characters of an engine's file that stand beside its launch line; a longer one is in the full report. [-]"""
+"""Characters of an engine's file that stand beside its launch line; a longer one is in the full
+report. [-]"""
 _LONGEST_LINK = 400
 """Characters of a link that fits it; a longer one is in the full report. [-]"""
 _LIST = re.compile(r"(\d+, ?\d+, ?)(?:\d+, ?){8,}")
@@ -347,14 +414,20 @@ def brief_title(report: Report) -> str:
     if report.decided:
         said = "your own measured runs decide K"
     return (
-        f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: {said[:1].lower()}{said[1:]}"
+        f"{model_name(report.scenario.model_id)}, {engine_of(report.scenario.engine)[0]}: "
+        f"{said[:1].lower()}{said[1:]}"
     )
 
 
 def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...]:
-    """The page's body, in reading order, with the link that opens the answer where there is a short one."""
+    """The page's body, in reading order, with the link that opens the answer where there is a short
+    one."""
     finding, setup = curve_finding(report), report.advice.setup
-    cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
+    cost = (
+        does_not_fit(setup)
+        if report.spend is None
+        else printable(spend_text(report.spend, setup.hardware), 3000)
+    )
     command = _command(report)
     has_link = linked and 0 < len(report.share_query) <= _LONGEST_LINK
     run = (*command, _link(report)) if has_link else command
@@ -371,29 +444,58 @@ def brief_sections(report: Report, *, linked: bool = True) -> tuple[Section, ...
 def _in_short(report: Report) -> str:
     advice, answer = report.advice, report.advice.recommendation
     no_room = f" But {text}" if (text := unlaunched_text(advice)) else ""
-    place = f"{' '.join(place_text(advice))}, {_weights(advice)}, {engine_of(report.scenario.engine)[0]}.{no_room}"
+    place = (
+        f"{' '.join(place_text(advice))}, {_weights(advice)}, "
+        f"{engine_of(report.scenario.engine)[0]}.{no_room}"
+    )
     if report.decided:
         modelled = f"The model alone says: {headline(advice, answer.n_draft)}"
-        likely = f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here are the model's"
-        return f"{report.decided} The command below follows these runs of yours. {place} {modelled}, {likely}."
+        likely = (
+            f"likely {answer.speedup.low:.1f} to {answer.speedup.high:.1f}x. Other figures here "
+            "are the model's"
+        )
+        return (
+            f"{report.decided} The command below follows these runs of yours. {place} "
+            f"{modelled}, {likely}."
+        )
     if answer.n_draft == 0:
         return f"Leave speculation off: drafting does not pay here. {place} {answer.bound_because}"
     command, best = bool(_command(report)), advice.drafts[answer.n_draft]
-    k = int(k_running_at(advice.to_serve, report.scenario.batch_size)) if command else answer.n_draft
+    k = (
+        int(k_running_at(advice.to_serve, report.scenario.batch_size))
+        if command
+        else answer.n_draft
+    )
     row, said = advice.drafts[k], contradicted(advice, k)
     do = f"Turn on K = {k}{' with the command below' * command} and measure a day of traffic"
     if command and len({one.n_draft for one in advice.to_serve}) > 1:
-        do = f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
+        do = (
+            f"Turn on K by batch with the command below, K = {k} here, and measure a day of traffic"
+        )
     if k != answer.n_draft:
-        slower = f"{1.0 - row.speedup / best.speedup:.1%} slower than" if row.speedup < best.speedup else "as fast as"
+        slower = (
+            f"{1.0 - row.speedup / best.speedup:.1%} slower than"
+            if row.speedup < best.speedup
+            else "as fast as"
+        )
         beside = f"K = {k} ({slower} K = {answer.n_draft}, fewer switches)"
         do = f"The command below runs K by batch, here {beside}: measure a day of traffic with it"
     if answer.speedup.value < HARDLY:
-        do = f"Leave speculation off unless your own measurement shows a gain at K = {answer.n_draft}"
-    expect = f"{do}; expect {row.speedup_low:.1f} to {row.speedup_high:.1f}x{f' ({said})' if said else ''}."
+        do = (
+            "Leave speculation off unless your own measurement shows a gain at K = "
+            f"{answer.n_draft}"
+        )
+    expect = (
+        f"{do}; expect {row.speedup_low:.1f} to "
+        f"{row.speedup_high:.1f}x{f' ({said})' if said else ''}."
+    )
     gain = gain_text(row.speedup_low, row.p_gain, advice.gain_factor, advice.counting)
     refused, likely = block_warnings(advice.setup), "Likely range: 8 of 10 simulated cases."
-    return " ".join(filter(None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)))
+    return " ".join(
+        filter(
+            None, ("" if no_room else expect, *refused, place, likely, gain, answer.bound_because)
+        )
+    )
 
 
 def _weights(advice: Advice) -> str:
@@ -406,12 +508,28 @@ def _weights(advice: Advice) -> str:
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     flips = flips_text(advice)
-    lines = [accepted_text(advice), runs := published_text(advice), f"What would change K: {flips}." if flips else ""]
-    if report.validation and not runs:  # of these very runs, each at its own length: two counts of one thing
+    lines = [
+        accepted_text(advice),
+        runs := published_text(advice),
+        f"What would change K: {flips}." if flips else "",
+    ]
+    if (
+        report.validation and not runs
+    ):  # of these very runs, each at its own length: two counts of one thing
         lines.append(nearest_check(*next(iter(report.validation.items()))))
     above = (BORROWED, *block_warnings(advice.setup))
-    lines += [text for text in report.warnings if not text.startswith(above)][: _MOST_WARNINGS + 1 - len(above)]
-    return (Listing(tuple(shorten(printable(line), _LONGEST_LINE, placeholder=" ...") for line in lines if line)),)
+    lines += [text for text in report.warnings if not text.startswith(above)][
+        : _MOST_WARNINGS + 1 - len(above)
+    ]
+    return (
+        Listing(
+            tuple(
+                shorten(printable(line), _LONGEST_LINE, placeholder=" ...")
+                for line in lines
+                if line
+            )
+        ),
+    )
 
 
 def _link(report: Report) -> Block:
@@ -422,22 +540,34 @@ def _link(report: Report) -> Block:
 
 
 def _command(report: Report) -> tuple[Block, ...]:
-    """The launch line of the scenario's engine, long lists folded to their ends, and its file. Empty without one."""
-    own = next((one for one in report.engines if one.engine == report.scenario.engine and not one.problem), None)
+    """The launch line of the scenario's engine, long lists folded to their ends, and its file.
+    Empty without one."""
+    own = next(
+        (one for one in report.engines if one.engine == report.scenario.engine and not one.problem),
+        None,
+    )
     if own is None:
         return ()
     whole = _packed(own.launch_line)
     lines = _packed(_LIST.sub(r"\1...,", own.launch_line))
     if len(lines) > _LONGEST_COMMAND:
-        return (Paragraph(f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."),)
+        return (
+            Paragraph(
+                f"The launch line on {engine_of(report.scenario.engine)[0]} is in the full report."
+            ),
+        )
     folded = "" if lines == whole else "; lists shortened (...): copy the whole from the app"
-    draft = f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
+    draft = (
+        f"; {DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(report.advice.setup.drafter)} checkpoint"
+    )
     notes = [text for text in own.warnings if text.startswith(("write the path", "weights as "))]
     named = draft * (DRAFT_MODEL_PLACEHOLDER in lines) + "".join(f"; {text}" for text in notes)
     whose = own.file_name and f"; {own.file_name}: "
     held = json.dumps(json.loads(own.config_json)) if own.file_name else ""
     beside = whose and whose + (held if len(held) <= _LONGEST_FILE else "in the full report")
-    return (Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),)
+    return (
+        Code(lines, f"{engine_of(report.scenario.engine)[0]}, launch line{named}{folded}{beside}"),
+    )
 
 
 def _packed(command: str) -> str:

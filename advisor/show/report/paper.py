@@ -1,4 +1,5 @@
-"""A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same bytes each time.
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same
+bytes each time.
 
 Charts are drawn once for paper and for HTML: SVG that needs no font.
 """
@@ -36,8 +37,8 @@ _NEUTRAL = "#6B6B6B"
 _WIDTH_INCHES = 6.9
 _SMALL = 0.005
 """Components below this share of both steps are drawn as one, `Rest`. [-]"""
-# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
-# argument for it.
+# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set:
+# matplotlib offers no argument for it.
 mpl.rcParams["svg.hashsalt"] = "advisor"
 
 
@@ -49,7 +50,9 @@ def drawing(report: Report, key: FigureKey) -> str:
     else:
         largest = advice.setup.memory.largest_batch
         runs = published_beside(advice.setup, advice.curve)
-        figure = draw_speedup(report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest, runs)
+        figure = draw_speedup(
+            report.drawn_curve, advice.curve_k, report.scenario.batch_size, largest, runs
+        )
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
@@ -58,7 +61,8 @@ def drawing(report: Report, key: FigureKey) -> str:
 def draw_speedup(
     curve: Curve, n_draft: int, batch: int, largest_batch: int, runs: Sequence[PublishedRun] = ()
 ) -> Figure:
-    """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory end. [x], [-]"""
+    """Speedup of one K by batch, its band, runs of any K, the batch asked for, where data or memory
+    end. [x], [-]"""
     figure, axes = _new(2.6)
     column, x = curve.column(n_draft), curve.batches.astype(int)
     fits = x <= (largest_batch or x[-1])  # as if it fitted, where nothing does
@@ -68,21 +72,38 @@ def draw_speedup(
     axes.plot(x[fits], speedup, label=f"K = {n_draft}", **look)
     published = [run.speedup for run in runs]
     if runs:
-        marks: dict[str, Any] = {"color": ORANGE, "marker": "D", "markersize": 3.5, "linestyle": "none", "zorder": 3}
+        marks: dict[str, Any] = {
+            "color": ORANGE,
+            "marker": "D",
+            "markersize": 3.5,
+            "linestyle": "none",
+            "zorder": 3,
+        }
         axes.plot([run.batch_size for run in runs], published, label="published", **marks)
     floor, top = min(*low, *published, 0.95), max(*high, *published, 1.05)
     axes.set_ylim(floor - 0.04 * (top - floor), top * 1.04)
     axes.set_xscale("log", base=2)
     axes.set_xlim(x[0], x[-1])
     axes.axhline(1.0, color=VERMILLION, linewidth=1)
-    axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
+    axes.axhspan(
+        axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown"
+    )
     axes.axvline(batch, color=_NEUTRAL, linestyle=":", linewidth=1.2, label=f"batch {batch:,}")
     outside = x[curve.extrapolated[:, column]]
     if outside.size:
         hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": _NEUTRAL, "hatch": "///"}
-        axes.axvspan(outside[0], x[-1], alpha=0.35, linewidth=0, label="outside the data", **hatched)
+        axes.axvspan(
+            outside[0], x[-1], alpha=0.35, linewidth=0, label="outside the data", **hatched
+        )
     if largest_batch < x[-1]:
-        axes.axvspan(max(largest_batch, x[0]), x[-1], color=_NEUTRAL, alpha=0.2, linewidth=0, label="does not fit")
+        axes.axvspan(
+            max(largest_batch, x[0]),
+            x[-1],
+            color=_NEUTRAL,
+            alpha=0.2,
+            linewidth=0,
+            label="does not fit",
+        )
     ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
@@ -102,11 +123,16 @@ def draw_speedup(
 def drawn_components(times: Sequence[ComponentTime]) -> list[ComponentTime]:
     """Components as the chart shows them: tiny ones summed."""
     plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
-    large = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL]
+    large = [
+        part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL
+    ]
     rest = [part for part in times if part not in large]
     if not rest:
         return large
-    sums = {"plain_ms": sum(part.plain_ms for part in rest), "round_ms": sum(part.round_ms for part in rest)}
+    sums = {
+        "plain_ms": sum(part.plain_ms for part in rest),
+        "round_ms": sum(part.round_ms for part in rest),
+    }
     return [*large, replace(rest[0], name="rest", label="Rest", **sums)]
 
 
@@ -115,9 +141,16 @@ def draw_components(times: Sequence[ComponentTime], n_draft: int) -> Figure:
     parts = drawn_components(times)[::-1]
     figure, axes = _new(0.6 + 0.16 * len(parts))
     places = range(len(parts))
-    hatched: dict[str, Any] = {"color": ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0}
+    hatched: dict[str, Any] = {
+        "color": ORANGE,
+        "hatch": "////",
+        "edgecolor": "white",
+        "linewidth": 0,
+    }
     of_round: dict[str, Any] = {"color": BLUE, "label": f"round, K = {n_draft}"}
-    axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, **of_round)
+    axes.barh(
+        [place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, **of_round
+    )
     plain_ms = [part.plain_ms for part in parts]
     axes.barh([place - 0.2 for place in places], plain_ms, 0.38, label="plain step", **hatched)
     axes.set_yticks(list(places), [part.label for part in parts])
@@ -150,8 +183,8 @@ _AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "has
 def typeset_pdf(report: Report, parts: Sequence[Section], title: str) -> bytes:
     """Some sections of a report on A4, under a title and its key figures.
 
-    The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
-    Raises AdvisorError where typst cannot set it.
+    The template is a constant; everything that varies reaches it as JSON data, so no text is ever
+    read as typst code. Raises AdvisorError where typst cannot set it.
     """
     try:
         return bytes(
@@ -164,11 +197,14 @@ def typeset_pdf(report: Report, parts: Sequence[Section], title: str) -> bytes:
             )
         )
     except typst.TypstError as error:
-        raise AdvisorError(f"the PDF could not be typeset ({error}); use --format html or md") from error
+        raise AdvisorError(
+            f"the PDF could not be typeset ({error}); use --format html or md"
+        ) from error
 
 
 def showable(text: str) -> str:
-    """A text with each character that no shipped font has written as U+XXXX. PDF/UA forbids missing glyphs."""
+    """A text with each character that no shipped font has written as U+XXXX. PDF/UA forbids missing
+    glyphs."""
     drawable = _characters()
     return "".join(
         character if ord(character) in drawable or character == "\n" else f"U+{ord(character):04X}"
@@ -177,7 +213,8 @@ def showable(text: str) -> str:
 
 
 def _breakable(text: str, after: str = r"[/&=@_]|,(?!\d{3}\b)") -> str:
-    """`text` with marks where a long word may break: after what `after` matches, and every 60 characters."""
+    """`text` with marks where a long word may break: after what `after` matches, and every 60
+    characters."""
     marked = re.sub(rf"({after})(?=\S)", rf"\1{_BREAK}", text)
     return re.sub(rf"([^\s{_BREAK}]{{60}})(?=\S)", rf"\1{_BREAK}", marked)
 
@@ -208,16 +245,21 @@ def _block(report: Report, block: Block) -> dict[str, Any]:
     if isinstance(block, FigureBlock):
         values |= {"svg": drawing(report, block.key), "alt": showable(block.alt)}
     if isinstance(block, Code):
-        values["code"] = _breakable(showable(block.text), "[,&]")  # a copied line then breaks between JSON entries only
+        values["code"] = _breakable(
+            showable(block.text), "[,&]"
+        )  # a copied line then breaks between JSON entries only
     return values
 
 
 def _each_text(value: Any) -> Any:
-    """`value` with every text in it showable, and breakable where it is content rather than a key of the template."""
+    """`value` with every text in it showable, and breakable where it is content rather than a key
+    of the template."""
     if isinstance(value, str):
         return _breakable(showable(FACTOR.sub("\\1×", value)))
     if isinstance(value, dict):
-        return {name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()}
+        return {
+            name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_each_text(item) for item in value]
     return value

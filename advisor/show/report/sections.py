@@ -1,4 +1,5 @@
-"""Sections of a report beyond the answer itself, each as blocks for readers and as values of the JSON report."""
+"""Sections of a report beyond the answer itself, each as blocks for readers and as values of the
+JSON report."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import SETTINGS, ContextMap
-from advisor.answers.explore.changes import GOALS, DesignStanding, Effect, Goal, NextSteps, best_effects
+from advisor.answers.explore.changes import (
+    GOALS,
+    DesignStanding,
+    Effect,
+    Goal,
+    NextSteps,
+    best_effects,
+)
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import (
     SweepMap,
@@ -47,10 +55,23 @@ from advisor.show.words.expert_ranks import (
 from advisor.show.words.leaderboard import by_size, missed_texts, own_place, quality_text, table
 from advisor.show.words.leaderboard import notes as board_notes
 from advisor.show.words.leaderboard import verdict as board_verdict
-from advisor.show.words.load import acceptance_texts, does_not_fit, power_text, share_table, spend_text, turn_texts
+from advisor.show.words.load import (
+    acceptance_texts,
+    does_not_fit,
+    power_text,
+    share_table,
+    spend_text,
+    turn_texts,
+)
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.regions import held_where, map_cells_table, region_notes, region_table, region_verdict
+from advisor.show.words.regions import (
+    held_where,
+    map_cells_table,
+    region_notes,
+    region_table,
+    region_verdict,
+)
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,
@@ -74,7 +95,16 @@ _ORIGINS = {
 }
 """Where the choices of experts come from, by kind."""
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
-_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "likely range", "time per token ms", "tier")
+_TIMES = (
+    "layout",
+    "plain step ms",
+    "K",
+    "round ms",
+    "speedup",
+    "likely range",
+    "time per token ms",
+    "tier",
+)
 """Columns of the layouts that fit the width of a page, in two tables."""
 _SHOWN = 40
 """Rows of a table on paper; JSON has all. [-]"""
@@ -96,21 +126,34 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     """Verdict and origin, then layouts, rows by K and exchange."""
     kind, band = answer.traffic.kind, "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
-    moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
+    moved = (
+        table_block(
+            exchange_table(answer),
+            f"Bytes of one layer at the rank that receives most. {of_counts}",
+        ),
+    )
     # Sentences that the answer carries already are not told again.
-    new_warnings = tuple(_sentence(text) for text in warnings(answer) if printable(text) not in report.warnings)
+    new_warnings = tuple(
+        _sentence(text) for text in warnings(answer) if printable(text) not in report.warnings
+    )
     layouts = layout_table(answer)
     return (
         paragraph(verdict(answer)),
-        Paragraph(f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()),
+        Paragraph(
+            f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()  # noqa: E501
+        ),
         table_block(
             layouts.only(*_PLACED),
-            "Layouts of the experts, each at its recommended K. The first row is what predictions assume without "
+            "Layouts of the experts, each at its recommended K. The first row is what predictions "
+            "assume without "
             f"counts; copies are extra weights on each GPU. {of_counts}",
         ),
-        table_block(layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"),
         table_block(
-            rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"
+            layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"
+        ),
+        table_block(
+            rank_table(answer),
+            f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}",
         ),
         paragraph(exchange_text(answer)),
         *(moved if answer.moved else ()),
@@ -120,12 +163,14 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
 
 
 def _routing_text(report: Report, answer: RanksAnswer) -> str:
-    """Sentence on a routing that a trace gives this section and the rest of the report does not have."""
+    """Sentence on a routing that a trace gives this section and the rest of the report does not
+    have."""
     routing, scenario_routing = answer.setup.scenario.routing, report.scenario.routing
     if routing == scenario_routing:
         return ""
     return (
-        f"This section takes the trace's routing, {printable(routing)}, and not the {printable(scenario_routing)} of "
+        f"This section takes the trace's routing, {printable(routing)}, and not the "
+        f"{printable(scenario_routing)} of "
         "the rest: with it in the scenario, the whole report has it."
     )
 
@@ -155,9 +200,13 @@ def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
     notes = Listing(tuple(said(note) for note in region_notes(region_map)))
     if not region_map.regions:
         return verdict, notes
-    held_by = tuple(f"{region.letter} holds {said(held_where(region_map, region))}." for region in region_map.regions)
+    held_by = tuple(
+        f"{region.letter} holds {said(held_where(region_map, region))}."
+        for region in region_map.regions
+    )
     caption = (
-        "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
+        "Who holds each batch and accelerator, with which K, and the expected loss against its "
+        "own best; ? at an edge."
     )
     return (
         verdict,
@@ -175,12 +224,18 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
         Listing(tuple(said(text) for text in settings_texts(frame))),
         paragraph(pays_text(pays)),
-        *_sweep_table(pays_table(pays), "The largest batch at which the recommended K pays, and its figures there."),
+        *_sweep_table(
+            pays_table(pays),
+            "The largest batch at which the recommended K pays, and its figures there.",
+        ),
         paragraph(fastest_text(fastest, view.max_tpot_ms)),
-        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."),
+        *_sweep_table(
+            fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."
+        ),
         paragraph(one_k_text(frame)),
         *_sweep_table(
-            one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
+            one_k_table(frame),
+            "One K at every point that fits and has it, against the best K of each simulated case.",
         ),
         *_map(view.map),
     )
@@ -199,7 +254,11 @@ def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
     """A table of at most _SHOWN rows; nothing where it has none."""
     if not table.rows:
         return ()
-    more = "" if len(table.rows) <= _SHOWN else f" {counted(len(table.rows) - _SHOWN, 'more row')} in the JSON report."
+    more = (
+        ""
+        if len(table.rows) <= _SHOWN
+        else f" {counted(len(table.rows) - _SHOWN, 'more row')} in the JSON report."
+    )
     return (table_block(replace(table, rows=table.rows[:_SHOWN]), caption + more),)
 
 
@@ -207,13 +266,20 @@ def sweep_values(view: SweepView) -> dict[str, Any]:
     """The section as the JSON report carries it."""
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
-    sentences = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
+    sentences = (
+        swept_text(view.sweep),
+        pays_text(pays),
+        fastest_text(fastest, view.max_tpot_ms),
+        one_k_text(frame),
+    )
     return {
         "says": [*sentences, *view.sweep.notes],
         "release": view.sweep.maker.get("release"),
         "constants": view.sweep.maker.get("constants"),
         "max_tpot_ms": view.max_tpot_ms,
-        "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
+        "varied": [
+            {"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()
+        ],
         "pays": [_row(row) for row in pays.to_dict("records")],
         "fastest": [_row(row) for row in fastest.to_dict("records")],
         "one_k": one_k_for_all(frame).to_dict("records"),
@@ -223,13 +289,27 @@ def sweep_values(view: SweepView) -> dict[str, Any]:
 
 def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
     """Figures of a row, None where it has none, and its further settings as texts."""
-    further = [name for name in row if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")]
-    values = {name: None if pd.isna(cell) else cell for name, cell in row.items() if name not in (*further, "row")}
-    return values | {"settings": {name: setting_text(name, row[name]) for name in further if not pd.isna(row["row"])}}
+    further = [
+        name
+        for name in row
+        if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
+    ]
+    values = {
+        name: None if pd.isna(cell) else cell
+        for name, cell in row.items()
+        if name not in (*further, "row")
+    }
+    return values | {
+        "settings": {
+            name: setting_text(name, row[name]) for name in further if not pd.isna(row["row"])
+        }
+    }
 
 
 def _cells(sweep_map: SweepMap) -> dict[str, Any]:
-    cells = [{"x": x, "y": y} | {name: one[name] for name in _CELL} for x, y, one in map_cells(sweep_map)]
+    cells = [
+        {"x": x, "y": y} | {name: one[name] for name in _CELL} for x, y, one in map_cells(sweep_map)
+    ]
     return {"says": map_text(sweep_map), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
 
@@ -245,7 +325,10 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
             f"Instead: {finding.fix}",
             f"Published case: {finding.source}.",
         ]
-        blocks += [Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."), Listing(tuple(lines))]
+        blocks += [
+            Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."),
+            Listing(tuple(lines)),
+        ]
     if view.remedy is not None:
         blocks.append(table_block(view.remedy.table, view.remedy.said))
     blocks += [table_block(table, title) for title, table in view.comparisons[:_SHOWN_RUNS]]
@@ -264,14 +347,19 @@ def what_binds(standing: DesignStanding) -> str:
         return NOTHING_BINDS
     merit = MERITS[standing.space.question.objective]
     return printable(
-        f"{binding_start(standing.space, binding[0])} would be {binding[0].gain - 1:.1%} better in {merit.words}."
+        f"{binding_start(standing.space, binding[0])} would be {binding[0].gain - 1:.1%} better "
+        f"in {merit.words}."
     )
 
 
 def shown_steps(advice: Advice) -> list[Step]:
     """The formulas of the speedup at the target batch that a report prints."""
     formulas = derive(advice.setup, advice.scenario.batch_size, advice.curve_k)
-    return [step for step in formulas.steps if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS]
+    return [
+        step
+        for step in formulas.steps
+        if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS
+    ]
 
 
 def try_next(report: Report) -> tuple[Block, ...]:
@@ -282,9 +370,12 @@ def try_next(report: Report) -> tuple[Block, ...]:
     if not changes:
         return (Paragraph("No single change that was tried helps beyond noise."),)
     text = (
-        "Single changes beyond noise, the best of each kind, likely ranges; before and after, each at its own best K."
+        "Single changes beyond noise, the best of each kind, likely ranges; before and after, "
+        "each at its own best K."
     )
-    notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
+    notes = tuple(
+        dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes)
+    )
     return Paragraph(text), table_block(Table(CHANGES, changes)), Listing(notes)
 
 
@@ -292,8 +383,16 @@ def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]
     """The best designs at equal quality beside the scenario's own."""
     columns: tuple[Column[tuple[str, Candidate, Band]], ...] = (
         Column("Best for", itemgetter(0), key="goal", words=True),
-        Column("Design", lambda row: printable(standing.space.describe(row[1].index)), key="design", words=True),
-        *(_shape(name) for name in ("n_experts", "n_active", "n_shared", "expert_width", "shared_share")),
+        Column(
+            "Design",
+            lambda row: printable(standing.space.describe(row[1].index)),
+            key="design",
+            words=True,
+        ),
+        *(
+            _shape(name)
+            for name in ("n_experts", "n_active", "n_shared", "expert_width", "shared_share")
+        ),
         *(_shape(name) for name in ("total_params", "active_params")),
         Column("Training", lambda row: row[1].training_cost, "{:.2f}x".format, "training_cost"),
         Column(None, lambda row: row[1].n_draft[0], key="n_draft"),
@@ -306,7 +405,10 @@ def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]
         Column("Tier", lambda row: row[1].tier, key="tier", words=True),
     )
     best, fastest = standing.best, standing.fastest
-    gains = [("speedup", best, best.speedup_gain), ("time per output token", fastest, fastest.tpot_gain)]
+    gains = [
+        ("speedup", best, best.speedup_gain),
+        ("time per output token", fastest, fastest.tpot_gain),
+    ]
     return Table(columns, gains)
 
 
@@ -317,7 +419,8 @@ def _shape(name: str) -> Column[tuple[str, Candidate, Band]]:
 def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
     caption = (
-        "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
+        "Gain over the scenario's own design. Training: compute at equal tokens over its own. "
+        "Quality: dense "
         f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     return (
@@ -332,7 +435,8 @@ def derivation(report: Report) -> tuple[Block, ...]:
     """The formulas behind the speedup with their numbers."""
     rows = [(f"{step.group}: {step.title}", step_text(step)) for step in shown_steps(report.advice)]
     text = (
-        f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are shown. `explain` prints "
+        f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are "
+        "shown. `explain` prints "
         "all steps with their constants."
     )
     return Paragraph(text), table_block(matrix(("Step", "Formula, numbers, result"), rows, "ll"))
@@ -341,16 +445,21 @@ def derivation(report: Report) -> tuple[Block, ...]:
 def cited_works(report: Report) -> list[tuple[str, str, str]]:
     """The works behind the formulas and constants used: what, where, and what for."""
     works_used = cited(report.advice.setup, designs=report.standing is not None)
-    return [(work.citation.text, work.citation.url, ", ".join(work.used_for)) for work in works_used]
+    return [
+        (work.citation.text, work.citation.url, ", ".join(work.used_for)) for work in works_used
+    ]
 
 
 def works(report: Report) -> Listing:
     """Works behind formulas and constants, with what was taken from them."""
-    return Listing(tuple(f"{text} {url} ({used})" for text, url, used in cited_works(report)), numbered=True)
+    return Listing(
+        tuple(f"{text} {url} ({used})" for text, url, used in cited_works(report)), numbered=True
+    )
 
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
-    """Paragraph on the cost of a token with speculation and without. The JSON report has both arms in figures."""
+    """Paragraph on the cost of a token with speculation and without. The JSON report has both arms
+    in figures."""
     spend, setup = report.spend, report.advice.setup
     if spend is None:
         return (Paragraph(does_not_fit(setup)),)
@@ -362,7 +471,9 @@ def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
     """Speedup, K and attention's share over batch and context, and where speculation turns."""
     return (
         paragraph(" ".join(context_texts(report.scenario, context_map))),
-        table_block(context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."),
+        table_block(
+            context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."
+        ),
         table_block(share_table(context_map), "Attention's share of a plain step."),
         *(paragraph(text) for text in acceptance_texts(context_map)),
     )
@@ -370,7 +481,9 @@ def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
 
 def context_texts(scenario: Scenario, context_map: ContextMap) -> tuple[str, ...]:
     """Whether drafting pays at the scenario's context, and where that turns."""
-    return context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(context_map)
+    return context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(
+        context_map
+    )
 
 
 def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:

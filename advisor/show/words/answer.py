@@ -1,4 +1,5 @@
-"""The answer to one scenario in thirty lines: verdict, every K, launch command, what would flip it, how sure.
+"""The answer to one scenario in thirty lines: verdict, every K, launch command, what would flip it,
+how sure.
 
 Its tables too: each K at the target batch, K by batch, K by batch and context, accepted lengths.
 """
@@ -60,7 +61,8 @@ DRAFTS: tuple[Column[DraftRow], ...] = (
 
 
 def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> Table[KRange]:
-    """Ranges of batches, each with its K. `limited` adds whether the limit on time per output token is kept.
+    """Ranges of batches, each with its K. `limited` adds whether the limit on time per output token
+    is kept.
 
     Where one server for all batches runs another K than the schedule's, a column has it.
     """
@@ -71,7 +73,9 @@ def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> Table[KRange]:
         Column("largest expected loss", attrgetter("regret"), "{:.1%}".format),
     ]
     if limited:
-        columns.append(Column("meets the limit", lambda row: "yes" if row.meets_limit else "no", words=True))
+        columns.append(
+            Column("meets the limit", lambda row: "yes" if row.meets_limit else "no", words=True)
+        )
     if any(row.k_running != row.n_draft for row in ranges):
         columns.append(Column("K in one server", attrgetter("k_running")))
     return Table(tuple(columns), ranges)
@@ -80,7 +84,10 @@ def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> Table[KRange]:
 def k_by_context_table(found: KByContext) -> Table[Sequence[Any]]:
     """The recommended K by batch and context, a dash where it does not fit."""
     header = ("batch", *(f"{context:,}" for context in found.contexts))
-    rows = [(f"{found.batches[at]:,}", *("-" if k < 0 else str(k) for k in found.k[:, at])) for at in found.shown]
+    rows = [
+        (f"{found.batches[at]:,}", *("-" if k < 0 else str(k) for k in found.k[:, at]))
+        for at in found.shown
+    ]
     return matrix(header, rows, "r" * len(header))
 
 
@@ -88,12 +95,21 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
     """Tokens per round by K from `shortest` on, the bonus token included."""
     columns: tuple[Column[int], ...] = (
         Column("K", int, key="n_draft"),
-        Column("tokens per round", lambda k: acceptance.accepted_length[k], "{:.2f}".format, "accepted_length"),
+        Column(
+            "tokens per round",
+            lambda k: acceptance.accepted_length[k],
+            "{:.2f}".format,
+            "accepted_length",
+        ),
         Column("likely range", lambda k: f"{acceptance.low[k]:.2f}-{acceptance.high[k]:.2f}"),
         Column(None, lambda k: acceptance.low[k], key="low"),
         Column(None, lambda k: acceptance.high[k], key="high"),
         Column(
-            "extrapolated", lambda k: acceptance.extrapolated[k], lambda it: "yes" if it else "no", "extrapolated", True
+            "extrapolated",
+            lambda k: acceptance.extrapolated[k],
+            lambda it: "yes" if it else "no",
+            "extrapolated",
+            True,
         ),
     )
     return Table(columns, range(shortest, acceptance.accepted_length.size))
@@ -103,14 +119,23 @@ LINES, WIDTH = 30, 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
 _SHORTEN = (
-    *((99, 99, 99, 99), (99, 2, 99, 99), (7, 2, 99, 99), (5, 2, 99, 99), (5, 1, 99, 99), (5, 1, 1, 99)),
+    *(
+        (99, 99, 99, 99),
+        (99, 2, 99, 99),
+        (7, 2, 99, 99),
+        (5, 2, 99, 99),
+        (5, 1, 99, 99),
+        (5, 1, 1, 99),
+    ),
     *((4, 1, 1, 99), (3, 1, 1, 99), (2, 1, 1, 99), (2, 1, 1, 0), (2, 0, 1, 0)),
 )
-"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by batch, lines after it."""
+"""What is kept, tried until an answer is short enough: rows of K, warnings, sentences on K by
+batch, lines after it."""
 _FIRST = (" refuse", "CUDA graph")
 """Words of the warnings that are never left out."""
 _LONG = 160
-"""A capture list of more characters stands in a file instead of on the launch line that is shown. Own choice. [-]"""
+"""A capture list of more characters stands in a file instead of on the launch line that is shown.
+Own choice. [-]"""
 
 
 @dataclass(frozen=True)
@@ -121,32 +146,50 @@ class ShortAnswer:
     table: Table[DraftRow]
     tail: list[str]
     left_out: str
-    """K and warnings that it leaves out, as `K = 1, 6-8, 2 more warnings`; empty where it has all."""
+    """K and warnings that it leaves out, as `K = 1, 6-8, 2 more warnings`; empty where it has
+    all."""
     after: list[str]
     """Lines that end it, where there is room."""
 
 
 def short_answer(
-    advice: Advice, export: Sequence[str], width: int = WIDTH, after: Sequence[str] = (), most: float = LINES
+    advice: Advice,
+    export: Sequence[str],
+    width: int = WIDTH,
+    after: Sequence[str] = (),
+    most: float = LINES,
 ) -> ShortAnswer:
     """The answer in at most so many lines of `width` characters.
 
-    export : words of the command that writes the engine's files; none from Python. after : lines that end it.
+    export : words of the command that writes the engine's files; none from Python. after : lines
+        that end it.
     """
     head = [line for text in _verdict(advice) for line in wrapped(text, width)]
     launch = launch_lines(advice, export, width)
     best = advice.recommendation.n_draft
-    nearest = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))  # plain decoding first
+    nearest = sorted(
+        advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best))
+    )  # plain decoding first
     for rows, n_warnings, n_texts, n_after in _SHORTEN:
         table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
-        # What does not start is no answer; a step that no CUDA graph holds may make it wrong; own data is to be used.
-        first = sorted(advice.warnings, key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"))
-        warnings = first[: max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))]
+        # What does not start is no answer; a step that no CUDA graph holds may make it wrong; own
+        # data is to be used.
+        first = sorted(
+            advice.warnings,
+            key=lambda text: (*(word not in text for word in _FIRST), text[:4] != "Your"),
+        )
+        warnings = first[
+            : max(n_warnings, any(word in text for text in first[:1] for word in _FIRST))
+        ]
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings]
-        below = (line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width))
+        below = (
+            line for text in (*_reasons(advice, n_texts), *said) for line in wrapped(text, width)
+        )
         tail, end = ["", *launch, "", *below], list(after[:n_after])
-        if len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most:  # a blank line, the heading, the line on -v
+        if (
+            len(head) + len(table.rows) + 3 + len(tail) + len(end) <= most
+        ):  # a blank line, the heading, the line on -v
             break
     kept = {row.n_draft for row in table.rows}
     drafts = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
@@ -156,7 +199,10 @@ def short_answer(
 
 def runs_text(numbers: Sequence[int]) -> str:
     """Whole numbers, neighbours as a range: `1, 4-8`."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    runs = [
+        [n for _, n in run]
+        for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    ]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
@@ -180,10 +226,18 @@ def _reasons(advice: Advice, n_texts: int) -> list[str]:
         else refitted_times_text(adjustment)
     )
     # Several ranges end where memory does; where none drafts, there is no gain that could end.
-    pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft else ""
+    pays = (
+        gain_end_text(advice)
+        if len(advice.k_by_batch) == 1 and advice.k_by_batch[0].n_draft
+        else ""
+    )
     own = own_runs_text(advice)
     return [
-        *([f"{one_k_text(advice, n_texts)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
+        *(
+            [f"{one_k_text(advice, n_texts)} {pays}".rstrip()]
+            if len(advice.curve.drafts) > 1
+            else []
+        ),
         *([f"What would change K: {flips}."] if flips else []),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
@@ -192,7 +246,8 @@ def _reasons(advice: Advice, n_texts: int) -> list[str]:
 def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
-    Where the engine reads the schedule or its graphs from a file, the command that writes it stands below.
+    Where the engine reads the schedule or its graphs from a file, the command that writes it stands
+    below.
 
     export : words of that command, to which its own options are added; none from Python.
     """
@@ -205,10 +260,15 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
         return wrapped(why or "Launch the engine without speculation.", width)
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
-        return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]
+        return [
+            f"No launch command for {load_engine(scenario.engine).name}: choose --engine "
+            f"{' or '.join(names)}."
+        ]
     # What stands for names that the user has to write on the line.
     asked: dict[str, Any] = (
-        {"draft_model": DRAFT_MODEL_PLACEHOLDER} if needs_draft_model(setup, scenario.engine) else {}
+        {"draft_model": DRAFT_MODEL_PLACEHOLDER}
+        if needs_draft_model(setup, scenario.engine)
+        else {}
     )
     asked |= {} if scenario.model_config_json is None else {"served_model": "SERVED-MODEL"}
     try:
@@ -217,13 +277,22 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
         return wrapped(f"No launch command: {error}", width)
     sizes, read = made.capture_sizes, f'"$(cat out/{GRAPHS_FILE})"'
     in_file = len(sizes) > _LONG
-    shown = made.launch_line.replace(shlex.quote(sizes), "_" * len(read)) if in_file else made.launch_line
+    shown = (
+        made.launch_line.replace(shlex.quote(sizes), "_" * len(read))
+        if in_file
+        else made.launch_line
+    )
     fills = [f"put yours for {' and '.join(asked.values())}"] if asked else []
     fills += filter(None, [format_remark(setup, name_to_serve(advice))])
     fill = f" ({'; '.join(fills)})" if fills else ""
-    lines = [f"Launch{fill}:", *(line.replace("_" * len(read), read) for line in shell_lines(shown, width))]
+    lines = [
+        f"Launch{fill}:",
+        *(line.replace("_" * len(read), read) for line in shell_lines(shown, width)),
+    ]
     if made.file_name or in_file:
-        words = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)]
+        words = [
+            word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)
+        ]
         given = "".join(f", {name}={value!r}" for name, value in asked.items())
         command = shell_lines(shlex.join([*export, "--output", "out", *words]), width)
         lines += [
@@ -234,9 +303,11 @@ def launch_lines(advice: Advice, export: Sequence[str], width: int) -> list[str]
 
 
 def shell_lines(command: str, width: int) -> list[str]:
-    """A shell command on indented lines of at most `width`, several options a line. A shell reads the same values.
+    """A shell command on indented lines of at most `width`, several options a line. A shell reads
+    the same values.
 
-    A JSON object too long for a line is broken after commas, where a line break means nothing to it.
+    A JSON object too long for a line is broken after commas, where a line break means nothing to
+    it.
     """
     lines = [""]
     for text in option_texts(command):
@@ -266,7 +337,8 @@ class EngineSetup:
     engine: str
     launch_line: str = ""
     config_json: str = ""
-    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
+    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there
+    is none."""
     file_name: str = ""
     warnings: tuple[str, ...] = ()
     problem: str = ""
@@ -280,7 +352,8 @@ def engine_setup(
     draft_model: str | None = None,
     contexts: KByContext | None = None,
 ) -> EngineSetup:
-    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of `engine_setups`."""
+    """Setup of one engine that runs the schedule, or the reason it cannot, by arguments of
+    `engine_setups`."""
     served_model = served_model or printable(name_to_serve(advice))
     try:
         draft, engine_advice = draft_to_name(advice, engine, draft_model), advice_on(advice, engine)
@@ -296,9 +369,13 @@ def engine_setup(
         return EngineSetup(engine=engine, problem=printable(str(error)))
     warnings = list(export.warnings)
     if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
-        warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
+        warnings.insert(
+            0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}"
+        )
     if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
-        warnings.insert(0, f"write the path or Hugging Face repository of your model for {served_model}")
+        warnings.insert(
+            0, f"write the path or Hugging Face repository of your model for {served_model}"
+        )
     return EngineSetup(
         engine=engine,
         launch_line=export.launch_line,
@@ -309,7 +386,8 @@ def engine_setup(
 
 
 def _known_model(advice: Advice) -> str:
-    """The model's Hugging Face repository; empty for the user's own, whose path nobody else knows."""
+    """The model's Hugging Face repository; empty for the user's own, whose path nobody else
+    knows."""
     try:
         return default_served_model(advice.setup)
     except AdvisorError:
@@ -322,7 +400,8 @@ def name_to_serve(advice: Advice) -> str:
 
 
 def draft_to_name(advice: Advice, engine: str, stated: str | None) -> str | None:
-    """The name given, else a placeholder where the method needs one that no profile knows, else None."""
+    """The name given, else a placeholder where the method needs one that no profile knows, else
+    None."""
     if stated:
         return printable(stated)
     return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None

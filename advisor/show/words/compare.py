@@ -1,4 +1,5 @@
-"""Scenarios side by side: what differs, what comes of it, their names; and what one change of a scenario brings."""
+"""Scenarios side by side: what differs, what comes of it, their names; and what one change of a
+scenario brings."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from functools import partial
 from typing import Any
 
 from advisor.answers.advice import Advice
-from advisor.answers.explore.changes import GOALS, NOT_OFFERED, Effect, Goal, NextSteps, Speed, best_effects
+from advisor.answers.explore.changes import (
+    GOALS,
+    NOT_OFFERED,
+    Effect,
+    Goal,
+    NextSteps,
+    Speed,
+    best_effects,
+)
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.predict.ratios import measured_range, records_between, unproven
 from advisor.predict.scenario import Scenario
@@ -72,10 +81,14 @@ def unoffered_texts(steps: NextSteps) -> list[str]:
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:
-    """Changes tried as plain values, places of the three best by each goal, and refusals with the reason."""
+    """Changes tried as plain values, places of the three best by each goal, and refusals with the
+    reason."""
     return {
         "design": None if steps.standing is None else steps.standing.text,
-        "best": {goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)] for goal in GOALS},
+        "best": {
+            goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)]
+            for goal in GOALS
+        },
         "tried": [_effect(effect) for effect in steps.effects],
         "refused": [{"what": what, "why": why} for what, why in steps.refused],
     }
@@ -95,7 +108,12 @@ def _effect(effect: Effect) -> dict[str, Any]:
         "before": None if effect.before is None else _speed(effect.before),
         "after": _speed(effect.after),
         "gain": {
-            goal: {"value": gain.value, "low": gain.low, "high": gain.high, "outcome": outcome_text(effect, goal)}
+            goal: {
+                "value": gain.value,
+                "low": gain.low,
+                "high": gain.high,
+                "outcome": outcome_text(effect, goal),
+            }
             for goal, gain in gains
         },
         "tier": effect.tier,
@@ -107,7 +125,9 @@ def _effect(effect: Effect) -> dict[str, Any]:
 
 
 def _speed(speed: Speed) -> dict[str, float]:
-    figures = {name: getattr(speed, name) for name in ("n_draft", "speedup", "tokens_per_s_per_gpu")}
+    figures = {
+        name: getattr(speed, name) for name in ("n_draft", "speedup", "tokens_per_s_per_gpu")
+    }
     return figures | {"tpot_ms": speed.tpot_s * 1e3}
 
 
@@ -118,7 +138,8 @@ _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
 
 def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
-    """Value of one field of a scenario as a reader sees it. With its setup, by the names of what was loaded."""
+    """Value of one field of a scenario as a reader sees it. With its setup, by the names of what
+    was loaded."""
     loaded = None if setup is None else _loaded(setup, field)
     value, *documents = _identity(scenario, field)
     if loaded is not None:
@@ -126,7 +147,11 @@ def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> 
     if field == "refit" and value is not None:
         return parse_adjustment(str(value)).label
     text = printable(FIELDS[field].written(value))
-    own = [hashlib.sha256(str(document).encode()).hexdigest()[:4] for document in documents if document is not None]
+    own = [
+        hashlib.sha256(str(document).encode()).hexdigest()[:4]
+        for document in documents
+        if document is not None
+    ]
     return f"{text} (own, {own[0]})" if own else text
 
 
@@ -134,7 +159,9 @@ def setting_lines(setup: Setup) -> dict[str, str]:
     """All settings of a scenario by label, as a report lists them. Several of them share a line."""
     lines: dict[str, str] = {}
     for row in SETTINGS:
-        lines[row.line] = lines.get(row.line, "") + row.piece(setting_text(setup.scenario, row.name, setup))
+        lines[row.line] = lines.get(row.line, "") + row.piece(
+            setting_text(setup.scenario, row.name, setup)
+        )
     return {label: text for label, text in lines.items() if text}
 
 
@@ -146,7 +173,8 @@ def model_name(setup: Setup) -> str:
 
 
 def _loaded(setup: Setup, field: str) -> str | None:
-    """A field by what it stands for, where its value is only an id or says less than what was loaded."""
+    """A field by what it stands for, where its value is only an id or says less than what was
+    loaded."""
     match field:
         case "model_id":
             moe, name = setup.architecture.moe, model_name(setup)
@@ -171,17 +199,25 @@ def _loaded(setup: Setup, field: str) -> str | None:
 
 def differing(scenarios: Sequence[Scenario]) -> list[str]:
     """Settings in which the scenarios are not all alike, the ones that say most first."""
-    return [row.name for row in SETTINGS if len({_identity(scenario, row.name) for scenario in scenarios}) > 1]
+    return [
+        row.name
+        for row in SETTINGS
+        if len({_identity(scenario, row.name) for scenario in scenarios}) > 1
+    ]
 
 
 def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """A name for each scenario from what differs, two settings at most. The hash tells apart those that stay alike."""
+    """A name for each scenario from what differs, two settings at most. The hash tells apart those
+    that stay alike."""
     fields = differing(scenarios)
     if "n_gpus" in fields and all(s.tensor_parallel == s.n_gpus for s in scenarios):
         fields = [field for field in fields if field != "tensor_parallel"]
     if not fields:
         fields = ["model_id", "batch_size"]
-    names = [", ".join(_piece(scenario, field) for field in fields[:_NAME_PIECES]) for scenario in scenarios]
+    names = [
+        ", ".join(_piece(scenario, field) for field in fields[:_NAME_PIECES])
+        for scenario in scenarios
+    ]
     return tuple(
         name if names.count(name) == 1 else f"{name} ({scenario.hash[:6]})"
         for name, scenario in zip(names, scenarios, strict=True)
@@ -189,19 +225,29 @@ def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
 
 
 def comparison_table(advices: Sequence[Advice], names: Sequence[str]) -> Table[Sequence[str]]:
-    """Settings that differ, then the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
+    """Settings that differ, then the answers. Raises AdvisorError for none or more than
+    MAX_COMPARED."""
     if not 1 <= len(advices) <= MAX_COMPARED:
-        raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
-    scenarios, answers = [advice.scenario for advice in advices], [_answers(advice) for advice in advices]
+        raise AdvisorError(
+            f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}"
+        )
+    scenarios, answers = (
+        [advice.scenario for advice in advices],
+        [_answers(advice) for advice in advices],
+    )
     settings = [
         (FIELDS[field].label, *(setting_text(scenario, field) for scenario in scenarios))
         for field in differing(scenarios)
     ]
-    return matrix(("", *names), [*settings, *((label, *(each[label] for each in answers)) for label in answers[0])])
+    return matrix(
+        ("", *names),
+        [*settings, *((label, *(each[label] for each in answers)) for label in answers[0])],
+    )
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
-    """Sentence on the highest speedup, the shortest time per output token and the most tokens/s per GPU.
+    """Sentence on the highest speedup, the shortest time per output token and the most tokens/s per
+    GPU.
 
     It says which of them measured pairs of such a choice do not tell apart.
     """
@@ -218,15 +264,18 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
     told = []
     for name, answer in zip(names, answers, strict=True):
         if won := [what for winner, what in best if winner is answer]:
-            told.append(f"{name} has {' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}")
+            told.append(
+                f"{name} has "
+                f"{' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}"
+            )
     return " ".join(("; ".join(told) + ".", *reservations(advices, names)))
 
 
 def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
     """Doubts that measured pairs raise against the order of time per output token.
 
-    One sentence for each scenario that follows the fastest: a choice whose direction is unproven, or a difference
-    within what such ratios are off by.
+    One sentence for each scenario that follows the fastest: a choice whose direction is unproven,
+    or a difference within what such ratios are off by.
     """
     order = sorted(range(len(advices)), key=lambda index: advices[index].recommendation.tpot_s)
     first, *rest = order
@@ -236,16 +285,21 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         if fastest.setup.architecture.name != other.setup.architecture.name:
             continue
         records = records_between(fastest.setup, other.setup)
-        ratio, doubt = other.recommendation.tpot_s / fastest.recommendation.tpot_s, unproven(records)
+        ratio, doubt = (
+            other.recommendation.tpot_s / fastest.recommendation.tpot_s,
+            unproven(records),
+        )
         if doubt is not None:
             found.append(
-                f"Whether {names[first]} is faster than {names[index]} is open: changes like {doubt.name} were "
+                f"Whether {names[first]} is faster than {names[index]} is open: changes like "
+                f"{doubt.name} were "
                 f"{doubt.evidence} ({doubt.needed})."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:
             off = 1.0 - measured_range(records)[0]
             found.append(
-                f"{names[first]} and {names[index]} differ in time per output token by {ratio - 1.0:.0%}, within the "
+                f"{names[first]} and {names[index]} differ in time per output token by "
+                f"{ratio - 1.0:.0%}, within the "
                 f"{off:.0%} by which measured ratios of such choices fall short."
             )
     return found

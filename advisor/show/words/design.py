@@ -1,4 +1,5 @@
-"""A design for training: the answer as flat rows, tables and one document, and values of its dials as text."""
+"""A design for training: the answer as flat rows, tables and one document, and values of its dials
+as text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Band, Candidate, design_words, gain_words, own_design, tpot_gain
+from advisor.answers.design.candidates import (
+    Band,
+    Candidate,
+    design_words,
+    gain_words,
+    own_design,
+    tpot_gain,
+)
 from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import time_in_serve
@@ -31,7 +39,12 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
             if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
                 row |= {
                     f"{field.name}{end}": getattr(value, name)
-                    for end, name in (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))
+                    for end, name in (
+                        ("", "value"),
+                        ("_low", "low"),
+                        ("_high", "high"),
+                        ("_chance", "chance"),
+                    )
                 }
             elif field.name == "quality":
                 for law in value:
@@ -43,7 +56,9 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
                 row["corners"] = "; ".join(value)
             elif isinstance(value, tuple):
                 batches = answer.space.question.batches
-                row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}
+                row |= {
+                    f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)
+                }
             else:
                 row[field.name] = str(value) if field.name == "tier" else value
         rows.append(row)
@@ -98,7 +113,10 @@ def below_headline(answer: DesignAnswer, own_name: str = "today") -> str:
         return f"{start}, {own_name} {own_time} · {quality} · {size}, {own_name} {own_size}"
     kept = f"Width {own.expert_width:,} · {own_time} ms per token · {own_size}"
     if own_design(space, best):
-        return f"{kept} · by the cost model, best of {len(space.candidates):,} designs of equal quality"
+        return (
+            f"{kept} · by the cost model, best of {len(space.candidates):,} designs of equal "
+            "quality"
+        )
     gain = gain_words(space, best)
     told = gain if gain.startswith("no") else f"{gain} · {quality} · {size}"
     return f"{kept}. Best alternative: {design_words(space, best, width='')}: {told}"
@@ -117,8 +135,12 @@ def best_name(answer: DesignAnswer) -> str:
 
 
 def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
-    """Help on the figures under the headline: quality, and the times that Serve has for the same designs."""
-    said = f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of three scaling laws."
+    """Help on the figures under the headline: quality, and the times that Serve has for the same
+    designs."""
+    said = (
+        f"Quality: size of an equally good model, {own_name} = 100%; lowest and highest of "
+        "three scaling laws."
+    )
     space = answer.space
     if answer.recommended is None:
         return said
@@ -132,13 +154,22 @@ def about_figures(answer: DesignAnswer, own_name: str = "today") -> str:
     if not np.all(np.isfinite(off)) or off.max() < SAME_TIME:
         return said
     there = ", ".join(f"{1e3 * time_s:.2f} ms ({name})" for name, time_s in served.items())
-    return f"{said} Here all designs share one fit, to compare; Serve takes kernels measured at its shape: {there}."
+    return (
+        f"{said} Here all designs share one fit, to compare; Serve takes kernels measured at "
+        f"its shape: {there}."
+    )
 
 
 def quality_text(ends: tuple[float, float]) -> str:
     """Quality by the lowest and the highest law as `85–104%`."""
     low, high = (f"{share:.0%}" if share <= 2.0 else ">200%" for share in ends)
-    return low if low == high else f"{low} to {high}" if high[0] == ">" else f"{low.rstrip('%')}–{high}"
+    return (
+        low
+        if low == high
+        else f"{low} to {high}"
+        if high[0] == ">"
+        else f"{low.rstrip('%')}–{high}"
+    )
 
 
 _Line = tuple[str, Callable[[Costed], str]]
@@ -153,7 +184,9 @@ def dial_value(dial: Dial, at: SupportsIndex) -> str:
     one = dial.designs[at]
     if dial.name == "ratio":
         return f"{one.n_active} of {one.n_experts}"
-    return f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
+    return (
+        f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
+    )
 
 
 def loss_text(loss: float) -> str:
@@ -164,7 +197,8 @@ def loss_text(loss: float) -> str:
 
 
 def held_value(dial: Dial, at: SupportsIndex) -> str:
-    """One value of a dial where the rest is solved again: k/N of whatever pair, shared experts or width."""
+    """One value of a dial where the rest is solved again: k/N of whatever pair, shared experts or
+    width."""
     if dial.name == "ratio":
         return f"1/{1.0 / dial.position[at]:.3g}"
     return f"{dial.position[at]:,.3g}" if dial.name == "shared" else f"{dial.position[at]:,.0f}"
@@ -181,7 +215,10 @@ def losses_text(dial: Dial) -> str:
     index = known[np.linspace(0, len(known) - 1, min(len(known), _MOST_VALUES)).round().astype(int)]
     shown = sorted({*index.tolist(), dial.own, *([] if dial.best is None else [dial.best])})
     values = (
-        f"{held_value(dial, at)} {loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
+        (
+            f"{held_value(dial, at)} "
+            f"{loss_text(float(dial.loss[at]))}{' (baseline)' if at == dial.own else ''}"
+        )
         for at in shown
     )
     return f"{HELD[dial.name]}: {', '.join(values)}"
@@ -190,14 +227,18 @@ def losses_text(dial: Dial) -> str:
 def beside_table(
     today: Costed, own: Costed, best: Costed | None, names: tuple[str, str] = ("today", "best")
 ) -> Table[_Line]:
-    """The baseline, the user's design and the best one, a line for each quantity. names : of the first and the last."""
+    """The baseline, the user's design and the best one, a line for each quantity. names : of the
+    first and the last."""
     lines: tuple[_Line, ...] = (
         ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
         ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
         ("Width", lambda one: f"{one.experts.expert_width:,}"),
         ("K", lambda one: "/".join(map(str, dict.fromkeys(one.n_draft)))),
         ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        (f"Speed, {names[0]} = 1", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        (
+            f"Speed, {names[0]} = 1",
+            lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else "",
+        ),
         ("Quality, 3 scaling laws", lambda one: quality_text(one.quality)),
         ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
         ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
@@ -209,7 +250,8 @@ def beside_table(
 
 
 def time_lost(own: Costed, best: Costed | None) -> float:
-    """Time per token of a design over that of the best, less 1. NaN where either is none that fits. [-]"""
+    """Time per token of a design over that of the best, less 1. NaN where either is none that fits.
+    [-]"""
     return own.tpot_s / best.tpot_s - 1.0 if best is not None and own.fits else float("nan")
 
 
@@ -223,7 +265,8 @@ _LOSING = (
 
 
 def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
-    """Sentence on what the user's design loses or gains against the baseline. Empty for the baseline itself."""
+    """Sentence on what the user's design loses or gains against the baseline. Empty for the
+    baseline itself."""
     if own.experts == today.experts:
         return ""
     named = [f"{one.experts.n_active} of {one.experts.n_experts}" for one in (own, today)]
@@ -232,7 +275,9 @@ def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
         return f"{design}: does not fit in memory."
     gain = tpot_gain(space, own)
     likely = f"likely {gain.low:.2f}–{gain.high:.2f}×"
-    time = f"{gain.value:.2f}× as fast as {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms per token"
+    time = (
+        f"{gain.value:.2f}× as fast as {named[1]} ({likely}), {1e3 * own.tpot_s:.2f} ms per token"
+    )
     active = f"{own.active_params / 1e9:.3g} B active, not {today.active_params / 1e9:.3g}"
     return f"{design}: {time}; {active}; {_LOSING[own.losing]} ({quality_text(own.quality)})."
 
@@ -240,7 +285,11 @@ def mine_text(space: DesignSpace, today: Costed, own: Costed) -> str:
 def _baseline(space: DesignSpace) -> dict[str, Any]:
     own = space.baseline
     return (
-        {name: value for name, value in vars(own).items() if name not in ("activation", "shape", "served", "score")}
+        {
+            name: value
+            for name, value in vars(own).items()
+            if name not in ("activation", "shape", "served", "score")
+        }
         | {name: values[:, 0] for name, values in vars(own.served).items()}
         | {"objective": space.question.value(own.score)}
     )

@@ -36,7 +36,8 @@ from advisor.text import MAX_TEXT, counted, listed, printable, with_prefix
 
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
-    """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not judged."""
+    """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not
+    judged."""
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,
@@ -86,7 +87,12 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 def _draft(row: DraftRow) -> dict[str, Any]:
-    return {"n_draft": row.n_draft, "speedup": row.speedup, "low": row.speedup_low, "high": row.speedup_high}
+    return {
+        "n_draft": row.n_draft,
+        "speedup": row.speedup,
+        "low": row.speedup_low,
+        "high": row.speedup_high,
+    }
 
 
 _ALL_K = 4
@@ -95,8 +101,14 @@ _COMPARED: tuple[Column[Compared], ...] = (
     Column("quantity", lambda row: "Round, computed" if row.computed else row.label, words=True),
     Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
-    Column("likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
-    Column("measured / predicted", attrgetter("ratio"), lambda ratio: "" if ratio is None else f"{ratio:.2f}"),
+    Column(
+        "likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
+    ),
+    Column(
+        "measured / predicted",
+        attrgetter("ratio"),
+        lambda ratio: "" if ratio is None else f"{ratio:.2f}",
+    ),
 )
 
 
@@ -116,21 +128,25 @@ class DiagnosisFinding:
 
 @dataclass(frozen=True)
 class Remedy:
-    """Table of the speedup predicted for each K at the batches of the runs, and the scenario to go on with."""
+    """Table of the speedup predicted for each K at the batches of the runs, and the scenario to go
+    on with."""
 
     said: str
     """With which accepted length, and whose that is."""
     table: Table[Any]
     scenario: Scenario
-    """Of the largest batch at which a measured run gains; where none was measured, of the one that loses most."""
+    """Of the largest batch at which a measured run gains; where none was measured, of the one that
+    loses most."""
     n_draft: int | None
-    """The K that gains there, measured or else predicted; 0: no drafts. None where no measured run gains."""
+    """The K that gains there, measured or else predicted; 0: no drafts. None where no measured run
+    gains."""
     acceptance: str
     """The accepted length that was used: `2.4@3`."""
     own_length: bool
     """Whether the run states it."""
     is_far: bool
-    """Whether the plain step is far from the measured one: what is predicted is of another server."""
+    """Whether the plain step is far from the measured one: what is predicted is of another
+    server."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +216,8 @@ def view_of(found: Diagnosis) -> DiagnosisView:
 
 
 def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | None:
-    """The user's own launch line mended, else the advisor's: with the K that was measured to pay, or without any.
+    """The user's own launch line mended, else the advisor's: with the K that was measured to pay,
+    or without any.
 
     As `live_answer.launch` has it, with a title. None of a good run.
     """
@@ -217,25 +234,38 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
     try:
         scenario = (remedy or worst).scenario
         wider = {"k_max": max([scenario.k_max, *own["draft_tokens_k"]])}
-        wider |= {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
-        answer = as_measured(advise(scenario.model_copy(update=wider)), own_schedule(None if own.empty else own))
+        wider |= (
+            {"acceptance": remedy.acceptance} if remedy is not None and remedy.own_length else {}
+        )
+        answer = as_measured(
+            advise(scenario.model_copy(update=wider)), own_schedule(None if own.empty else own)
+        )
         made = launch(answer, follows_own=not own.empty)
     except AdvisorError:
         made = {"engine": "", "text": "", "note": ""}
     borders = border_texts(own) if k and len(own) else {}
     # An engine names the last batch of a range, or the first of the next.
     end = answer.to_serve[-1].batch_end if made["text"] else MAX_BATCH
-    shown = [(last + (f"{last}" not in made["text"]), said) for last, said in borders.items() if last < end]
+    shown = [
+        (last + (f"{last}" not in made["text"]), said)
+        for last, said in borders.items()
+        if last < end
+    ]
     notes = [f"{batch:,}: {said}." for batch, said in shown]
     if not found.launch_line:
         note = " ".join([made["note"], *notes]).strip()
-        return {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
+        return (
+            {**made, "title": f"Launch on {made['engine']}", "note": note} if made["text"] else None
+        )
     by_k = next(rule for _, rule in all_rules() if rule.id == "k_loses_as_predicted")
     fix, table = by_k.fix_for(worst.scenario.engine, k), _TABLE.search(made["text"])
     if k and table is not None:
         fix = f"--speculative-config '{{..., \"num_speculative_tokens\": {k}, {table[0]}}}'"
     elif notes:
-        upto = [(n, "above" if last == MAX_BATCH else f"to batch {last:,}") for _, last, n in own_schedule(own)]
+        upto = [
+            (n, "above" if last == MAX_BATCH else f"to batch {last:,}")
+            for _, last, n in own_schedule(own)
+        ]
         ends = [f"{f'K = {n}' if n else 'no drafts'} {where}" for n, where in upto]
         notes = [f"One K for all batches; your runs ask for {listed(ends)}."]
     instead, mended = f"with K = {k}" if k else "without drafts", "mended"
@@ -245,12 +275,21 @@ def _command(found: Diagnosis, remedy: Remedy | None) -> Mapping[str, str] | Non
         mended = f"mended, with K = {found.mended_k}"
     for given, said, note in ((fixes, mended, ""), ((fix,) * loses, instead, " ".join(notes))):
         if text := mended_line(found.launch_line, given):
-            return {**made, "title": f"Your launch line, {said}", "text": text, "note": note, "hint": ""}
+            return {
+                **made,
+                "title": f"Your launch line, {said}",
+                "text": text,
+                "note": note,
+                "hint": "",
+            }
     return None
 
 
 _TABLE = re.compile(r'"num_speculative_tokens_per_batch_size":\[\[[\d,\[\]]*\]\]')
-_TITLES = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
+_TITLES = {
+    "mismeasured": "Measure again before tuning",
+    "misconfigured": "The engine is misconfigured",
+}
 
 
 def _title(found: Diagnosis) -> str:
@@ -269,12 +308,18 @@ def _title(found: Diagnosis) -> str:
     if any(one.rule.expected for one in found.findings):
         return "This loss is foreseen"
     if predicted_text(compared):
-        losing = [one.batch_size for one in compared if (row := one.row("speedup")) and row.predicted < 1.0]
+        losing = [
+            one.batch_size
+            for one in compared
+            if (row := one.row("speedup")) and row.predicted < 1.0
+        ]
         return f"Predicted to lose at batch {losing[0]:,.4g}" if losing else "Predicted to gain"
     return "As predicted" if found.verdict == "as_predicted" else "Diagnosis"
 
 
-_PATH = re.compile(r" ?\((?:advisor|docs|profiles|measurements|tests)/[^()]*\)|(?:advisor|docs)/[\w./]+: ")
+_PATH = re.compile(
+    r" ?\((?:advisor|docs|profiles|measurements|tests)/[^()]*\)|(?:advisor|docs)/[\w./]+: "
+)
 """Where in this project a source is written down, which tells a user nothing."""
 
 
@@ -286,9 +331,12 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
         title=one.rule.title,
         where=printable(one.lines[0]) + others,
         evidence=tuple(
-            # The source of a test's limit is left out where it is the finding's own, named beside it.
+            # The source of a test's limit is left out where it is the finding's own, named beside
+            # it.
             printable(
-                f"{item.text} ({_PATH.sub('', item.source)})" if item.source not in ("", named) else item.text
+                f"{item.text} ({_PATH.sub('', item.source)})"
+                if item.source not in ("", named)
+                else item.text
             ).replace("`", "")
             for item in one.evidence
         ),
@@ -300,30 +348,50 @@ def _finding_row(one: Finding) -> DiagnosisFinding:
 
 
 def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
-    """The remedy of predicted runs that draft, by batch. None without any. is_found : whether the cause is known."""
+    """The remedy of predicted runs that draft, by batch. None without any. is_found : whether the
+    cause is known."""
     if not drafting:
         return None
     worst = unforeseen(drafting)
     measured = _measured_gains(drafting)
-    paying = [(one.batch_size, speedup, one.n_draft, one) for speedup, one in measured if speedup >= 1.0]
-    chosen = max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
+    paying = [
+        (one.batch_size, speedup, one.n_draft, one) for speedup, one in measured if speedup >= 1.0
+    ]
+    chosen = (
+        max(paying, key=lambda own: own[:3])[3] if paying else worst or min(drafting, key=_gain)
+    )
     n_draft = (chosen.n_draft if paying else None) if measured else chosen.recommended.n_draft
     lengths = {(one.accepted_length, one.length_from) for one in drafting}
     length = f"{chosen.accepted_length:.2f} at K = {chosen.n_draft}, {chosen.length_from}"
     said = length if len(lengths) == 1 else "of each run"
     once = f", once {'mended' if is_found else 'the cause is found'}," if worst else ""
     rows: dict[tuple[float, Scenario], list[Comparison]] = {}
-    for one in sorted(drafting, key=attrgetter("batch_size", "n_draft")):  # those of one row differ in K alone
+    for one in sorted(
+        drafting, key=attrgetter("batch_size", "n_draft")
+    ):  # those of one row differ in K alone
         rows.setdefault((one.batch_size, _server(one)), []).append(one)
-    accepted = [(one.n_draft, one.accepted_length) for one in drafting if _server(one) == _server(chosen)]
-    columns: list[Column[list[Comparison]]] = [Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)]
+    accepted = [
+        (one.n_draft, one.accepted_length) for one in drafting if _server(one) == _server(chosen)
+    ]
+    columns: list[Column[list[Comparison]]] = [
+        Column("batch", lambda runs: runs[-1].batch_size, "{:,.4g}".format)
+    ]
     if measured:
-        columns += [Column("measured", lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain))]
+        columns += [
+            Column(
+                "measured",
+                lambda r: ", ".join(f"{x.gain:.2f}x at K = {x.n_draft}" for x in r if x.gain),
+            )
+        ]
         if any(one.ratio("plain") for one in drafting):
-            columns += [Column("K = 0, measured", lambda runs: _times(runs[-1].row("plain")), paper=False)]
+            columns += [
+                Column("K = 0, measured", lambda runs: _times(runs[-1].row("plain")), paper=False)
+            ]
     else:
         columns.append(Column("predicted best", lambda runs: f"K = {runs[-1].recommended.n_draft}"))
-        columns.append(Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False))
+        columns.append(
+            Column("K = 0", lambda runs: with_prefix(runs[-1].by_k[0].tpot_s, "s"), paper=False)
+        )
     needed = {k for one in drafting for k in (one.n_draft, one.recommended.n_draft) if k}
     every = {*range(1, max(needed) + 1)} if max(needed) <= _ALL_K else {1, *needed}
     columns += [Column(f"K = {k}", partial(_cell_of, k), paper=k in needed) for k in sorted(every)]
@@ -332,7 +400,10 @@ def _remedy(drafting: Sequence[Comparison], is_found: bool) -> Remedy | None:
         Table(tuple(columns), tuple(rows.values())),
         chosen.scenario,
         n_draft,
-        ",".join(f"{median(x for n, x in accepted if n == k):.4g}@{k}" for k in sorted({k for k, _ in accepted})),
+        ",".join(
+            f"{median(x for n, x in accepted if n == k):.4g}@{k}"
+            for k in sorted({k for k, _ in accepted})
+        ),
         chosen.length_from == OF_THE_RUN,
         plain_off(drafting) is not None,
     )
@@ -343,23 +414,33 @@ def _times(row: Compared | None) -> str:
 
 
 def _server(one: Comparison) -> Scenario:
-    return one.scenario.model_copy(update={"acceptance": one.length_from, "k_max": 1, "batch_size": 1})
+    return one.scenario.model_copy(
+        update={"acceptance": one.length_from, "k_max": 1, "batch_size": 1}
+    )
 
 
 def _measured_gains(compared: Sequence[Comparison]) -> list[tuple[float, Comparison]]:
     """Measured speedups with their runs, of those at one batch and K the median."""
     told = [(one.gain, one) for one in compared if one.gain is not None]
     key = attrgetter("batch_size", "n_draft")
-    return [(median(speedup for speedup, other in told if key(other) == key(one)), one) for _, one in told]
+    return [
+        (median(speedup for speedup, other in told if key(other) == key(one)), one)
+        for _, one in told
+    ]
 
 
 def _gain(one: Comparison) -> tuple[float, float]:
-    """What a run gained, else what it is predicted to. Of equal ones the largest batch comes first."""
+    """What a run gained, else what it is predicted to. Of equal ones the largest batch comes
+    first."""
     row = one.row("speedup")
     return (1.0 if row is None else row.measured or row.predicted), -one.batch_size
 
 
 def _cell_of(n_draft: int, runs: list[Comparison]) -> str:
-    own = next((one for one in runs if one.n_draft == n_draft), runs[-1])  # it knows its accepted length
+    own = next(
+        (one for one in runs if one.n_draft == n_draft), runs[-1]
+    )  # it knows its accepted length
     row = next((row for row in own.by_k if row.n_draft == n_draft), None)
-    return "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
+    return (
+        "" if row is None else f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
+    )

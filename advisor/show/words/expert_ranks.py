@@ -20,7 +20,8 @@ _EVEN = 0.001
 
 
 def verdict(answer: RanksAnswer) -> str:
-    """Sentences on the rank that reads most, a round's time against the assumed one, and the best layout.
+    """Sentences on the rank that reads most, a round's time against the assumed one, and the best
+    layout.
 
     At the recommended K of experts in order; the best layout is chosen with each at its own.
     """
@@ -29,9 +30,12 @@ def verdict(answer: RanksAnswer) -> str:
     where = f"{setup.architecture.name} on {ranks} expert-parallel ranks of {setup.hardware.name}"
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
     return (
-        f"{where}, {at}: with experts in order the rank that reads most in a layer reads {arm.touched[k]:.1f} of its "
-        f"{answer.counts.slots_of_fullest} experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean "
-        f"rank's rows. A round takes {arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} "
+        f"{where}, {at}: with experts in order the rank that reads most in a layer reads "
+        f"{arm.touched[k]:.1f} of its "
+        f"{answer.counts.slots_of_fullest} experts, and the fullest serves "
+        f"{arm.pairs_ratio[k]:.2f} times the mean "
+        f"rank's rows. A round takes {arm.curve.round_s[0, k] * 1e3:.2f} ms, "
+        f"{_change(arm, answer.assumed, k)} "
         f"what is assumed without counts. {_best(answer)}"
     )
 
@@ -51,7 +55,11 @@ def _best(answer: RanksAnswer) -> str:
     gain = 1.0 - float(best.curve.tpot_s[0, best.best] / first.curve.tpot_s[0, first.best])
     if gain < _EVEN:
         return "Balancing changes nothing here."
-    what = f"{best.redundant} copies of hot experts and a balanced layout" if best.redundant else "A balanced layout"
+    what = (
+        f"{best.redundant} copies of hot experts and a balanced layout"
+        if best.redundant
+        else "A balanced layout"
+    )
     verb = "save" if best.redundant else "saves"
     return f"{what} {verb} {gain:.1%} of the time per token."
 
@@ -81,13 +89,18 @@ _LAYOUT: tuple[Column[LayoutCost], ...] = (
     Column("speedup", _at_best("speedup"), "{:.2f}".format),
     Column("likely range", lambda arm: f"{_at_best('low')(arm):.2f}-{_at_best('high')(arm):.2f}"),
     Column("time per token ms", _at_best("tpot_s"), ms),
-    Column("copies/GPU", attrgetter("extra_bytes"), lambda size: f"{size / 1e9:.2f} GB" if size else "-"),
+    Column(
+        "copies/GPU",
+        attrgetter("extra_bytes"),
+        lambda size: f"{size / 1e9:.2f} GB" if size else "-",
+    ),
     Column("tier", _at_best("tier"), words=True),
 )
 
 
 def rank_table(answer: RanksAnswer) -> Table[int]:
-    """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's rows."""
+    """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's
+    rows."""
     arm, assumed = answer.in_order, answer.assumed
     touched = answer.counts.touched_overall[arm.curve.drafts]
     columns = (
@@ -95,7 +108,9 @@ def rank_table(answer: RanksAnswer) -> Table[int]:
         Column[int]("experts touched", lambda row: touched[row], "{:.1f}".format),
         Column[int]("rank that reads most", lambda row: arm.touched[row], "{:.2f}".format),
         Column[int]("assumed", lambda row: assumed.touched[row], "{:.2f}".format),
-        Column[int]("error", lambda row: assumed.touched[row] / arm.touched[row] - 1.0, "{:+.1%}".format),
+        Column[int](
+            "error", lambda row: assumed.touched[row] / arm.touched[row] - 1.0, "{:+.1%}".format
+        ),
         Column[int]("rows, fullest/mean", lambda row: arm.pairs_ratio[row], "{:.2f}".format),
         Column[int]("assumed", lambda row: assumed.pairs_ratio[row], "{:.2f}".format),
     )
@@ -114,7 +129,9 @@ def exchange_table(answer: RanksAnswer) -> Table[tuple[MovedBytes, int]]:
 
 
 def _moved(label: str, name: str) -> Column[tuple[MovedBytes, int]]:
-    return Column(label, lambda row: getattr(row[0], name)[row[1]], lambda size: f"{size / 1e6:,.2f} MB")
+    return Column(
+        label, lambda row: getattr(row[0], name)[row[1]], lambda size: f"{size / 1e6:,.2f} MB"
+    )
 
 
 _EXCHANGE: tuple[Column[tuple[MovedBytes, int]], ...] = (
@@ -130,13 +147,19 @@ _EXCHANGE: tuple[Column[tuple[MovedBytes, int]], ...] = (
 def exchange_text(answer: RanksAnswer) -> str:
     """Sentences on how far tokens travel, and on what the prediction charges for it."""
     if not answer.moved:
-        return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
+        return (
+            "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
+        )
     counts, setup = answer.counts, answer.setup
     k = int(answer.in_order.curve.drafts[answer.in_order.best])
-    nodes = f"; {counts.other_nodes[k]:.2f} other nodes serve it" if counts.other_nodes[k] > 0 else ""
+    nodes = (
+        f"; {counts.other_nodes[k]:.2f} other nodes serve it" if counts.other_nodes[k] > 0 else ""
+    )
     return (
-        f"A token's experts lie on {counts.reached[k]:.2f} ranks, {counts.other_rank[k]:.0%} of its choices on other "
-        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
+        f"A token's experts lie on {counts.reached[k]:.2f} ranks, {counts.other_rank[k]:.0%} of "
+        "its choices on other "
+        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted "
+        "token by (K+1) over the "
         f"accepted length. {_charged_text(setup, k)}"
     )
 
@@ -148,15 +171,19 @@ def _charged_text(setup: Setup, k: int) -> str:
     counted = "counted as the measured kernels' were (16 bits to each chosen expert)"
     if network is None:
         return (
-            f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, times the fullest "
+            f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, "
+            "times the fullest "
             "rank's share."
         )
     share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
     latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
     return (
-        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} over the links "
-        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network between nodes, "
-        f"{share:.0%} of the messages as they travel, at {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
+        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} "
+        "over the links "
+        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network "
+        "between nodes, "
+        f"{share:.0%} of the messages as they travel, at "
+        f"{network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
         f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
     )
 
@@ -167,17 +194,25 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
     traffic = answer.traffic
     told = [f"Loads of ranks: {traffic.because}; {answer.counts.n_draws} steps drawn."]
     if len(traffic.folds()) > 1:
-        told.append("Balanced layouts are planned on one half of the sequences and judged on the other.")
+        told.append(
+            "Balanced layouts are planned on one half of the sequences and judged on the other."
+        )
     elif traffic.kind != "trace":
-        told.append("Balanced layouts are planned on the loads they are judged with: real loads drift between the two.")
+        told.append(
+            "Balanced layouts are planned on the loads they are judged with: real loads drift "
+            "between the two."
+        )
     told.append(
-        "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices of an expert with "
-        "copies go to one of them by chance; tokens are spread evenly over ranks before the exchange."
+        "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices "
+        "of an expert with "
+        "copies go to one of them by chance; tokens are spread evenly over ranks before the "
+        "exchange."
     )
     given = placing.ranks_per_node
     if given is not None and given != gpus_of_node(setup.hardware):
         told.append(
-            f"Nodes of {given} place the experts and count the nodes that serve a token; the times are those of nodes "
+            f"Nodes of {given} place the experts and count the nodes that serve a token; the "
+            "times are those of nodes "
             f"of {gpus_of_node(setup.hardware)}, the accelerator's own."
         )
     crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
@@ -186,9 +221,12 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it was counted."""
+    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it
+    was counted."""
     counted = answer.traffic.kind != "preset"
-    own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
+    own = tuple(
+        text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE)
+    )
     return (*trace_warnings(answer), *own)
 
 
@@ -198,7 +236,8 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:
         told.append(
-            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its choices are more alike "
+            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its "
+            "choices are more alike "
             "than those of as many users, so ranks look more uneven; give a trace of more requests"
         )
     return tuple(told)

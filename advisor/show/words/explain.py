@@ -1,4 +1,5 @@
-"""What stands behind one prediction, as tables: parts of its band, constants, a refit's changes, points near it."""
+"""What stands behind one prediction, as tables: parts of its band, constants, a refit's changes,
+points near it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ def _time(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 KERNELS: tuple[Column[dict[str, Any]], ...] = (
-    *(Column(label, itemgetter(label.replace(" ", "_")), words=True) for label in ("part", "step", "measured at")),
+    *(
+        Column(label, itemgetter(label.replace(" ", "_")), words=True)
+        for label in ("part", "step", "measured at")
+    ),
     Column("measured", _time("measured_s")),
     Column("model", _time("model_s")),
     Column("model/measured", itemgetter("ratio"), "{:.2f}".format),
@@ -60,7 +64,10 @@ PUBLISHED: tuple[Column[dict[str, Any]], ...] = (
     Column("K", itemgetter("n_draft"), lambda k: f"{k:.0f}" if k == k else "best"),
     Column("measured", itemgetter("speedup"), "{:.2f}×".format),
     Column(
-        "drafter", itemgetter("drafter"), lambda name: drafter_name(name) if name in drafter_ids() else name, words=True
+        "drafter",
+        itemgetter("drafter"),
+        lambda name: drafter_name(name) if name in drafter_ids() else name,
+        words=True,
     ),
     Column("TP", itemgetter("tensor_parallel"), lambda gpus: f"{gpus:.0f}" if gpus == gpus else ""),
     Column("source", itemgetter("source"), words=True),
@@ -87,10 +94,12 @@ PARAMETERS: tuple[Column[RefitParameter], ...] = (
     Column("Prior uncertainty", attrgetter("prior_log_sd"), "±{:.0%}".format, paper=False),
     Column("Posterior uncertainty", attrgetter("log_stderr"), "±{:.0%}".format),
     Column(
-        "Identified by your data", lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no"
+        "Identified by your data",
+        lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no",
     ),
 )
-"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""
+"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however
+well that was."""
 
 
 def _amount(item: RefitParameter, value: float) -> str:

@@ -44,7 +44,14 @@ def billions(count: float) -> str:
 def _band(key: str, label: str, text: Callable[[Any], str], paper: bool = True) -> Column[Standing]:
     """A figure with its band, nothing where it is not known."""
     value = attrgetter(key)
-    return Column(label, value, lambda figure: "" if figure is None else text(figure), key, paper=paper, band=True)
+    return Column(
+        label,
+        value,
+        lambda figure: "" if figure is None else text(figure),
+        key,
+        paper=paper,
+        band=True,
+    )
 
 
 COLUMNS: tuple[Column[Standing], ...] = (
@@ -52,19 +59,35 @@ COLUMNS: tuple[Column[Standing], ...] = (
     Column(None, attrgetter("rank_low"), key="rank_low"),
     Column(None, attrgetter("rank_high"), key="rank_high"),
     Column(
-        "likely rank", lambda one: f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)
+        "likely rank",
+        lambda one: (
+            f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)
+        ),
     ),
     Column(None, attrgetter("p_first"), key="p_first"),
     Column(None, attrgetter("p_limit"), key="p_limit"),
     Column("model", attrgetter("name"), key="name", words=True),
     Column("total B", attrgetter("total_params"), billions, key="total_params", paper=False),
     Column("active B", attrgetter("active_params"), billions, key="active_params", paper=False),
-    *(Column(None, attrgetter(name), key=name) for name in ("tensor_parallel", "expert_parallel", "copies", "gpus")),
+    *(
+        Column(None, attrgetter(name), key=name)
+        for name in ("tensor_parallel", "expert_parallel", "copies", "gpus")
+    ),
     Column("placement", lambda one: placement_text(one), words=True, paper=False),
     Column(None, attrgetter("drafter"), key="drafter"),
     Column(None, attrgetter("accepted"), key="accepted"),
-    Column("drafter", lambda one: "" if one.accepted == "none" else drafter_name(one.drafter), words=True, paper=False),
-    Column("accepted", lambda one: "" if one.accepted == "none" else one.accepted, words=True, paper=False),
+    Column(
+        "drafter",
+        lambda one: "" if one.accepted == "none" else drafter_name(one.drafter),
+        words=True,
+        paper=False,
+    ),
+    Column(
+        "accepted",
+        lambda one: "" if one.accepted == "none" else one.accepted,
+        words=True,
+        paper=False,
+    ),
     Column("K", lambda one: "-".join(map(str, sorted({min(one.drafts), max(one.drafts)})))),
     Column(None, lambda one: "/".join(map(str, one.drafts)), key="n_draft"),
     _band("speedup", "speedup", lambda value: f"{value.value:.2f}", paper=False),
@@ -75,10 +98,13 @@ COLUMNS: tuple[Column[Standing], ...] = (
     Column("memory", attrgetter("memory_share"), "{:.0%}".format, key="memory_share", paper=False),
     Column("tier", lambda one: str(one.tier), key="tier", words=True, paper=False),
 )
-"""What each model's row says; a user's own column of quality and the chance to keep a limit come after them."""
+"""What each model's row says; a user's own column of quality and the chance to keep a limit come
+after them."""
 
 
-def table(board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None) -> Table[Standing]:
+def table(
+    board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None
+) -> Table[Standing]:
     """The best `top` (None: all), with a user's quality column where there is one."""
     ranked = _RANKED[board.question.by].field
     columns = [replace(column, paper=column.paper or column.key == ranked) for column in COLUMNS]
@@ -88,7 +114,12 @@ def table(board: Leaderboard, top: int | None = None, quality: tuple[str, Qualit
         name, scores = quality
         front = front_of(board, scores)
         columns.append(
-            Column(name, lambda one: scores.get(one.name), lambda score: "" if score is None else f"{score:g}", name)
+            Column(
+                name,
+                lambda one: scores.get(one.name),
+                lambda score: "" if score is None else f"{score:g}",
+                name,
+            )
         )
         columns.append(Column("front", lambda one: "yes" if front[one.name] else "", words=True))
     return Table(tuple(columns), board.standings[:top])
@@ -96,15 +127,22 @@ def table(board: Leaderboard, top: int | None = None, quality: tuple[str, Qualit
 
 def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
     """Models that no other beats both in what is ranked by and in the user's score."""
-    flags = on_front([one.rank for one in board.standings], [scores.get(one.name) for one in board.standings])
+    flags = on_front(
+        [one.rank for one in board.standings], [scores.get(one.name) for one in board.standings]
+    )
     return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
 
 
 def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
     """The board as one JSON-able document."""
     question, scenario = board.question, board.question.scenario.model_dump()
-    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL} | set(_NOT_SHARED)
-    rows = [{**vars(one), "model": one.name, "placement": placement_text(one)} for one in board.standings]
+    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL} | set(
+        _NOT_SHARED
+    )
+    rows = [
+        {**vars(one), "model": one.name, "placement": placement_text(one)}
+        for one in board.standings
+    ]
     if quality is not None:
         front = front_of(board, quality[1])
         for row, one in zip(rows, board.standings, strict=True):
@@ -135,20 +173,28 @@ class _Ranked(NamedTuple):
 
 
 _RANKED: dict[By, _Ranked] = {
-    "cost": _Ranked("Cheapest", "are cheaper", "usd_per_million", "USD per million output tokens", figure),
+    "cost": _Ranked(
+        "Cheapest", "are cheaper", "usd_per_million", "USD per million output tokens", figure
+    ),
     "throughput": _Ranked(
-        "Most tokens/s per GPU", "write more tokens", "tokens_per_s_per_gpu", "tokens/s per GPU", figure
+        "Most tokens/s per GPU",
+        "write more tokens",
+        "tokens_per_s_per_gpu",
+        "tokens/s per GPU",
+        figure,
     ),
     "speed": _Ranked("Fastest", "are faster", "tpot_s", "ms per output token", ms_text),
-    "energy": _Ranked("Least energy", "take less energy", "joules_per_token", "J per output token", figure),
+    "energy": _Ranked(
+        "Least energy", "take less energy", "joules_per_token", "J per output token", figure
+    ),
 }
 
 
 def verdict(board: Leaderboard) -> str:
     """Sentences on which model is best, at what, and how sure that is.
 
-    Where nobody serves the load, that and who comes nearest. Last, which models alone took part, where a filter left
-    some out.
+    Where nobody serves the load, that and who comes nearest. Last, which models alone took part,
+    where a filter left some out.
     """
     return f"{_best_text(board)} {_filter_text(board)}".rstrip()
 
@@ -160,15 +206,20 @@ def _best_text(board: Leaderboard) -> str:
     if not board.standings:
         late = (each for each in board.missed if each.reason.startswith("misses"))
         near = min(late, key=lambda each: float(each.detail.split()[0]), default=None)
-        nearest = "" if near is None else f" The nearest is {model_name(near.name)} with {near.detail}."
+        nearest = (
+            "" if near is None else f" The nearest is {model_name(near.name)} with {near.detail}."
+        )
         return f"No model serves {question.load_text}{under} on {board.place}.{nearest}"
     first = board.standings[0]
     p_limit = (
-        "" if limit_ms is None or first.p_limit > 0.99 else f", and within the limit in {_of_hundred(first.p_limit)}"
+        ""
+        if limit_ms is None or first.p_limit > 0.99
+        else f", and within the limit in {_of_hundred(first.p_limit)}"
     )
     best = _RANKED[question.by].best
     return (
-        f"{best}{under} {place}: {model_name(first.name)} on {placement_text(first)}{_of_all(board)}, "
+        f"{best}{under} {place}: {model_name(first.name)} on "
+        f"{placement_text(first)}{_of_all(board)}, "
         f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
     )
 
@@ -217,15 +268,21 @@ def _ending(number: int) -> str:
 
 
 def by_size(board: Leaderboard) -> str:
-    """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
+    """The best of each class of size, in one sentence: by price alone small models lead. Empty for
+    one class."""
     found = []
     for least, most in itertools.pairwise(_CLASSES):
         best = next((one for one in board.standings if least <= one.total_params < most), None)
         if best is not None:
             size = (
-                f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
+                f"{least / 1e9:.0f} to {most / 1e9:.0f} B"
+                if math.isfinite(most)
+                else f"{least / 1e9:.0f} B and more"
             )
-            said = f"{model_name(best.name)} on {placement_text(best)}, {_value_text(best, board.question.by)}"
+            said = (
+                f"{model_name(best.name)} on {placement_text(best)}, "
+                f"{_value_text(best, board.question.by)}"
+            )
             found.append(f"of {size} parameters {said}")
     return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
 
@@ -246,7 +303,8 @@ def _filter_text(board: Leaderboard) -> str:
 
 
 def own_place(board: Leaderboard, name: str) -> str:
-    """Sentence on the rank of one model and the drafter it was ranked with, empty where it has none."""
+    """Sentence on the rank of one model and the drafter it was ranked with, empty where it has
+    none."""
     own = next((one for one in board.standings if one.name == name), None)
     if own is None:
         return ""
@@ -255,12 +313,17 @@ def own_place(board: Leaderboard, name: str) -> str:
         if own.accepted == "none"
         else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
     )
-    return f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, ranked with {how}."
+    return (
+        f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, "
+        f"ranked with {how}."
+    )
 
 
 def placement_text(one: Standing) -> str:
     """A placement as `1 GPU`, `2 copies of TP 4` or `TP 8 EP 8`."""
-    ranks = f"TP {one.tensor_parallel}" + (f" EP {one.expert_parallel}" if one.expert_parallel > 1 else "")
+    ranks = f"TP {one.tensor_parallel}" + (
+        f" EP {one.expert_parallel}" if one.expert_parallel > 1 else ""
+    )
     alone = max(one.tensor_parallel, one.expert_parallel) == 1
     if one.copies == 1:
         return "1 GPU" if alone else ranks
@@ -273,7 +336,8 @@ def _value_text(one: Standing, by: By) -> str:
 
 
 def missed_texts(board: Leaderboard) -> tuple[str, ...]:
-    """Sentences counting the models that are not on the board by reason, those with figures named."""
+    """Sentences counting the models that are not on the board by reason, those with figures
+    named."""
     count = Counter(each.reason for each in board.missed)
     found = []
     for reason, number in count.most_common():
@@ -297,12 +361,15 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
     if question.expert_parallel:
         found.append(
-            "Expert parallelism is searched as asked, although its effect was predicted in the right direction in few "
+            "Expert parallelism is searched as asked, although its effect was predicted in the "
+            "right direction in few "
             "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
         )
     found.append(
-        "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all models, those "
-        "of a model's experts, acceptance and absolute time are its own. Formats are those of the releases."
+        "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all "
+        "models, those "
+        "of a model's experts, acceptance and absolute time are its own. Formats are those of the "
+        "releases."
     )
     found.append("Quality is not judged: scores, where there are any, are yours.")
     return tuple(found)
@@ -319,5 +386,10 @@ def _accepted_text(board: Leaderboard) -> str:
     rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
     lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
     told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
-    ask = " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
-    return f"Accepted lengths: {'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
+    ask = (
+        " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
+    )
+    return (
+        "Accepted lengths: "
+        f"{'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
+    )

@@ -1,4 +1,5 @@
-"""Context, money and energy: where speculation turns over batch and context, and what a token costs."""
+"""Context, money and energy: where speculation turns over batch and context, and what a token
+costs."""
 
 from __future__ import annotations
 
@@ -44,9 +45,11 @@ class Turn:
 
 
 def turns(found: ContextMap) -> tuple[Turn, ...]:
-    """Changes of the recommended K along context between 0 and more, at batches that fit on both sides.
+    """Changes of the recommended K along context between 0 and more, at batches that fit on both
+    sides.
 
-    By the recommendation, the least expected loss, and not by the central speedup: the two differ near 1.
+    By the recommendation, the least expected loss, and not by the central speedup: the two differ
+    near 1.
     """
     pays = found.n_draft > 0
     return tuple(
@@ -66,12 +69,19 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
         smaller = found.batches[found.fits[row]]
         instead = f" {verdict(found, context, int(smaller[-1]))}" if smaller.size else ""
         largest = int(found.largest_batch[row])
-        edge = f"the largest batch that does is {largest:,}." if largest else "not even one sequence does."
+        edge = (
+            f"the largest batch that does is {largest:,}."
+            if largest
+            else "not even one sequence does."
+        )
         return f"{head}: it does not fit; {edge}{instead}"
     drafter = drafter_name(setup.drafter)
     k, speedup = int(found.drafting_k[row, column]), float(found.drafting_speedup[row, column])
     if k == 0:
-        return f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output token."
+        return (
+            f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output "
+            "token."
+        )
     if found.n_draft[row, column] == 0:
         return (
             f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, a gain in "
@@ -79,8 +89,10 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
         )
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
-        f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
-        f"{found.tier[row, column]}; chance of a gain {chance_text(float(found.p_gain[row, column]))}."
+        f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: "
+        f"{found.speedup[row, column]:.2f}x ({band}), "
+        f"{found.tier[row, column]}; chance of a gain "
+        f"{chance_text(float(found.p_gain[row, column]))}."
         f"{_against(found, row, column)}"
     )
 
@@ -89,13 +101,23 @@ def _against(found: ContextMap, row: int, column: int) -> str:
     """What it is at the shortest context, where that is another."""
     if row == 0:
         return ""
-    here, first = float(found.drafting_speedup[row, column]), float(found.drafting_speedup[0, column])
-    word = "as at" if abs(here / first - 1.0) < _EVEN else "more than at" if here > first else "less than at"
+    here, first = (
+        float(found.drafting_speedup[row, column]),
+        float(found.drafting_speedup[0, column]),
+    )
+    word = (
+        "as at"
+        if abs(here / first - 1.0) < _EVEN
+        else "more than at"
+        if here > first
+        else "less than at"
+    )
     return f" That is {word} {found.contexts[0]:,} tokens ({first:.2f}x)."
 
 
 def turn_texts(found: ContextMap) -> tuple[str, ...]:
-    """A sentence for each crossing, the context at which speculation turns and why. One where nothing turns."""
+    """A sentence for each crossing, the context at which speculation turns and why. One where
+    nothing turns."""
     if not found.drafting_k.any():
         return ("Nothing is drafted, so nothing turns.",)
     crossings = turns(found)
@@ -109,7 +131,10 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
     elif not pays.any():
         text = "Drafting is recommended at no context and batch shown."
     else:
-        text = "Whether drafting is recommended depends on the batch here; at no batch does it turn with context."
+        text = (
+            "Whether drafting is recommended depends on the batch here; at no batch does it "
+            "turn with context."
+        )
     return (text, *_trend(found))
 
 
@@ -117,12 +142,15 @@ def _turn_text(found: ContextMap, turn: Turn) -> str:
     column = int(np.flatnonzero(found.batches == turn.batch)[0])
     first, then = (float(found.drafting_speedup[row, column]) for row in (turn.before, turn.after))
     way = "from a loss to a gain" if turn.to_gain else "from a gain to a loss"
-    # Two neighbours differ little: what moved is told from the shortest context on, where that goes the same way.
+    # Two neighbours differ little: what moved is told from the shortest context on, where that goes
+    # the same way.
     shortest = float(found.drafting_speedup[0, column])
     start = 0 if (then >= shortest) == turn.to_gain else turn.before
     return (
-        f"At batch {turn.batch:,} speculation turns {way} between {found.contexts[turn.before]:,} and "
-        f"{found.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then {then:.2f}x): since "
+        f"At batch {turn.batch:,} speculation turns {way} between {found.contexts[turn.before]:,} "
+        "and "
+        f"{found.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then "
+        f"{then:.2f}x): since "
         f"{found.contexts[start]:,} tokens, {_why(found, start, turn.after, column)}"
     )
 
@@ -132,7 +160,9 @@ def _trend(found: ContextMap) -> tuple[str, ...]:
     best: tuple[float, int, int] | None = None
     for column in range(found.batches.size):
         last = int(np.flatnonzero(found.fits[:, column])[-1]) if found.fits[:, column].any() else 0
-        move = abs(float(np.log(found.drafting_speedup[last, column] / found.drafting_speedup[0, column])))
+        move = abs(
+            float(np.log(found.drafting_speedup[last, column] / found.drafting_speedup[0, column]))
+        )
         if last > 0 and (best is None or move > best[0]):
             best = (move, last, column)
     if best is None or best[0] < _EVEN:
@@ -142,12 +172,14 @@ def _trend(found: ContextMap) -> tuple[str, ...]:
     word = "rises" if then > first else "falls"
     return (
         f"Context moves it most at batch {found.batches[column]:,}: it {word} from {first:.2f}x at "
-        f"{found.contexts[0]:,} tokens to {then:.2f}x at {found.contexts[row]:,}: {_why(found, 0, row, column)}",
+        f"{found.contexts[0]:,} tokens to {then:.2f}x at {found.contexts[row]:,}: "
+        f"{_why(found, 0, row, column)}",
     )
 
 
 def _why(found: ContextMap, before: int, after: int, column: int) -> str:
-    """What moved with the speedup between two contexts at one batch: verification, drafting, and attention behind."""
+    """What moved with the speedup between two contexts at one batch: verification, drafting, and
+    attention behind."""
     attention = tuple(f"{found.attention_share[row, column]:.0%}" for row in (before, after))
     ratio = tuple(float(found.verify_ratio[row, column]) for row in (before, after))
     share = tuple(float(found.draft_share[row, column]) for row in (before, after))
@@ -156,8 +188,14 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
     if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
         # Where no layer's queries choose entries of their own.
         shared = all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
-        once = ", since the cache is read once for all tokens of a sequence" if rises and shared else ""
-        reasons.append(f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}")
+        once = (
+            ", since the cache is read once for all tokens of a sequence"
+            if rises and shared
+            else ""
+        )
+        reasons.append(
+            f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}"
+        )
     if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
         own = "" if rises else ", with a cache of its own to read"
         reasons.append(f"drafting takes {share[1]:.0%} of a round in place of {share[0]:.0%}{own}")
@@ -166,13 +204,18 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
-    """Sentences on accepted length held over context. How far that was measured with this kind of drafter."""
+    """Sentences on accepted length held over context. How far that was measured with this kind of
+    drafter."""
     kind = found.setups[0].drafter.kind
     if kind == "none":
         return ()
-    text = "The accepted length is taken to be the same at every context (its band may be wider); give one of yours."
+    text = (
+        "The accepted length is taken to be the same at every context (its band may be wider); "
+        "give one of yours."
+    )
     known = [
-        f"{one.factor:.2f} of its drafted part at {one.context_tokens:,} tokens over {one.shortest_tokens:,} "
+        f"{one.factor:.2f} of its drafted part at {one.context_tokens:,} tokens over "
+        f"{one.shortest_tokens:,} "
         f"({one.task}; {one.title})"
         for one in context_factors(kind)
     ]
@@ -191,7 +234,10 @@ def map_table(found: ContextMap) -> Table[int]:
     ]
     if drafter.any():
         columns.append(
-            Column[int]("drafter's cache", lambda row: f"{drafter[row] / cache[row]:.0%}" if cache[row] else "")
+            Column[int](
+                "drafter's cache",
+                lambda row: f"{drafter[row] / cache[row]:.0%}" if cache[row] else "",
+            )
         )
     return Table(tuple(columns), range(len(found.contexts)))
 
@@ -208,14 +254,21 @@ def _by_batch(found: ContextMap, text: Callable[[int, int], str]) -> list[Column
     def cell(row: int, *, column: int) -> str:
         return text(row, column) if found.fits[row, column] else "-"
 
-    batches = (Column[int](f"batch {batch}", partial(cell, column=at)) for at, batch in enumerate(found.batches))
+    batches = (
+        Column[int](f"batch {batch}", partial(cell, column=at))
+        for at, batch in enumerate(found.batches)
+    )
     return [Column[int]("context", lambda row: found.contexts[row], "{:,}".format), *batches]
 
 
 def map_document(found: ContextMap) -> dict[str, Any]:
     """The map as JSON: a cell for each context and batch, with band, tier and whether it fits."""
     cells = [
-        {"context_tokens": context, "batch_size": batch, **{name: getattr(found, name)[row, column] for name in _CELL}}
+        {
+            "context_tokens": context,
+            "batch_size": batch,
+            **{name: getattr(found, name)[row, column] for name in _CELL},
+        }
         for row, context in enumerate(found.contexts)
         for column, batch in enumerate(found.batches)
     ]
@@ -236,7 +289,8 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
 
 
 def does_not_fit(setup: Setup) -> str:
-    """Sentence on a batch that does not fit in memory, of which no spending is told. Empty where it fits."""
+    """Sentence on a batch that does not fit in memory, of which no spending is told. Empty where it
+    fits."""
     batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
     if batch <= largest:
         return ""
@@ -266,7 +320,11 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
     joules, watts = spend.chosen.joules_per_token, spend.chosen.power_w
     if joules is None or watts is None:
         return f"Energy unknown: no power for {hardware.name}; give a measured --power-log."
-    ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
+    ratio = (
+        ""
+        if spend.joules_ratio is None
+        else f", {figure(spend.joules_ratio)} times plain decoding's"
+    )
     told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
     plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
     if plain is None or plain_w is None or plain_w.tier is watts.tier:
@@ -277,7 +335,9 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
 def _at(arm: Arm, watts: Prediction) -> str:
     """`at 598 W a GPU, measured, taken to have run with K = 3`."""
     measured = watts.tier is Tier.MEASURED
-    how = f"measured, taken to have run with K = {arm.n_draft}" if measured else "modelled (roofline)"
+    how = (
+        f"measured, taken to have run with K = {arm.n_draft}" if measured else "modelled (roofline)"
+    )
     return f"at {watts.value:.0f} W a GPU, {how}"
 
 
@@ -288,7 +348,13 @@ def figure(value: Prediction) -> str:
 
 def digits(value: float) -> str:
     """Two significant digits of a value in any unit [-], more of them above 100."""
-    return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100
+        else f"{float(f'{value:.2g}'):g}"
+        if value < 0.1
+        else f"{value:#.3g}"
+    )
 
 
 def spend_document(spend: Spend) -> dict[str, Any]:
@@ -309,5 +375,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "usd_per_million_tokens": arm.usd_per_million,
         "power_w_per_gpu": arm.power_w,
         "joules_per_token": arm.joules_per_token,
-        "share_of_time": {name: getattr(arm.regimes, name) for name in ("reading", "arithmetic", "waiting")},
+        "share_of_time": {
+            name: getattr(arm.regimes, name) for name in ("reading", "arithmetic", "waiting")
+        },
     }

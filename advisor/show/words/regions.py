@@ -1,4 +1,5 @@
-"""A map of regions: the design to train over batch and accelerator, in sentences, as tables and as a document.
+"""A map of regions: the design to train over batch and accelerator, in sentences, as tables and as
+a document.
 
 And one design for several targets, in the same three forms.
 """
@@ -14,21 +15,34 @@ from typing import Any
 import numpy as np
 
 from advisor.answers.design.candidates import candidates, price_words
-from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
+from advisor.answers.design.cells import (
+    CORE_CHANCE,
+    IN_MEMORY,
+    ON_LIMITS,
+    ON_TIME,
+    TIE,
+    CellStanding,
+)
 from advisor.answers.design.regions import OneDesign, Region, RegionMap, Target, TargetsChoice
 from advisor.show.table import Column, Table, capital, cell_text, matrix
 from advisor.show.words.design import band_text
 from advisor.text import MERITS, counted, listed, tier_text
 
 REGION_NOTE = (
-    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the "
-    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it "
-    "is the cell's own best. Regions are chosen one after the other, each the design with most cores left."
+    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in "
+    "that share of the "
+    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss "
+    "is within noise, or it "
+    "is the cell's own best. Regions are chosen one after the other, each the design with most "
+    "cores left."
 )
 REGRET_NOTE = (
-    "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
-    "target alone by the central values, at equal quality; below none counts as none. Their likely ranges hold "
-    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one shape's kernels."
+    "Losses are expected ones, the mean over simulated cases that all designs share, against the "
+    "best design of each "
+    "target alone by the central values, at equal quality; below none counts as none. Their "
+    "likely ranges hold "
+    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of "
+    "one shape's kernels."
 )
 
 
@@ -63,32 +77,49 @@ def standing_values(each: CellStanding) -> dict[str, Any]:
 
 
 def region_verdict(found: RegionMap) -> str:
-    """Sentences on how few designs serve the map, what the first loses elsewhere, and where none serves."""
+    """Sentences on how few designs serve the map, what the first loses elsewhere, and where none
+    serves."""
     served = int(found.cells.served.sum())
     if not served:
         return "No design keeps every limit in any cell of the map."
     first = found.regions[0]
-    held = f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, {len(first.core)} as a core"
-    of_map = "every cell of the map that any design serves," if served < len(found.cells) else "the whole map"
+    held = (
+        f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, "
+        f"{len(first.core)} as a core"
+    )
+    of_map = (
+        "every cell of the map that any design serves,"
+        if served < len(found.cells)
+        else "the whole map"
+    )
     if len(found.regions) == 1:
         return f"One design serves {of_map} within noise: {held}.{_not_served(found)}"
     worst = first.worst_outside
     beyond = ""
     if worst is not None:
         noise = ", within noise" if worst.within_noise else ""
-        lost = f"up to {percent(worst.expected_loss)} ({loss_band(worst)}{noise}), at {found.cells.name(worst.cell)}"
+        lost = (
+            f"up to {percent(worst.expected_loss)} ({loss_band(worst)}{noise}), at "
+            f"{found.cells.name(worst.cell)}"
+        )
         beyond = f"; elsewhere it is expected to lose {lost}"
     start = f"{counted(len(found.regions), 'design')} serve {of_map} within noise"
     return f"{start}. {first.letter}: {held}{beyond}.{_not_served(found)}"
 
 
 def _not_served(found: RegionMap) -> str:
-    """Sentences on the cells that the first design cannot serve though others do, and on those that none serves."""
+    """Sentences on the cells that the first design cannot serve though others do, and on those that
+    none serves."""
     first, cells = found.regions[0], found.cells
-    cannot = sum(each is None and bool(served) for each, served in zip(first.everywhere, cells.served, strict=True))
+    cannot = sum(
+        each is None and bool(served)
+        for each, served in zip(first.everywhere, cells.served, strict=True)
+    )
     none = len(cells) - int(cells.served.sum())
     said = [f"In {counted(cannot, 'cell')} more it cannot run within the limits."] if cannot else []
-    said += [f"No design serves {counted(none, 'cell')} of the map's {len(cells):,}."] if none else []
+    said += (
+        [f"No design serves {counted(none, 'cell')} of the map's {len(cells):,}."] if none else []
+    )
     return "".join(f" {sentence}" for sentence in said)
 
 
@@ -100,7 +131,8 @@ def region_notes(found: RegionMap) -> tuple[str, ...]:
 def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
     """Lines of a cell of the map: `A 8/256`, `s0 w384`, `K3 0.8%`.
 
-    Region with k/N, shared experts and width, K and loss; `A?` stands at an edge. None where no design holds the cell.
+    Region with k/N, shared experts and width, K and loss; `A?` stands at an edge. None where no
+    design holds the cell.
     """
     each = found.standing(cell)
     if each is None:
@@ -116,7 +148,8 @@ def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
 
 
 def cell_words(found: RegionMap, cell: int) -> str:
-    """Design that holds a cell, its K and its expected loss, as `A K3 0.8%`. A dash where none holds."""
+    """Design that holds a cell, its K and its expected loss, as `A K3 0.8%`. A dash where none
+    holds."""
     lines = cell_lines(found, cell)
     return f"{lines[0].split()[0]} {lines[2]}" if lines else "-"
 
@@ -125,7 +158,9 @@ def region_table(found: RegionMap) -> Table[Region]:
     """Each region's design, where it holds, and what it loses elsewhere."""
     shape_of = found.cells.spaces[0].shape_of
 
-    def shape(name: str, label: str | None = None, text: Callable[[Any], str] = cell_text) -> Column[Region]:
+    def shape(
+        name: str, label: str | None = None, text: Callable[[Any], str] = cell_text
+    ) -> Column[Region]:
         return Column(label, lambda row: shape_of(row.index)[name], text, name)
 
     def worst(name: str) -> Callable[[Region], Any]:
@@ -144,7 +179,11 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column(
             "loses most elsewhere",
             attrgetter("worst_outside"),
-            lambda worst: "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}",
+            lambda worst: (
+                "-"
+                if worst is None
+                else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}"
+            ),
             words=True,
         ),
         Column("likely range", attrgetter("worst_outside"), loss_band, words=True),
@@ -153,7 +192,9 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column(None, worst("high"), key="worst_loss_high"),
         Column(
             None,
-            lambda row: "" if (worst := row.worst_outside) is None else found.cells.name(worst.cell),
+            lambda row: (
+                "" if (worst := row.worst_outside) is None else found.cells.name(worst.cell)
+            ),
             key="worst_at",
         ),
     )
@@ -171,7 +212,8 @@ def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:
 
 
 def held_where(found: RegionMap, region: Region) -> str:
-    """Batches that a region holds, by accelerator: `h100-sxm 1-32; b200-sxm 1-256?`, with ? for an edge."""
+    """Batches that a region holds, by accelerator: `h100-sxm 1-32; b200-sxm 1-256?`, with ? for an
+    edge."""
     told = []
     for place, row in zip(found.cells.places, found.grid, strict=True):
         held = [column for column, cell in enumerate(row) if cell in region.cells]
@@ -182,7 +224,8 @@ def held_where(found: RegionMap, region: Region) -> str:
 
 
 def region_rows(found: RegionMap) -> list[dict[str, Any]]:
-    """A flat row for each cell: who holds it, how that stands, the cell's own best. None where nobody holds it."""
+    """A flat row for each cell: who holds it, how that stands, the cell's own best. None where
+    nobody holds it."""
     rows: list[dict[str, Any]] = []
     for cell in range(len(found.cells)):
         space, place = found.cells.space(cell), found.cells.places[found.cells.space_of[cell]]
@@ -201,10 +244,17 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
         at = int(found.cells.row_of[cell])
         rows.append(
             row
-            | {"region": region.letter, "kind": "core" if cell in region.core else "edge", "why_not": ""}
+            | {
+                "region": region.letter,
+                "kind": "core" if cell in region.core else "edge",
+                "why_not": "",
+            }
             | {"design": region.words, **space.shape_of(region.index)}
             | standing_values(each)
-            | {"own_best": space.describe(own), "own_best_tpot_ms": float(space.tpot_s[at, own]) * 1e3}
+            | {
+                "own_best": space.describe(own),
+                "own_best_tpot_ms": float(space.tpot_s[at, own]) * 1e3,
+            }
         )
     columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
     return [{name: row.get(name) for name in columns} for row in rows]
@@ -227,7 +277,13 @@ def region_document(found: RegionMap) -> dict[str, Any]:
 def _mean_loss(region: Region) -> float:
     """Expected, over the cells it holds. [-]"""
     return float(
-        np.mean([each.expected_loss for each in map(region.everywhere.__getitem__, region.cells) if each is not None])
+        np.mean(
+            [
+                each.expected_loss
+                for each in map(region.everywhere.__getitem__, region.cells)
+                if each is not None
+            ]
+        )
     )
 
 
@@ -238,22 +294,33 @@ def _run(found: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> 
 
 
 _REMEDIES = {
-    IN_MEMORY: "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format.",
-    ON_TIME: "What is too slow needs a longer limit on time, a smaller batch or more GPUs (2xACCELERATOR:BATCH).",
-    ON_LIMITS: "Where no design keeps every limit, loosen those on quality, size, price or memory, or widen the grid.",
+    IN_MEMORY: (
+        "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a "
+        "smaller format."
+    ),
+    ON_TIME: (
+        "What is too slow needs a longer limit on time, a smaller batch or more GPUs "
+        "(2xACCELERATOR:BATCH)."
+    ),
+    ON_LIMITS: (
+        "Where no design keeps every limit, loosen those on quality, size, price or "
+        "memory, or widen the grid."
+    ),
 }
 """What to do, by why no design serves a target."""
 
 
 def loss_words(each: CellStanding) -> str:
-    """A loss with its band, as `3.0% (-5.7% to 12.0%)`. A target's own best loses `nothing, it is the best there`."""
+    """A loss with its band, as `3.0% (-5.7% to 12.0%)`. A target's own best loses
+    `nothing, it is the best there`."""
     if each.loss == each.low == each.high == 0.0:
         return "nothing: it is the best there"
     return f"{percent(each.expected_loss)} ({loss_band(each)})"
 
 
 def one_design_verdict(found: OneDesign) -> str:
-    """The one design, what it gives up at each target, and whether several would clearly be better."""
+    """The one design, what it gives up at each target, and whether several would clearly be
+    better."""
     best, name = found.best, found.cells.name
     places = listed([name(cell) for cell in found.cell_of])
     if best is None:
@@ -264,10 +331,13 @@ def one_design_verdict(found: OneDesign) -> str:
         drafts = listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
     if all(each.loss == each.low == each.high == 0.0 for each in best.at):
         alone = "that target" if len(best.at) == 1 else "each of these targets"
-        return f"{capital(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
+        return (
+            f"{capital(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
+        )
     given_up = listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
-        f"{capital(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
+        f"{capital(best.words)}, with {drafts}. Beside the best design of each target it gives "
+        f"up, in {merit}, "
         f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
     )
 
@@ -276,7 +346,10 @@ def _apart(found: OneDesign, best: TargetsChoice) -> str:
     """Whether designing for each target apart would clearly be better."""
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
-        return "Every likely range includes no loss: a design for each target would not clearly be better."
+        return (
+            "Every likely range includes no loss: a design for each target would not clearly be "
+            "better."
+        )
     where = listed([found.cells.name(each.cell) for each in lost])
     return f"A design of its own is clearly better at {where}, beyond noise."
 
@@ -286,30 +359,41 @@ def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
     if other is None or other.index == best.index:
         return ""
     return (
-        f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of {other.words} is at "
+        f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of "
+        f"{other.words} is at "
         f"most {percent(other.worst)}."
     )
 
 
 def against_baseline(found: OneDesign) -> str:
-    """The one design beside the baseline at each target. An honest word stands where the band includes no gain."""
+    """The one design beside the baseline at each target. An honest word stands where the band
+    includes no gain."""
     best, space = found.best, found.cells.spaces[0]
     if best is None:
         return ""
     own = space.baseline
     if best.index == space.baseline_index():
-        return "That is the baseline itself: no design searched is expected to serve these targets better."
+        return (
+            "That is the baseline itself: no design searched is expected to serve these targets "
+            "better."
+        )
     gains = [each for each in best.at if each.gain is not None]
     if not gains:
         return "At none of these targets is there a baseline to hold it against."
     told = listed(
         [
-            f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f}) at {found.cells.name(each.cell)}"
+            (
+                f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f}) at "
+                f"{found.cells.name(each.cell)}"
+            )
             for each in gains
             if each.gain is not None
         ]
     )
-    start = f"Times {MERITS[space.question.objective].gain_of} (top-{own.n_active} of {own.n_experts}): {told}."
+    start = (
+        f"Times {MERITS[space.question.objective].gain_of} (top-{own.n_active} of "
+        f"{own.n_experts}): {told}."
+    )
     return f"{start} {_clearly(found, best)}"
 
 
@@ -322,8 +406,16 @@ def _clearly(found: OneDesign, best: TargetsChoice) -> str:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
         return "It is not clearly better than the baseline anywhere: every likely range includes 1."
-    told = [f"At {listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
-    told += [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."] if unclear else []
+    told = (
+        [f"At {listed(worse)} it is clearly worse: the baseline serves better there."]
+        if worse
+        else []
+    )
+    told += (
+        [f"At {listed(unclear)} it is not clearly better: the likely range includes 1."]
+        if unclear
+        else []
+    )
     return " ".join(told)
 
 
@@ -342,7 +434,8 @@ def one_design_notes(found: OneDesign) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _AtTarget:
-    """What the table says of one target: why nothing fits, or its own best and the one design there."""
+    """What the table says of one target: why nothing fits, or its own best and the one design
+    there."""
 
     target: Target
     why_not: str
@@ -354,7 +447,9 @@ class _AtTarget:
 def one_design_table(found: OneDesign) -> Table[_AtTarget]:
     """The one design beside each target's own best and the baseline."""
     rows = []
-    for number, (target, own, cell) in enumerate(zip(found.targets, found.own, found.cell_of, strict=True)):
+    for number, (target, own, cell) in enumerate(
+        zip(found.targets, found.own, found.cell_of, strict=True)
+    ):
         if own is None:
             rows.append(_AtTarget(target, found.cells.why_not(cell), "", None, None))
             continue
@@ -363,15 +458,21 @@ def one_design_table(found: OneDesign) -> Table[_AtTarget]:
     return Table(_ONE_DESIGN, rows)
 
 
-def _of_one(label: str, text: Callable[[CellStanding], Any], *, words: bool = False) -> Column[_AtTarget]:
+def _of_one(
+    label: str, text: Callable[[CellStanding], Any], *, words: bool = False
+) -> Column[_AtTarget]:
     """A column on the one design, empty where the target has none."""
-    return Column(label, attrgetter("one"), lambda one: "" if one is None else str(text(one)), words=words)
+    return Column(
+        label, attrgetter("one"), lambda one: "" if one is None else str(text(one)), words=words
+    )
 
 
 _ONE_DESIGN: tuple[Column[_AtTarget], ...] = (
     Column("target", attrgetter("target"), words=True),
     Column("own best", lambda row: row.why_not or row.own_best, words=True),
-    Column("ms/token", attrgetter("own"), lambda own: "" if own is None else f"{own.tpot_s * 1e3:.2f}"),
+    Column(
+        "ms/token", attrgetter("own"), lambda own: "" if own is None else f"{own.tpot_s * 1e3:.2f}"
+    ),
     _of_one("one design's", lambda one: f"{one.tpot_s * 1e3:.2f}"),
     _of_one("K", attrgetter("n_draft")),
     _of_one("gives up", lambda one: percent(one.expected_loss)),
@@ -389,13 +490,22 @@ def _loss_at(row: TargetsChoice, *, at: int) -> float:
 
 def choices_table(found: OneDesign) -> Table[TargetsChoice]:
     """Expected loss of the best designs and the baseline, over the targets and at each."""
-    rows = {each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))}
+    rows = {
+        each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))
+    }
     own = None if found.baseline is None else found.baseline.index
     columns: list[Column[TargetsChoice]] = [
-        Column("design", lambda row: f"{row.words} (baseline)" if row.index == own else row.words, words=True),
+        Column(
+            "design",
+            lambda row: f"{row.words} (baseline)" if row.index == own else row.words,
+            words=True,
+        ),
         Column("mean loss", attrgetter("expected"), percent),
         Column("worst loss", attrgetter("worst"), percent),
-        *(Column(str(target), partial(_loss_at, at=at), percent) for at, target in enumerate(found.targets)),
+        *(
+            Column(str(target), partial(_loss_at, at=at), percent)
+            for at, target in enumerate(found.targets)
+        ),
     ]
     return Table(tuple(columns), list(rows.values()))
 
@@ -406,7 +516,12 @@ def one_design_rows(found: OneDesign) -> list[dict[str, Any]]:
     space = found.cells.spaces[0]
     for rank, choice in enumerate(found.choices, 1):
         for target, each in zip(found.targets, choice.at, strict=True):
-            row = {"rank": rank, "target": str(target), "design": choice.words, **space.shape_of(choice.index)}
+            row = {
+                "rank": rank,
+                "target": str(target),
+                "design": choice.words,
+                **space.shape_of(choice.index),
+            }
             rows.append(row | standing_values(each))
     for target, own in zip(found.targets, found.own, strict=True):
         if own is not None:
@@ -433,7 +548,11 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
     for target, each, cell in zip(found.targets, found.own, found.cell_of, strict=True):
         row: dict[str, Any] = {"target": str(target), "why_not": found.cells.why_not(cell)}
         if each is not None:
-            row |= {"design": space.describe(each.index), **space.shape_of(each.index), **standing_values(each)}
+            row |= {
+                "design": space.describe(each.index),
+                **space.shape_of(each.index),
+                **standing_values(each),
+            }
         own.append(row)
     return {
         "scenario": found.scenario,

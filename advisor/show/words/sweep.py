@@ -29,7 +29,8 @@ from advisor.text import counted, listed
 Cells = Mapping[Any, Any]
 """One row of an answer to a sweep, by column."""
 _TIE = 0.01
-"""Combinations within this share of the most tokens/s per GPU are named beside it. Own choice. [-]"""
+"""Combinations within this share of the most tokens/s per GPU are named beside it. Own choice.
+[-]"""
 _NAMED = 12
 """Values of a setting that are listed. [-]"""
 
@@ -40,7 +41,8 @@ def label(name: str) -> str:
 
 
 def swept_text(sweep: Sweep) -> str:
-    """Size of a sweep, what of it cannot be or does not fit, and what it was computed by, in a sentence."""
+    """Size of a sweep, what of it cannot be or does not fit, and what it was computed by, in a
+    sentence."""
     frame = sweep.frame
     points = frame[["n_draft", "fits", "recommended", "reason"]]
     known = predicted(points)
@@ -54,7 +56,8 @@ def swept_text(sweep: Sweep) -> str:
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:
-    """Settings that were varied, with their values, and what all rows have in common and is no default."""
+    """Settings that were varied, with their values, and what all rows have in common and is no
+    default."""
     changing = varied(frame)
     texts = []
     for name, values in values_by_setting(frame).items():
@@ -65,14 +68,19 @@ def settings_texts(frame: pd.DataFrame) -> list[str]:
         f"{label(name)} {setting_text(name, known[name].iloc[0])}"
         for name in SETTINGS
         if name not in changing and len(known) and not pd.isna(known[name].iloc[0])
-        if FIELDS[name].is_required or FIELDS[name].needed or known[name].iloc[0] != FIELDS[name].default
+        if FIELDS[name].is_required
+        or FIELDS[name].needed
+        or known[name].iloc[0] != FIELDS[name].default
     ]
     return [*texts, *([f"The same everywhere: {'; '.join(common)}"] if common else [])]
 
 
 def values_by_setting(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Settings that were varied, each with its values as texts."""
-    return {name: [setting_text(name, value) for value in values_of(predicted(frame), name)] for name in varied(frame)}
+    return {
+        name: [setting_text(name, value) for value in values_of(predicted(frame), name)]
+        for name in varied(frame)
+    }
 
 
 def reasons_texts(frame: pd.DataFrame) -> list[str]:
@@ -106,12 +114,16 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
     none = len(fastest) - len(found)
     rest = (
-        f" {counted(none, 'model')} {'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
+        (
+            f" {counted(none, 'model')} "
+            f"{'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
+        )
         if none
         else ""
     )
     return (
-        f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch {one['batch_size']:,} with "
+        f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch "
+        f"{one['batch_size']:,} with "
         f"K = {one['n_draft']}, {one['tokens_per_s_per_gpu']:,.0f}.{rest}"
     )
 
@@ -123,11 +135,14 @@ def one_k_text(frame: pd.DataFrame) -> str:
         return "Nothing in this sweep fits in memory."
     best = losses.iloc[0]
     text = (
-        f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of each simulated case, "
+        f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of "
+        "each simulated case, "
         f"{best['worst']:.1%} at worst; each point's own K loses {own:.1%}."
     )
     few = losses[losses["points"] < losses["points"].max()]["n_draft"]
-    return text if few.empty else f"{text} Not every point has K = {', '.join(map(str, sorted(few)))}."
+    return (
+        text if few.empty else f"{text} Not every point has K = {', '.join(map(str, sorted(few)))}."
+    )
 
 
 _FORMS = {
@@ -184,10 +199,19 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
 
 def cells_table(rows: pd.DataFrame, free: Sequence[str]) -> Table[Cells]:
     """Table of recommended rows of a sweep: the settings that vary, batch, K and its figures."""
-    figures = {"Tokens/s per GPU": "tokens_per_s_per_gpu", "ms per token": "tpot_ms", "Speedup": "speedup"}
+    figures = {
+        "Tokens/s per GPU": "tokens_per_s_per_gpu",
+        "ms per token": "tpot_ms",
+        "Speedup": "speedup",
+    }
     columns: tuple[Column[Cells], ...] = (
         *(
-            Column(label(name), itemgetter(name), partial(_setting, name), words=FIELDS[name].range is None)
+            Column(
+                label(name),
+                itemgetter(name),
+                partial(_setting, name),
+                words=FIELDS[name].range is None,
+            )
             for name in dict.fromkeys((*free, "batch_size"))
         ),
         Column("K", itemgetter("n_draft")),
@@ -200,7 +224,8 @@ def cells_table(rows: pd.DataFrame, free: Sequence[str]) -> Table[Cells]:
 
 
 def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[Cells]:
-    """An answer's columns, then the other settings of each row; a row is empty where `known` is missing."""
+    """An answer's columns, then the other settings of each row; a row is empty where `known` is
+    missing."""
     others = (
         Column(label(name), _if_known(known, itemgetter(name)), partial(_setting, name))
         for name in frame.columns
@@ -225,7 +250,11 @@ def _if_known(field: str, value: Callable[[Cells], Any]) -> Callable[[Cells], An
 def _fastest_place(one: Cells) -> str:
     if not pd.isna(one["row"]):
         return str(one["hardware_id"])
-    return "fits nowhere" if pd.isna(one["least_tpot_ms"]) else f"{one['least_tpot_ms']:.1f} ms at best"
+    return (
+        "fits nowhere"
+        if pd.isna(one["least_tpot_ms"])
+        else f"{one['least_tpot_ms']:.1f} ms at best"
+    )
 
 
 def one_k_table(frame: pd.DataFrame) -> Table[Cells]:
@@ -242,14 +271,23 @@ def one_k_table(frame: pd.DataFrame) -> Table[Cells]:
 
 def map_text(found: SweepMap) -> str:
     """Sentence on what a map shows, and what is fixed in it."""
-    fixed = ", ".join(f"{label(name)} {setting_text(name, value)}" for name, value in found.fixed.items())
-    return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
+    fixed = ", ".join(
+        f"{label(name)} {setting_text(name, value)}" for name, value in found.fixed.items()
+    )
+    return (
+        f"Speedup at the recommended K by {label(found.x)} and "
+        f"{label(found.y)}{fixed and f', at {fixed}'}."
+    )
 
 
 def map_cells(found: SweepMap) -> list[tuple[str, str, pd.Series]]:
     """Values of both settings as texts, and the row, of each cell that the grid has."""
     return [
-        (setting_text(found.x, across), setting_text(found.y, down), found.cells.loc[found.row[row, column]])
+        (
+            setting_text(found.x, across),
+            setting_text(found.y, down),
+            found.cells.loc[found.row[row, column]],
+        )
         for row, down in enumerate(found.y_values)
         for column, across in enumerate(found.x_values)
         if found.has[row, column]
@@ -263,13 +301,17 @@ def map_table(found: SweepMap) -> Table[Sequence[Any]]:
         (
             setting_text(found.y, value),
             *(
-                f"{speedup[row, column]:.2f}x, K {drafts[row, column]:.0f}" if fits[row, column] else "-"
+                f"{speedup[row, column]:.2f}x, K {drafts[row, column]:.0f}"
+                if fits[row, column]
+                else "-"
                 for column in range(len(found.x_values))
             ),
         )
         for row, value in enumerate(found.y_values)
     ]
-    return matrix((label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows)
+    return matrix(
+        (label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows
+    )
 
 
 def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
@@ -279,25 +321,39 @@ def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
 
 
 def fastest_of_each(best: pd.DataFrame, varied: Sequence[str]) -> str:
-    """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one combination."""
+    """Combination of most tokens/s per GPU at each batch, with its ties, in a line. Empty for one
+    combination."""
     named: dict[str, list[str]] = {}
     for batch, rows in best.groupby("batch_size") if varied else ():
         rate = rows["tokens_per_s_per_gpu"]
-        tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values("tokens_per_s_per_gpu", ascending=False)
-        first, *others = (_named(row, varied) for row in tied.to_dict("records"))
-        named.setdefault(first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []).append(
-            f"{batch:,}"
+        tied = rows[rate >= (1.0 - _TIE) * rate.max()].sort_values(
+            "tokens_per_s_per_gpu", ascending=False
         )
-    said = (f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items())
-    most = f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}." if named else ""
+        first, *others = (_named(row, varied) for row in tied.to_dict("records"))
+        named.setdefault(
+            first + (f" (within {_TIE:.0%}: {', '.join(others)})" if others else ""), []
+        ).append(f"{batch:,}")
+    said = (
+        f"{what}{f' at batch {listed(at)}' if len(named) > 1 else ''}" for what, at in named.items()
+    )
+    most = (
+        f"Most tokens/s per GPU: {'; '.join(said)}{', at every batch' if len(named) == 1 else ''}."
+        if named
+        else ""
+    )
     if not most or "usd" not in best or best["usd"].isna().all():
         return most
     cheapest = best.loc[best.groupby("batch_size")["usd"].idxmin()]
     least = {_named(row, varied) for row in cheapest.to_dict("records")}
-    return f"{most} Cheapest a token: {listed(sorted(least))}; prices by the profiles (hardware ID)."
+    return (
+        f"{most} Cheapest a token: {listed(sorted(least))}; prices by the profiles (hardware ID)."
+    )
 
 
 def _named(row: Mapping[Any, Any], fields: Sequence[str]) -> str:
     """A combination by its values; a number with the name of its option."""
     flags = {name: FIELDS[name].flags[0].name.removeprefix("--") for name in fields}
-    return " ".join(str(row[name]) if isinstance(row[name], str) else f"{flags[name]} {row[name]}" for name in fields)
+    return " ".join(
+        str(row[name]) if isinstance(row[name], str) else f"{flags[name]} {row[name]}"
+        for name in fields
+    )

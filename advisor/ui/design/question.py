@@ -1,4 +1,5 @@
-"""The question of the page Design: batch, limits and the start, bound to the address, and the remembered answer."""
+"""The question of the page Design: batch, limits and the start, bound to the address, and the
+remembered answer."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from advisor.answers.design.answer import DesignAnswer, design_answer
 from advisor.answers.design.dials import Experts
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
-from advisor.answers.design.start import SHAPE_EXAMPLE, Start, parse_batches, start_from_shape, start_from_size, starts
+from advisor.answers.design.start import (
+    SHAPE_EXAMPLE,
+    Start,
+    parse_batches,
+    start_from_shape,
+    start_from_size,
+    starts,
+)
 from advisor.catalog.hardware import model_name
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
@@ -28,8 +36,14 @@ _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
     "design_target_total": ("Total size (B)", "Billions of parameters, met within 5%."),
-    "design_target_active": ("Active size (B), no embeddings", "Billions of parameters, met within 5%."),
-    "design_tpot": ("Time per output token (ms)", "Upper limit at every batch. Empty: the scenario's."),
+    "design_target_active": (
+        "Active size (B), no embeddings",
+        "Billions of parameters, met within 5%.",
+    ),
+    "design_tpot": (
+        "Time per output token (ms)",
+        "Upper limit at every batch. Empty: the scenario's.",
+    ),
     "design_memory": ("Memory per GPU (GB)", "Empty: 90% of the accelerator's."),
 }
 
@@ -61,14 +75,18 @@ class DesignQuestion(Frozen):
             return grid
         n, k, s, _ = self.experts
         wider = {"n_experts": (*grid.n_experts, n), "n_active": (*grid.n_active, k)}
-        return grid.model_copy(update=wider | ({"n_shared": (*grid.n_shared, int(s))} if s == int(s) else {}))
+        return grid.model_copy(
+            update=wider | ({"n_shared": (*grid.n_shared, int(s))} if s == int(s) else {})
+        )
 
 
 @remembered(st.cache_resource, shared=24, own=8, keys=(DesignQuestion,))
 def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     """The search, remembered. Raises AdvisorError as the search does."""
     batches = parse_batches(question.batches) if question.batches else None
-    return design_answer(design_space(scenario, batches=batches, grid=question.grid(), **question.limits()))
+    return design_answer(
+        design_space(scenario, batches=batches, grid=question.grid(), **question.limits())
+    )
 
 
 def asked() -> DesignQuestion:
@@ -94,7 +112,10 @@ def asked() -> DesignQuestion:
 def _draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
-        st.caption("Target batch: `64`, a list `1,16,64`, a range `1-512`, or shares of the tokens `1:0.2,64:0.8`.")
+        st.caption(
+            "Target batch: `64`, a list `1,16,64`, a range `1-512`, or shares of the tokens "
+            "`1:0.2,64:0.8`."
+        )
         key = folded_key("design_quality")
         st.number_input(
             "Quality loss (%)",
@@ -105,30 +126,49 @@ def _draw_limits() -> None:
             persist_state="session",
             on_change=take_typed,
             args=("design_quality", key),
-            help="Share of the size of an equally good model that a design may give up, by each of three scaling laws.",
+            help=(
+                "Share of the size of an equally good model that a design may give up, by each "
+                "of three scaling laws."
+            ),
         )
-        for key in ("design_tokens", "design_total_params", "design_tpot", "design_memory", *_TARGETS):
+        for key in (
+            "design_tokens",
+            "design_total_params",
+            "design_tpot",
+            "design_memory",
+            *_TARGETS,
+        ):
             shown = folded_key(key)
             _limit(key, shown, on_change=take_typed, args=(key, shown))
 
 
 def _limit(name: str, key: str, **then: Any) -> None:
     label, help_text = _LIMITS[name]
-    how = {"label": label, "persist_state": "session", "placeholder": "not set", "help": help_text} | then
+    how = {
+        "label": label,
+        "persist_state": "session",
+        "placeholder": "not set",
+        "help": help_text,
+    } | then
     st.number_input(min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, **how)
 
 
 START: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
 """A model's name, and where its shape comes from."""
-_OF_SIZE: Kept[tuple[float | None, float | None]] = Kept("_design_start_sizes", lambda: (None, None))
+_OF_SIZE: Kept[tuple[float | None, float | None]] = Kept(
+    "_design_start_sizes", lambda: (None, None)
+)
 """Total and active size that it was started from. [parameters]"""
 MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 """Whether a control of this page has changed the model, which the bar above must then show."""
 
 
 def draw_question(scenario: Scenario) -> None:
-    """Size of a model to start from, batch, and behind buttons that model's layers or shape, and limits."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="design_question"):
+    """Size of a model to start from, batch, and behind buttons that model's layers or shape, and
+    limits."""
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", gap="small", key="design_question"
+    ):
         how: dict[str, Any] = {"on_change": _from_size, "args": (scenario,), "help": None}
         _limit(
             "design_target_total",
@@ -198,7 +238,9 @@ def _from_size(scenario: Scenario, is_like: bool = False) -> None:
     if not any(typed.values()):
         START.refuse("")
         return
-    total, active = _OF_SIZE.result if is_like else (one and one * _BILLION for one in typed.values())
+    total, active = (
+        _OF_SIZE.result if is_like else (one and one * _BILLION for one in typed.values())
+    )
     like = now["design_like"] if is_like else None
     if START.take(lambda: _taken(start_from_size(scenario, total, active, like))):
         _OF_SIZE.put((total, active))
@@ -206,7 +248,8 @@ def _from_size(scenario: Scenario, is_like: bool = False) -> None:
 
 
 def _taken(start: Start) -> tuple[str, str]:
-    """Make a start the user's own model, as an uploaded configuration would be. Its name there, and its note."""
+    """Make a start the user's own model, as an uploaded configuration would be. Its name there, and
+    its note."""
     take_model(str(start.scenario.model_config_json), start.scenario.model_id)
     return st.session_state["model_id"], start.note
 

@@ -1,6 +1,8 @@
-"""Design: the model to train instead, at equal quality by every law, and what each of its dials is worth.
+"""Design: the model to train instead, at equal quality by every law, and what each of its dials is
+worth.
 
-Also one design for several targets: for those that are typed, and the map of regions over batch and accelerator.
+Also one design for several targets: for those that are typed, and the map of regions over batch and
+accelerator.
 """
 
 from __future__ import annotations
@@ -17,15 +19,37 @@ from streamlit.delta_generator import DeltaGenerator
 from advisor.answers.design.answer import DesignAnswer
 from advisor.answers.design.candidates import keeps_baseline
 from advisor.answers.design.cells import Place
-from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
+from advisor.answers.design.dials import (
+    Costed,
+    Dial,
+    Experts,
+    baseline_experts,
+    cloud,
+    costed,
+    dials,
+    experts_of,
+)
 from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
-from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts, routing_in_serve
+from advisor.answers.design.start import (
+    added_keys,
+    design_name,
+    experts_config,
+    parse_experts,
+    routing_in_serve,
+)
 from advisor.answers.summary import borrowed_from
 from advisor.catalog.hardware import hardware_called
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
+from advisor.show.charts.design import (
+    Mark,
+    dial_chart,
+    front_frame,
+    pareto_chart,
+    rule_chart,
+    rule_table,
+)
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table, capital
@@ -87,17 +111,33 @@ _MOST_PLACES = 8
 
 
 _One = tuple[tuple[str, ...], Table[Any], Table[Any], tuple[str, ...], str]
-"""Texts, targets, choices, notes and CSV of one design for several targets, without the searches behind them."""
+"""Texts, targets, choices, notes and CSV of one design for several targets, without the searches
+behind them."""
 _Map = tuple[str, Chart | None, Table[Any], tuple[str, ...]]
-"""Verdict, chart (None where no cell is served), regions and notes of a map, without the searches behind them."""
+"""Verdict, chart (None where no cell is served), regions and notes of a map, without the searches
+behind them."""
 
 
-@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each target ...", keys=(DesignQuestion,))
+@remembered(
+    st.cache_resource,
+    shared=_KEPT,
+    own=_OWN,
+    spinner="Costing each target ...",
+    keys=(DesignQuestion,),
+)
 def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
     found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
     rows = one_design_rows(found)
     return (
-        tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
+        tuple(
+            text
+            for text in (
+                one_design_verdict(found),
+                against_baseline(found),
+                one_design_price(found),
+            )
+            if text
+        ),
         one_design_table(found),
         choices_table(found),
         one_design_notes(found),
@@ -105,7 +145,13 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
     )
 
 
-@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each accelerator ...", keys=(DesignQuestion,))
+@remembered(
+    st.cache_resource,
+    shared=_KEPT,
+    own=_OWN,
+    spinner="Costing each accelerator ...",
+    keys=(DesignQuestion,),
+)
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
     found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
     chart = design_regions_chart(found) if found.regions else None
@@ -115,7 +161,9 @@ def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[st
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
     """The section, computed once it is opened, or where the address names targets."""
     typed = bool(st.session_state["design_targets"])
-    section = st.expander("One design for several targets", expanded=typed, key="design_several", on_change="rerun")
+    section = st.expander(
+        "One design for several targets", expanded=typed, key="design_several", on_change="rerun"
+    )
     if section.open:
         with section:
             _one(scenario, question)
@@ -131,7 +179,9 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
         help="ACCELERATOR:BATCH, separated by commas; 2xH100 SXM:8 for two that share each matrix.",
     )
     if not typed.strip():
-        st.caption("The design that is expected to lose least against what each target alone would want.")
+        st.caption(
+            "The design that is expected to lose least against what each target alone would want."
+        )
         return
     targets = tuple(text.strip() for text in typed.split(",") if text.strip())
     if (found := tried(_one_of, scenario, question, targets)) is None:
@@ -147,7 +197,13 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
         show_table(choices)
     st.caption(plain(" ".join(notes)))
     if csv:
-        download("All figures as CSV", csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
+        download(
+            "All figures as CSV",
+            csv,
+            f"one-design-{scenario.hash}.csv",
+            "design_one_csv",
+            quiet=True,
+        )
 
 
 def _map(scenario: Scenario, question: DesignQuestion) -> None:
@@ -174,10 +230,16 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
         return
     show_chart(chart, "design_regions", scenario)
     show_table(regions)
-    st.caption(plain(" ".join((*notes, "The command report puts the map into a report with --regions."))))
+    st.caption(
+        plain(" ".join((*notes, "The command report puts the map into a report with --regions.")))
+    )
 
 
-_LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
+_LABELS = {
+    "ratio": "Experts active **k / N**",
+    "shared": "Shared : routed **s : k**",
+    "width": "Expert **width**",
+}
 _LEGEND = (
     ":blue[●]&nbsp;best design of equal quality at each value &emsp; :green[▲]&nbsp;mine &emsp; "
     ":green[▮]&nbsp;quality of mine; shaded: as this dial alone turns"
@@ -208,12 +270,23 @@ def _head(scenario: Scenario, answer: DesignAnswer, problem: str, said: str) -> 
     left, right = st.columns([2, 1], gap="medium")
     own, today = own_name(scenario), baseline_experts(answer.space)
     with left:
-        st.title(plain(for_start(answer.headline) if own == "start" else answer.headline), anchor=False)
+        st.title(
+            plain(for_start(answer.headline) if own == "start" else answer.headline), anchor=False
+        )
         st.markdown(plain(below_headline(answer, own)), help=plain(about_figures(answer, own)))
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             example = f"{max(1, today.n_active // 2)} of {max(1, today.n_experts // 2)}"
-            help_text = f"Or with shared experts and width: `{today.text}`. A width left out keeps the total size."
-            st.text_input("Try a design", key="design_mine", width=230, placeholder=f"e.g. {example}", help=help_text)
+            help_text = (
+                f"Or with shared experts and width: `{today.text}`. A width left out keeps the "
+                "total size."
+            )
+            st.text_input(
+                "Try a design",
+                key="design_mine",
+                width=230,
+                placeholder=f"e.g. {example}",
+                help=help_text,
+            )
             if said:
                 st.markdown(f"**{plain(said)}**")
         show_problem(problem)
@@ -238,10 +311,11 @@ def _turn(key: str, turned: dict[str, str], question: str) -> None:
 
 
 def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
-    """Three dials with their strips; a dial stands where the typed design says, which loses `lost` of the time.
+    """Three dials with their strips; a dial stands where the typed design says, which loses `lost`
+    of the time.
 
-    A browser that has not seen an answer yet sends where the dials stood before, which is no turn of these: they are
-    of one question by key and callback.
+    A browser that has not seen an answer yet sends where the dials stood before, which is no turn
+    of these: they are of one question by key and callback.
     """
     question = _of_question()
     for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
@@ -250,7 +324,9 @@ def _draw_dials(found: tuple[Dial, ...], lost: float) -> None:
         st.session_state[key] = names[dial.own]
         with column, st.container(gap="xxsmall"):
             turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
-            st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned, question))
+            st.select_slider(
+                _LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned, question)
+            )
             show_plot(dial_chart(dial, lost), f"design_{dial.name}")
     st.caption(_LEGEND)
 
@@ -273,7 +349,9 @@ def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | 
     """Quality against speed, and the baseline beside the user's and the best. Returns the chart."""
     space = answer.space
     frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
-    chart = pareto_chart(*frames, _marks(answer, today, typed, best), 1.0 - space.question.quality_eps)
+    chart = pareto_chart(
+        *frames, _marks(answer, today, typed, best), 1.0 - space.question.quality_eps
+    )
     with st.container(key="design_compare"):
         left, right = st.columns([4, 3], gap="large")
         below = st.container()
@@ -282,12 +360,16 @@ def _compare(answer: DesignAnswer, today: Costed, typed: Costed, best: Costed | 
         show_plot(chart, "design_pareto")
     with right:
         st.subheader("Designs side by side", anchor=False)
-        show_table(beside_table(today, typed, best, (own_name(space.setup.scenario), best_name(answer))))
+        show_table(
+            beside_table(today, typed, best, (own_name(space.setup.scenario), best_name(answer)))
+        )
         _take(answer, typed.experts, None if best is None else best.experts, below)
     return chart
 
 
-def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator) -> None:
+def _take(
+    answer: DesignAnswer, chosen: Experts, best: Experts | None, below: DeltaGenerator
+) -> None:
     """What to do with a design: its config.json, Serve, and, `below`, a measurement of it."""
     space, own = answer.space, answer.recommended
     today = capital(own_name(space.setup.scenario))
@@ -295,7 +377,8 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: De
     designs = {name: one for name, one in offered.items() if one is not None}
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
-        # What the headline names: the best where it is clearly faster, else the design that is kept.
+        # What the headline names: the best where it is clearly faster, else the design that is
+        # kept.
         kept = "Mine" if chosen != baseline_experts(space) else today
         named = kept if own is None or keeps_baseline(space, own) else capital(best_name(answer))
         which = st.segmented_control("Take", list(designs), default=named, required=True)
@@ -312,9 +395,13 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None, below: De
         adopted = (text, name, routing, space.question.batches)
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=adopted)
     with below:
-        draw_engine_run(space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist()))
+        draw_engine_run(
+            space.setup.scenario, name, text, tuple(space.question.batches.astype(int).tolist())
+        )
     if new := added_keys(space, config):
-        st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
+        st.caption(
+            f"{plain(', '.join(new))} is new to this model type; the engine must support it."
+        )
 
 
 def _adopt(text: str, name: str, routing: str, batches: Sequence[int]) -> None:
@@ -342,7 +429,8 @@ def _rule(answer: DesignAnswer) -> None:
 
 
 def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
-    """The numbers behind the page as files, each made when it is asked for, and what the laws do not know."""
+    """The numbers behind the page as files, each made when it is asked for, and what the laws do
+    not know."""
     digest = answer.space.setup.scenario.hash
 
     def best_designs() -> str:
@@ -354,7 +442,9 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
 
     files: dict[str, Callable[[], str | bytes]] = {
         "best-designs.csv": best_designs,
-        "dials.csv": lambda: frame_csv(pd.concat([dial_chart(dial).data for dial in found]), digest),
+        "dials.csv": lambda: frame_csv(
+            pd.concat([dial_chart(dial).data for dial in found]), digest
+        ),
         "quality-against-speed.csv": lambda: frame_csv(pareto.data, digest),
         "rule-over-batch.csv": lambda: frame_csv(rule_table(answer.rule), digest),
         "whole-answer.json": document,
@@ -362,7 +452,9 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
     with st.popover("Data", type="tertiary"):
         for name, make in files.items():
             download(name, make, f"design-{digest}-{name}", f"design_{name}")
-    with st.expander("Remarks and what the laws do not know", key="design_remarks", on_change="rerun") as section:
+    with st.expander(
+        "Remarks and what the laws do not know", key="design_remarks", on_change="rerun"
+    ) as section:
         if section.open:
             said = (accepted_from(answer.space), *answer.warnings, *answer.limits)
             st.markdown("\n".join(f"- {plain(one)}" for one in said))

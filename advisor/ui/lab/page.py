@@ -1,4 +1,5 @@
-"""Lab: what takes its time: simulation, sweeps of scenarios, experts on ranks, this machine measured."""
+"""Lab: what takes its time: simulation, sweeps of scenarios, experts on ranks, this machine
+measured."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """This machine: what would be measured and at what price, the run, and what came out.
 
-And a design measured in the engine itself, on Design and on Measure: the command, a run here, its points, their use.
+And a design measured in the engine itself, on Design and on Measure: the command, a run here, its
+points, their use.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _PLAN: tuple[Column[dict[str, Any]], ...] = (
     Column("Operation", itemgetter("op"), words=True),
     Column("Estimate", itemgetter("estimate_s"), "{:.1f} s".format),
     Column(
-        "Memory", lambda row: row.get("memory_bytes"), lambda value: "" if value is None else f"{value / 1e6:,.0f} MB"
+        "Memory",
+        lambda row: row.get("memory_bytes"),
+        lambda value: "" if value is None else f"{value / 1e6:,.0f} MB",
     ),
 )
 
@@ -54,13 +57,18 @@ def _choose() -> None:
     if not found:
         return
     names = {item["label"]: item["name"] for item in found}
-    device = st.selectbox("Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device")
-    preset = st.segmented_control("Preset", runs.PRESETS, default="quick", required=True, key="profile_preset")
+    device = st.selectbox(
+        "Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device"
+    )
+    preset = st.segmented_control(
+        "Preset", runs.PRESETS, default="quick", required=True, key="profile_preset"
+    )
     facts = tried(_plan, preset, device)
     if facts is None:
         return
     st.markdown(
-        f"About **{facts['estimate_s']:,.0f} s** for {len(facts['blocks'])} blocks; it stops by itself at "
+        f"About **{facts['estimate_s']:,.0f} s** for {len(facts['blocks'])} blocks; it stops by "
+        "itself at "
         f"{facts['limit_s']:,.0f} s. Keep the machine idle; other load distorts timings."
     )
     with st.expander("The plan"):
@@ -146,7 +154,11 @@ def _use(text: str) -> None:
 def draw_profile_panel() -> None:
     """The whole panel: the run in hand, or what could be measured and the last result."""
     st.markdown("On a GPU node, the engine itself, plain and with drafts; drop its CSV on Measure:")
-    st.code("advisor profile --engine vllm --model config.json --output measured", language=None, wrap_lines=True)
+    st.code(
+        "advisor profile --engine vllm --model config.json --output measured",
+        language=None,
+        wrap_lines=True,
+    )
     if off := runs.refusal(st.get_option("server.address"), st.context.url):
         st.info(off)
         return
@@ -159,23 +171,33 @@ def draw_profile_panel() -> None:
         _result(last)
 
 
-def draw_engine_run(scenario: Scenario, name: str, config: str | None, asked: tuple[int, ...] = ()) -> None:
-    """Draw the command that measures a design and, where an engine is installed, a run and its result.
+def draw_engine_run(
+    scenario: Scenario, name: str, config: str | None, asked: tuple[int, ...] = ()
+) -> None:
+    """Draw the command that measures a design and, where an engine is installed, a run and its
+    result.
 
-    name, config : the design and its config.json's text; None for a shipped model's id. asked : further batches.
+    name, config : the design and its config.json's text; None for a shipped model's id. asked :
+        further batches.
     """
     st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
     of = name if config is None else f"{name}.json"
     batch, context = scenario.batch_size, str(scenario.context_tokens)
     batches = ",".join(map(str, sorted({1, 4, 16, max(1, batch // 4), batch, *asked})))
-    command = f"advisor profile --engine vllm --model {of} --batches {batches} --context {context} --output measured"
+    command = (
+        f"advisor profile --engine vllm --model {of} --batches {batches} --context {context} "
+        "--output measured"
+    )
     st.code(command, language=None, wrap_lines=True)
     first = "" if config is None else f"With {plain(of)}, the model's config.json, in this folder. "
     st.caption(
-        f"{first}It runs vLLM with made-up weights: make engine installs one for processors (--context 32 there); "
+        f"{first}It runs vLLM with made-up weights: make engine installs one for processors "
+        "(--context 32 there); "
         "on a GPU name your own with --engine-python, and --hardware."
     )
-    if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):
+    if not runs.engine_python() or runs.refusal(
+        st.get_option("server.address"), st.context.url, engine=True
+    ):
         return
     last = runs.latest(engine=True)
     if last is not None and last.alive:
@@ -187,11 +209,14 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None, asked: tu
             drafts = st.text_input("Draft lengths K", "0,1,3", key="engine_drafts")
             context = st.text_input("Context", context, key="engine_context")
         st.caption(
-            f"vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as {plain(scenario.hardware_id)}, "
+            "vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as "
+            f"{plain(scenario.hardware_id)}, "
             "the accelerator in the bar: let that be this machine, and keep it idle."
         )
         if st.button("Measure", icon=":material/speed:", key="engine_start"):
-            _start_or_say(attempt(runs.start_engine, scenario, name, config, (batches, drafts, context)))
+            _start_or_say(
+                attempt(runs.start_engine, scenario, name, config, (batches, drafts, context))
+            )
     if last is not None:
         _engine_result(last, scenario)
 
@@ -220,7 +245,8 @@ def _use_engine(_run: ProfilerRun, folder: str, changed: float) -> tuple[RunUse 
 
 
 def _engine_result(run: ProfilerRun, scenario: Scenario) -> None:
-    """Outcome of the last run: resume, its points on the design's curve, and the button that uses them."""
+    """Outcome of the last run: resume, its points on the design's curve, and the button that uses
+    them."""
     st.markdown(f"**Measured: {plain(run.device)}**")
     if why := runs.ending(run):
         st.warning(plain(why))
@@ -235,16 +261,31 @@ def _engine_result(run: ProfilerRun, scenario: Scenario) -> None:
     if use is None:
         return
     acceptance = load_setup(scenario).acceptance
-    drafts = sorted({point.n_draft for point in use.points if 0 < point.n_draft < len(acceptance.accepted_length)})
+    drafts = sorted(
+        {
+            point.n_draft
+            for point in use.points
+            if 0 < point.n_draft < len(acceptance.accepted_length)
+        }
+    )
     if drafts:
         k = st.segmented_control("K", drafts, default=drafts[-1], required=True, key="engine_k")
-        show_chart(before_after_chart(speedup_curves(use, k, acceptance)), "engine_points", scenario)
+        show_chart(
+            before_after_chart(speedup_curves(use, k, acceptance)), "engine_points", scenario
+        )
         st.caption(
-            f"Points: measured, T_plain / T_round times {acceptance.accepted_length[k]:.2f} tokens a round. "
+            f"Points: measured, T_plain / T_round times {acceptance.accepted_length[k]:.2f} "
+            "tokens a round. "
             "Random drafts: no drafter's own time is in them."
         )
     for reason in use.result.reasons_against:
         st.warning(plain(reason), icon=":material/help:")
     used = in_use() == text_of(use.result)
     label = "In use" if used else "Use anyway" if use.result.reasons_against else "Use"
-    st.button(f"{label} on every page", key="engine_use", on_click=use_refit, args=(use.result,), disabled=used)
+    st.button(
+        f"{label} on every page",
+        key="engine_use",
+        on_click=use_refit,
+        args=(use.result,),
+        disabled=used,
+    )

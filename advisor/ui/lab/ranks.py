@@ -1,4 +1,5 @@
-"""Experts on the scenario's ranks, counted on the user's trace or loads, else from the preset: layouts, exchange."""
+"""Experts on the scenario's ranks, counted on the user's trace or loads, else from the preset:
+layouts, exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
 from advisor.predict.setup import Setup, traffic_of
 from advisor.show.charts.measured import rank_chart
-from advisor.show.words.expert_ranks import exchange_table, exchange_text, layout_table, notes, trace_warnings, verdict
+from advisor.show.words.expert_ranks import (
+    exchange_table,
+    exchange_text,
+    layout_table,
+    notes,
+    trace_warnings,
+    verdict,
+)
 from advisor.text import typeset
 from advisor.ui.measure.traces import TRACE, UserTrace
 from advisor.ui.own_data import use_ranks
@@ -25,7 +33,8 @@ LOADS_FILE: Kept[str] = Kept("_own_loads", str)
 
 
 def take_loads(setup: Setup, name: str, data: bytes) -> None:
-    """Keep the table of loads of a file. Raises AdvisorError for one that cannot be read, which leaves the one before.
+    """Keep the table of loads of a file. Raises AdvisorError for one that cannot be read, which
+    leaves the one before.
 
     A dense model has no experts, and takes a table as it is.
     """
@@ -34,24 +43,30 @@ def take_loads(setup: Setup, name: str, data: bytes) -> None:
 
 
 def use(arm: LayoutCost, found: RanksAnswer) -> None:
-    """Predict with one layout of an answer from the next run on, and with the loads that it was counted on."""
+    """Predict with one layout of an answer from the next run on, and with the loads that it was
+    counted on."""
     loads = None if found.traffic.kind == "preset" else write_loads(found.traffic.loads)
     use_ranks(loads, arm.redundant if arm.is_balanced else None, found.traffic.routing)
 
 
 def count(setup: Setup) -> None:
-    """Place the experts of a setup with the copies that were chosen. Keeps the answer, or why there is none."""
+    """Place the experts of a setup with the copies that were chosen. Keeps the answer, or why there
+    is none."""
     _ANSWER.forget()
     _ANSWER.take(_counted, setup)
 
 
 def _counted(setup: Setup) -> tuple[tuple[str, str, int], RanksAnswer]:
     if (trace := _trace_of(setup)) is not None:
-        traffic = traffic_of_trace(trace.sequences, trace.fit.n_experts, setup.longest_step, trace.fit)
+        traffic = traffic_of_trace(
+            trace.sequences, trace.fit.n_experts, setup.longest_step, trace.fit
+        )
     else:
         traffic = traffic_of(setup, _loads(setup))
     # The experts touched are those that the trace or the loads say.
-    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    update = (
+        {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    )
     touched = load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
     placing = LayoutOptions(redundant=tuple(dict.fromkeys((0, _copies(setup)))))
     return _question(setup), ranks_answer(touched, traffic, placing)
@@ -73,24 +88,32 @@ def _kept_trace() -> UserTrace | None:
 
 
 def _trace_of(setup: Setup) -> UserTrace | None:
-    """This session's trace where it is of as many experts as the scenario's model has, else None."""
+    """This session's trace where it is of as many experts as the scenario's model has, else
+    None."""
     moe, trace = setup.architecture.moe, _kept_trace()
-    return trace if moe is not None and trace is not None and trace.fit.n_experts == moe.n_experts else None
+    return (
+        trace
+        if moe is not None and trace is not None and trace.fit.n_experts == moe.n_experts
+        else None
+    )
 
 
 def _own_loads(setup: Setup) -> str:
-    """This session's table of loads where it is of as many experts as the scenario's model has, else empty."""
+    """This session's table of loads where it is of as many experts as the scenario's model has,
+    else empty."""
     moe, text = setup.architecture.moe, LOADS_FILE.result
     return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
 
 
 def _loads(setup: Setup) -> str | None:
-    """Loads to count on where there is no trace: this session's table, else those that the scenario carries."""
+    """Loads to count on where there is no trace: this session's table, else those that the scenario
+    carries."""
     return _own_loads(setup) or setup.scenario.expert_loads
 
 
 def _question(setup: Setup) -> tuple[str, str, int]:
-    """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
+    """What an answer is to: the scenario, the trace or loads that are counted on, and the copies
+    chosen."""
     # What using an answer changes in the scenario is left out, so that the answer stays on screen.
     asked = setup.scenario.on_assumed_ranks()
     if (trace := _trace_of(setup)) is None:
@@ -99,7 +122,8 @@ def _question(setup: Setup) -> tuple[str, str, int]:
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
-    """The answer counted for this scenario, trace and copies, or None. One of another trace is dropped."""
+    """The answer counted for this scenario, trace and copies, or None. One of another trace is
+    dropped."""
     found, asked = _ANSWER.result, _question(setup)
     if found is not None and found[0][1] != asked[1]:
         _ANSWER.forget()
@@ -107,9 +131,11 @@ def answer(setup: Setup) -> RanksAnswer | None:
 
 
 def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
-    """The answer that was counted last for this scenario and trace, with whatever copies, and a name of it.
+    """The answer that was counted last for this scenario and trace, with whatever copies, and a
+    name of it.
 
-    Another page does not know the copies that are chosen in Lab. None where none was counted, or for another.
+    Another page does not know the copies that are chosen in Lab. None where none was counted, or
+    for another.
     """
     found = _ANSWER.result
     if found is None or found[0][:2] != _question(setup)[:2]:
@@ -120,17 +146,24 @@ def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
 def basis(setup: Setup) -> str:
     """Traffic that would be counted, in words."""
     if _trace_of(setup) is not None:
-        return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
+        return (
+            "Counts on your trace: balanced layouts are planned on one half of it and judged on "
+            "the other."
+        )
     if own := _own_loads(setup):
         layers, experts = loads_shape(own)
-        return f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken to stay as it is."
+        return (
+            f"Counts on your table of loads, {layers} layers of {experts} experts, which is "
+            "taken to stay as it is."
+        )
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
     preset = "loads have the routing preset's spread and hot experts are placed at random"
     moe, trace = setup.architecture.moe, _kept_trace()
     if trace is not None and moe is not None:
         return (
-            f"Your trace is not counted: it is of {trace.fit.n_experts} experts and {setup.architecture.name} has "
+            f"Your trace is not counted: it is of {trace.fit.n_experts} experts and "
+            f"{setup.architecture.name} has "
             f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
         )
     if LOADS_FILE.result:
@@ -140,7 +173,8 @@ def basis(setup: Setup) -> str:
 
 
 def draw_ranks_panel(advice: Advice) -> None:
-    """The panel: a button, then the answer. Says what is missing where the scenario has no expert-parallel ranks."""
+    """The panel: a button, then the answer. Says what is missing where the scenario has no
+    expert-parallel ranks."""
     ranks, setup = advice.setup.placement.expert_parallel, advice.setup
     if ranks < 2:
         st.caption("Needs expert parallelism: set EP above 1 under More.")
@@ -153,9 +187,18 @@ def draw_ranks_panel(advice: Advice) -> None:
         value=ranks,
         step=ranks,
         key=copies_key(ranks),
-        help=f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies evenly.",
+        help=(
+            f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies "
+            "evenly."
+        ),
     )
-    button.button("Count the ranks", key="count_ranks", icon=":material/grid_view:", on_click=count, args=(setup,))
+    button.button(
+        "Count the ranks",
+        key="count_ranks",
+        icon=":material/grid_view:",
+        on_click=count,
+        args=(setup,),
+    )
     show_problem(_ANSWER.problem)
     found = answer(setup)
     if found is None:
@@ -166,7 +209,10 @@ def draw_ranks_panel(advice: Advice) -> None:
 
 def _shown(answer: RanksAnswer, advice: Advice) -> None:
     if answer.traffic.kind == "preset":
-        st.info("Not counted on a file of yours: loads have the routing preset's spread.", icon=":material/info:")
+        st.info(
+            "Not counted on a file of yours: loads have the routing preset's spread.",
+            icon=":material/info:",
+        )
     st.markdown(plain(typeset(verdict(answer))))
     for text in trace_warnings(answer):
         st.warning(plain(f"{text[0].upper()}{text[1:]}."))
@@ -181,7 +227,8 @@ def _shown(answer: RanksAnswer, advice: Advice) -> None:
 
 
 def _choose(answer: RanksAnswer) -> None:
-    """The choice of a layout to predict with, on all pages. Experts in order on a preset's loads are the assumption."""
+    """The choice of a layout to predict with, on all pages. Experts in order on a preset's loads
+    are the assumption."""
     arms = [arm for arm in answer.arms[1:] if arm.is_balanced or answer.traffic.kind != "preset"]
     layout, button = st.columns([1, 2], vertical_alignment="bottom")
     names = [arm.name for arm in arms]
@@ -198,5 +245,8 @@ def _choose(answer: RanksAnswer) -> None:
         icon=":material/check:",
         on_click=use,
         args=(arm, answer),
-        help="The slowest rank is then counted and no longer assumed: on Serve, in the report and in what is exported.",
+        help=(
+            "The slowest rank is then counted and no longer assumed: on Serve, in the report and "
+            "in what is exported."
+        ),
     )

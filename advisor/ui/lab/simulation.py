@@ -1,4 +1,5 @@
-"""Simulation: one K, the schedule, Cascade and an oracle on the same requests; a trace stays in the session."""
+"""Simulation: one K, the schedule, Cascade and an oracle on the same requests; a trace stays in the
+session."""
 
 from __future__ import annotations
 
@@ -30,12 +31,17 @@ from advisor.ui.widgets import show_chart, show_problem, show_table, tried
 _KEPT_SIMULATIONS = 16
 _GLANCE_S = 0.5
 """How long a simulation may take before it shows its progress. [s]"""
-PROCESSES = {"list": "Independent rounds", "switching": "Good and bad passages", "trace": "Your own trace"}
+PROCESSES = {
+    "list": "Independent rounds",
+    "switching": "Good and bad passages",
+    "trace": "Your own trace",
+}
 
 
 @dataclass(frozen=True)
 class ProcessChoice:
-    """Process by which acceptance varies in a simulation. One of PROCESSES, with what that needs."""
+    """Process by which acceptance varies in a simulation. One of PROCESSES, with what that
+    needs."""
 
     kind: str
     spread: float = DEFAULT_SPREAD
@@ -46,7 +52,9 @@ class ProcessChoice:
     @property
     def key(self) -> str:
         """Name of the process, equal for equal choices."""
-        return f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
+        return (
+            f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
+        )
 
 
 def simulation_for(
@@ -56,8 +64,8 @@ def simulation_for(
 
     None once the user cancelled it.
 
-    Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when the trace cannot be
-    read.
+    Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when
+    the trace cannot be read.
     """
     kept: dict[object, SimulationReport] = st.session_state.setdefault("simulations", {})
     key = (scenario.model_dump_json(), choice.key, plan, warm)
@@ -83,7 +91,8 @@ def simulation_for(
 
 
 def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], None]:
-    """Shows how far a simulation is once it has taken longer than a glance, with a button to end it."""
+    """Shows how far a simulation is once it has taken longer than a glance, with a button to end
+    it."""
     started_s = time.monotonic()
     bar: list[DeltaGenerator] = []
 
@@ -91,7 +100,11 @@ def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], N
         if not bar and time.monotonic() - started_s > _GLANCE_S:
             with place.container():
                 bar.append(st.empty())
-                st.button("Cancel", on_click=st.session_state.__setitem__, args=("cancelled_simulation", key))
+                st.button(
+                    "Cancel",
+                    on_click=st.session_state.__setitem__,
+                    args=("cancelled_simulation", key),
+                )
         for line in bar:
             line.progress(done, f"Simulating: {policy}")
 
@@ -101,20 +114,35 @@ def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], N
 def process_choice() -> ProcessChoice | None:
     """Process by which acceptance varies, or None while a trace was chosen and not yet given."""
     kind = st.radio(
-        "How acceptance varies", PROCESSES, format_func=PROCESSES.__getitem__, horizontal=True, key="process"
+        "How acceptance varies",
+        PROCESSES,
+        format_func=PROCESSES.__getitem__,
+        horizontal=True,
+        key="process",
     )
     if kind == "switching":
-        spread = st.slider("Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread")
-        tokens = st.number_input("Passage length (tokens; assumed)", 1.0, 1e5, DEFAULT_PASSAGE_TOKENS, key="passage")
+        spread = st.slider(
+            "Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread"
+        )
+        tokens = st.number_input(
+            "Passage length (tokens; assumed)", 1.0, 1e5, DEFAULT_PASSAGE_TOKENS, key="passage"
+        )
         return ProcessChoice(kind, spread, tokens)
     if kind == "trace":
         given = st.file_uploader(
-            "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, request)",
+            (
+                "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, "
+                "request)"
+            ),
             type=["json", "csv"],
             key="trace",
             max_upload_size=MAX_TRACE_BYTES // 1_000_000,
         )
-        return None if given is None else ProcessChoice(kind, file_name=given.name, data=given.getvalue())
+        return (
+            None
+            if given is None
+            else ProcessChoice(kind, file_name=given.name, data=given.getvalue())
+        )
     return ProcessChoice(kind)
 
 
@@ -130,12 +158,17 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
             2.0,
             value=None,
             key="simulated_load",
-            help="Poisson arrivals at this share of what plain decoding could serve, so that the batch varies. Empty: "
+            help="Poisson arrivals at this share of what plain decoding could serve, so that the "
+            "batch varies. Empty: "
             "all requests wait from the start, and a free slot takes the next at once.",
         )
     warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
     return SimulationPlan(
-        int(requests), request_tokens=int(length), batch_size=batch_size, load_share=share, seed=int(seed)
+        int(requests),
+        request_tokens=int(length),
+        batch_size=batch_size,
+        load_share=share,
+        seed=int(seed),
     ), warm
 
 
@@ -161,8 +194,11 @@ def draw_simulation() -> None:
     show_table(Table(POLICIES, report.outcomes))
     st.caption(report.load_note)
     if not report.complete:
-        st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")
+        st.caption(
+            f"The limit of {planned.iterations:,} iterations ended before all requests were served."
+        )
     st.caption(
-        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand; as slots "
+        "Decode iterations only: prefill takes no time here. The oracle sees each step's outcome "
+        "beforehand; as slots "
         "empty at the end of a run a single K may still pass it."
     )

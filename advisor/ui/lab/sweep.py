@@ -1,4 +1,5 @@
-"""Sweep: a finished one opened, what it answers, its files, a row opened in the bar; and the command that makes one."""
+"""Sweep: a finished one opened, what it answers, its files, a row opened in the bar; and the
+command that makes one."""
 
 from __future__ import annotations
 
@@ -53,16 +54,21 @@ def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     frame = kept.sweep.frame
     st.caption(plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(kept.sweep.notes)}"))
     with st.container(horizontal=True, gap="small"):
-        download("CSV", functools.partial(frame_csv, frame), f"sweep-{kept.digest}.csv", "sweep_csv")
+        download(
+            "CSV", functools.partial(frame_csv, frame), f"sweep-{kept.digest}.csv", "sweep_csv"
+        )
         st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
     if (frame["n_draft"] < 0).all():
-        st.warning(plain(f"Nothing in this sweep can be predicted. {' '.join(reasons_texts(frame))}"))
+        st.warning(
+            plain(f"Nothing in this sweep can be predicted. {' '.join(reasons_texts(frame))}")
+        )
         return
     st.subheader("Where drafting pays", anchor=False)
     pays = _pays_in(kept.digest, frame)
     st.markdown(plain(pays_text(pays)))
     st.caption(
-        f"The largest batch at which the recommended K gains in {SURE:.0%} of the simulated cases or more, and fits."
+        f"The largest batch at which the recommended K gains in {SURE:.0%} of the simulated cases "
+        "or more, and fits."
     )
     _table(pays_table(pays), kept, "pays")
     limit = _fastest(kept, scenario)
@@ -121,7 +127,9 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
     else:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             x = _choose("Across", free, now.axes[0], f"sweep_x_{kept.digest}")
-            y = _choose("Down", [one for one in free if one != x], now.axes[1], f"sweep_y_{kept.digest}")
+            y = _choose(
+                "Down", [one for one in free if one != x], now.axes[1], f"sweep_y_{kept.digest}"
+            )
             fixed = _fixed(kept, x, y, scenario)
         SHOWN.put(Shown(kept.digest, limit, (x, y), fixed))
         found = sweep_map(frame, x, y, fixed)
@@ -135,7 +143,9 @@ def _choose(name: str, free: Any, first: str, key: str) -> str:
     """One axis of the map."""
     if key not in st.session_state or st.session_state[key] not in free:
         st.session_state[key] = first if first in free else free[0]
-    return str(st.selectbox(name, free, key=key, format_func=label, width=190, persist_state="session"))
+    return str(
+        st.selectbox(name, free, key=key, format_func=label, width=190, persist_state="session")
+    )
 
 
 def _fixed(kept: KeptSweep, x: str, y: str, scenario: Scenario) -> dict[str, Any]:
@@ -149,7 +159,9 @@ def _fixed(kept: KeptSweep, x: str, y: str, scenario: Scenario) -> dict[str, Any
         key = f"sweep_at_{name}_{kept.digest}"
         st.session_state[key] = chosen
         shown = functools.partial(setting_text, name)
-        st.selectbox(label(name), values, key=key, format_func=shown, width=190, persist_state="session")
+        st.selectbox(
+            label(name), values, key=key, format_func=shown, width=190, persist_state="session"
+        )
     return {name: chosen for name, (_, chosen) in settled.items()}
 
 
@@ -193,7 +205,10 @@ def draw_sweep_panel(scenario: Scenario) -> None:
         key=_FILES,
         on_change=_take,
         max_upload_size=upload_limit(_UPLOAD_MIB * 2**20),
-        help=f"All part-*.parquet of one folder, or some; up to {MAX_ROWS:,} rows. Kept in this session.",
+        help=(
+            f"All part-*.parquet of one folder, or some; up to {MAX_ROWS:,} rows. Kept in this "
+            "session."
+        ),
     )
     kept = KEPT.result
     if problem := KEPT.problem:
@@ -205,7 +220,9 @@ def draw_sweep_panel(scenario: Scenario) -> None:
         st.code(text, language=None)
         download("sweep.yaml", text, "sweep.yaml", "sweep_yaml")
         st.code(
-            "python -m advisor explore --plan sweep.yaml --output sweep --workers 2", language=None, wrap_lines=True
+            "python -m advisor explore --plan sweep.yaml --output sweep --workers 2",
+            language=None,
+            wrap_lines=True,
         )
     if kept is not None:
         draw_sweep_answers(kept, scenario)
@@ -214,14 +231,20 @@ def draw_sweep_panel(scenario: Scenario) -> None:
 def plan_of(scenario: Scenario) -> SweepPlan:
     """The scenario as a plan of one combination at several batches.
 
-    A model or accelerator of one's own stands there by its file. Loads, copies of experts and a refit take no part: a
-    plan cannot state them.
+    A model or accelerator of one's own stands there by its file. Loads, copies of experts and a
+    refit take no part: a plan cannot state them.
     """
     own = {owner for document, owner in DOCUMENTS.items() if getattr(scenario, document)}
     rows = [FIELDS[name] for name in SETTINGS if name not in ("batch_size", *RANK_FIELDS)]
     values = {row.name: getattr(scenario, row.name) for row in rows}
-    stated = {row.name for row in rows if row.is_required or row.needed or values[row.name] != row.default}
-    axes = {name: (f"{value}.json" if name in own else value,) for name, value in values.items() if name in stated}
+    stated = {
+        row.name for row in rows if row.is_required or row.needed or values[row.name] != row.default
+    }
+    axes = {
+        name: (f"{value}.json" if name in own else value,)
+        for name, value in values.items()
+        if name in stated
+    }
     return SweepPlan(({},), axes, tuple(sorted({*_BATCHES, scenario.batch_size})))
 
 
@@ -237,4 +260,6 @@ def _take() -> None:
 def _read(given: list[tuple[str, bytes]]) -> KeptSweep:
     names = given[0][0] if len(given) == 1 else counted(len(given), "file")
     content = b"".join(hashlib.sha256(data).digest() for _, data in given)
-    return KeptSweep(read_sweep(given, MAX_ROWS), hashlib.sha256(content).hexdigest()[:12], f"From {names}")
+    return KeptSweep(
+        read_sweep(given, MAX_ROWS), hashlib.sha256(content).hexdigest()[:12], f"From {names}"
+    )

@@ -1,4 +1,5 @@
-"""Why a run is slow, from its launch line, log and results: the cause, and the remedy in numbers."""
+"""Why a run is slow, from its launch line, log and results: the cause, and the remedy in
+numbers."""
 
 from __future__ import annotations
 
@@ -56,18 +57,33 @@ def given() -> tuple[UserFile, ...]:
 
 
 def launched(files: Sequence[bytes]) -> dict[str, str]:
-    """Names by column of the one server that launch lines in some files start. Empty without one, or with several."""
+    """Names by column of the one server that launch lines in some files start. Empty without one,
+    or with several."""
     told: list[dict[str, str]] = []
     for data in files:
         for _, facts in read_servers(data.decode("utf-8", errors="replace")):
             if facts.get("launch_line") and facts.get("model_id"):
-                stated = {name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None}
+                stated = {
+                    name: str(facts[name]) for name in FROM_SCENARIO if facts.get(name) is not None
+                }
                 named = resolve_model_name(stated["model_id"])
                 stated["model_id"] = model_meant(stated["model_id"]) or ""
-                stated |= {name: str(facts[name]) for name in ("kv_dtype", "engine_version") if facts.get(name)}
+                stated |= {
+                    name: str(facts[name])
+                    for name in ("kv_dtype", "engine_version")
+                    if facts.get(name)
+                }
                 if named is not None:
-                    stated["weight_dtype"] = facts.get("weight_dtype") or named.weight_format or ""  # "": as stored
-                told.append({name: value for name, value in stated.items() if value or name == "weight_dtype"})
+                    stated["weight_dtype"] = (
+                        facts.get("weight_dtype") or named.weight_format or ""
+                    )  # "": as stored
+                told.append(
+                    {
+                        name: value
+                        for name, value in stated.items()
+                        if value or name == "weight_dtype"
+                    }
+                )
     servers = {one.get("model_id", "") for one in told}
     return {name: value for one in told for name, value in one.items()} if len(servers) == 1 else {}
 
@@ -79,8 +95,10 @@ def forget() -> None:
 
 
 def diagnosed(scenario: Scenario) -> DiagnosisView | None:
-    """The diagnosis of what was given, anew where bar, columns or filled-in values changed. None where none can be."""
-    # Files under the columns that the user chose for them, what was filled in for them, and the scenario.
+    """The diagnosis of what was given, anew where bar, columns or filled-in values changed. None
+    where none can be."""
+    # Files under the columns that the user chose for them, what was filled in for them, and the
+    # scenario.
     columns = {file.name: file.columns for file in FILES.result}
     files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
     asked = files, {**_TOLD.result, **filled_in()}, scenario
@@ -91,17 +109,31 @@ def diagnosed(scenario: Scenario) -> DiagnosisView | None:
     return VIEW.result
 
 
-_OF_BAR = ("hardware_id", "model_id", "engine", "gpu_count", "tensor_parallel", "expert_parallel", "drafter")
+_OF_BAR = (
+    "hardware_id",
+    "model_id",
+    "engine",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "drafter",
+)
 """What the bar says of the server, by column; the drafter is that of speculative rows."""
 
 
-def _diagnosed(files: list[UserFile], values: Mapping[str, str], scenario: Scenario) -> DiagnosisView:
+def _diagnosed(
+    files: list[UserFile], values: Mapping[str, str], scenario: Scenario
+) -> DiagnosisView:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
-    said = {name: str(value) for name in _OF_BAR if (value := of_scenario(name, scenario)) is not None}
+    said = {
+        name: str(value) for name in _OF_BAR if (value := of_scenario(name, scenario)) is not None
+    }
     if scenario.hardware_json is not None:
         said.pop("hardware_id", None)
-    found = diagnose(files, values, configs=configs, otherwise=said, source="the bar", scenario=scenario)
+    found = diagnose(
+        files, values, configs=configs, otherwise=said, source="the bar", scenario=scenario
+    )
     reasons = tuple(map(for_users, found.not_compared))
     return view_of(replace(found, sentence=for_users(found.sentence), not_compared=reasons))
 
@@ -114,8 +146,13 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
     draw(found, scenario)
 
 
-_ASKED = {"batch_size": (1, MAX_BATCH), "draft_tokens_k": (1, MAX_DRAFT), "accepted_length": (1.0, MAX_DRAFT + 1.0)}
-"""Columns asked for where runs leave them unsaid and the bar does not tell, and what is predicted of each."""
+_ASKED = {
+    "batch_size": (1, MAX_BATCH),
+    "draft_tokens_k": (1, MAX_DRAFT),
+    "accepted_length": (1.0, MAX_DRAFT + 1.0),
+}
+"""Columns asked for where runs leave them unsaid and the bar does not tell, and what is predicted
+of each."""
 
 
 def _ask(unsaid: Sequence[str], k: str = "") -> None:
@@ -123,15 +160,26 @@ def _ask(unsaid: Sequence[str], k: str = "") -> None:
     names = [name for name in unsaid if name in _ASKED]
     if not names:
         return
-    with st.form("unsaid", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with (
+        st.form("unsaid", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
+    ):
         for name in names:
             title = f"{COLUMNS['points'][name].title}{f' at K = {k}, from the log' * bool(k)}"
-            st.number_input(title, *_ASKED[name], value=None, key=f"unsaid_{name}", width=280 if k else 180)
-        st.form_submit_button("Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names, k))
+            st.number_input(
+                title, *_ASKED[name], value=None, key=f"unsaid_{name}", width=280 if k else 180
+            )
+        st.form_submit_button(
+            "Predict", type="primary", key="predict_unsaid", on_click=_tell, args=(names, k)
+        )
 
 
 def _tell(names: Sequence[str], k: str) -> None:
-    said = {name: f"{value:g}" for name in names if (value := st.session_state.get(f"unsaid_{name}")) is not None}
+    said = {
+        name: f"{value:g}"
+        for name in names
+        if (value := st.session_state.get(f"unsaid_{name}")) is not None
+    }
     if "accepted_length" in said:
         said["accepted_length"] += f"@{k}"
         use_length(said["accepted_length"])
@@ -139,21 +187,32 @@ def _tell(names: Sequence[str], k: str) -> None:
 
 
 def draw_complaint(scenario: Scenario, heading: Heading) -> None:
-    """First suspect and prediction of the bar's server at a complaint's batch, and what decides it."""
+    """First suspect and prediction of the bar's server at a complaint's batch, and what decides
+    it."""
     told = COMPLAINT.result or {}
     k = int(told.get("draft_tokens_k", 0))
-    changes = {"batch_size": told.get("batch_size", scenario.batch_size), "k_max": max(k, scenario.k_max)}
+    changes = {
+        "batch_size": told.get("batch_size", scenario.batch_size),
+        "k_max": max(k, scenario.k_max),
+    }
     length = None
     if (count := told.get("accepted_length")) and scenario.drafter_id != "none":
         length = f"{count}@{k or max(DEFAULT_K, math.ceil(float(count)) - 1)}"
         changes["acceptance"] = length
-    advice = advice_or_stop(tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop())
+    advice = advice_or_stop(
+        tried(partial(build_scenario, **scenario.model_dump() | changes)) or st.stop()
+    )
     rows, batch = advice.drafts, f"batch {advice.scenario.batch_size:,}"
     k = min(k or advice.curve_k, len(rows) - 1)
     speedup, server = rows[k].speedup, advice.scenario
     foreseen = "Slower as predicted" if speedup < 1.0 else "Not foreseen"
     heading(f"{foreseen}: {speedup:.2f}× at {batch} with K = {k}")
-    run = {"engine": server.engine, "model_id": server.model_id, "batch_size": server.batch_size, "draft_tokens_k": k}
+    run = {
+        "engine": server.engine,
+        "model_id": server.model_id,
+        "batch_size": server.batch_size,
+        "draft_tokens_k": k,
+    }
     if suspect := limit_suspected(Run(run)):
         st.markdown(f"**{plain(suspect)}**")
     said = unlaunched_text(advice) or likely_text(advice, k)
@@ -161,9 +220,16 @@ def draw_complaint(scenario: Scenario, heading: Heading) -> None:
     st.markdown(plain(f"{' '.join(place_text(advice))}{accepts}. {said[:1].upper()}{said[1:]}"))
     last = max(k, *(row.n_draft for row in rows if row.recommended))
     show_table(Table(DRAFTS, rows[: last + 1]))
-    st.caption(f"Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency {batch[6:]}.")
+    st.caption(
+        "Both times decide it; paste them as: TPOT 18 ms without, 24 ms with MTP at concurrency "
+        f"{batch[6:]}."
+    )
     st.button(
-        f"Open {batch} on Serve", key="open_mended", type="primary", on_click=_open, args=(advice.scenario, length)
+        f"Open {batch} on Serve",
+        key="open_mended",
+        type="primary",
+        on_click=_open,
+        args=(advice.scenario, length),
     )
 
 
@@ -175,10 +241,14 @@ def _ask_format(unfit: Unfit, scenario: Scenario) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.selectbox("Weights as served", unfit.formats, key="unsaid_format", width=180)
         theirs = {
-            name: getattr(unfit.scenario, name) for name in _OF_THE_RUN if name not in ("acceptance", "batch_size")
+            name: getattr(unfit.scenario, name)
+            for name in _OF_THE_RUN
+            if name not in ("acceptance", "batch_size")
         }
         served = scenario.model_copy(update=theirs | {"weight_dtype": chosen})
-        st.button("Predict", type="primary", key="predict_format", on_click=show_other, args=(served,))
+        st.button(
+            "Predict", type="primary", key="predict_format", on_click=show_other, args=(served,)
+        )
 
 
 def draw_step(found: DiagnosisView, scenario: Scenario, *, filled: bool) -> None:
@@ -194,11 +264,18 @@ def _draw_command(found: DiagnosisView) -> None:
 
 
 def draw(
-    found: DiagnosisView | None, scenario: Scenario, decision: str = "", *, filled: bool = True, step: bool = True
+    found: DiagnosisView | None,
+    scenario: Scenario,
+    decision: str = "",
+    *,
+    filled: bool = True,
+    step: bool = True,
 ) -> None:
-    """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where nobody asked.
+    """Decision, cause, command to paste, remedy (its button may be filled), findings. Nothing where
+    nobody asked.
 
-    decision : what the measured speedups say to do. step : whether what `draw_step` draws is drawn here.
+    decision : what the measured speedups say to do. step : whether what `draw_step` draws is drawn
+        here.
     """
     if found is None:
         return
@@ -206,7 +283,9 @@ def draw(
     said = re.split(r"(?<=[.:]) +(?=[A-Z])", f"{rest[:1].upper()}{rest[1:]}".strip())
     do = decision or found.until
     do = "" if found.title.startswith(SWITCH_OFF) and do.startswith(SWITCH_OFF) else do
-    is_far = found.unfit is not None or (found.remedy is not None and found.remedy.is_far)  # that is asked first
+    is_far = found.unfit is not None or (
+        found.remedy is not None and found.remedy.is_far
+    )  # that is asked first
     first = (said[0], found.cause, do) if is_far else (do, found.cause, said[0])
     st.markdown("  \n".join(f"**{plain(text)}**" for text in first if text))
     st.caption(plain(" ".join(said[1:])))
@@ -214,8 +293,15 @@ def draw(
         _ask_format(found.unfit, scenario)
     if step:
         _draw_command(found)
-    unexplained = found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
-    if unexplained and found.remedy is not None and not found.findings and "," not in found.remedy.acceptance:
+    unexplained = (
+        found.remedy is not None and found.remedy.n_draft is None and not found.remedy.own_length
+    )
+    if (
+        unexplained
+        and found.remedy is not None
+        and not found.findings
+        and "," not in found.remedy.acceptance
+    ):
         _ask(("accepted_length",), found.remedy.acceptance.partition("@")[2])
         filled = False
     _ask(found.unsaid)
@@ -238,8 +324,25 @@ def draw(
 
 
 _OF_THE_RUN = (
-    *("model_id", "model_config_json", "hardware_id", "hardware_json", "n_gpus", "tensor_parallel", "expert_parallel"),
-    *("weight_dtype", "expert_dtype", "kv_dtype", "engine", "engine_version", "drafter_id", "acceptance", "batch_size"),
+    *(
+        "model_id",
+        "model_config_json",
+        "hardware_id",
+        "hardware_json",
+        "n_gpus",
+        "tensor_parallel",
+        "expert_parallel",
+    ),
+    *(
+        "weight_dtype",
+        "expert_dtype",
+        "kv_dtype",
+        "engine",
+        "engine_version",
+        "drafter_id",
+        "acceptance",
+        "batch_size",
+    ),
 )
 
 
@@ -249,7 +352,9 @@ def _predicted(found: Remedy) -> None:
     show_table(found.table)
 
 
-def _remedy_button(found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]) -> None:
+def _remedy_button(
+    found: Remedy, scenario: Scenario, kind: Literal["primary", "secondary"]
+) -> None:
     own = {name: getattr(found.scenario, name) for name in _OF_THE_RUN}
     if own["engine"] == scenario.engine:
         own["engine_version"] = own["engine_version"] or scenario.engine_version
@@ -258,7 +363,11 @@ def _remedy_button(found: Remedy, scenario: Scenario, kind: Literal["primary", "
     own["k_max"] = max(scenario.k_max, found.n_draft)
     own |= {"acceptance": found.acceptance} if found.own_length else {}
     at = f"batch {found.scenario.batch_size:,}"
-    label = f"Open K = {found.n_draft} at {at} on Serve" if found.n_draft else f"Open {at} on Serve: no drafts"
+    label = (
+        f"Open K = {found.n_draft} at {at} on Serve"
+        if found.n_draft
+        else f"Open {at} on Serve: no drafts"
+    )
     mended = scenario.model_copy(update=own), found.acceptance if found.own_length else None
     st.button(label, key="open_mended", type=kind, on_click=_open, args=mended)
 
@@ -281,7 +390,9 @@ def _finding(one: DiagnosisFinding) -> None:
 
 def _checks(found: DiagnosisView) -> None:
     """Folded: rules that found nothing, rules that lack data, and what was read."""
-    with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
+    with st.expander(
+        f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"
+    ):
         show_table(matrix(("Not checked", "Needs"), found.not_judged, "ll"))
         if found.clean:
             st.markdown("**Ruled out**  \n" + "  \n".join(map(plain, found.clean)))

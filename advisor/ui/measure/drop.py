@@ -1,6 +1,7 @@
 """The one drop zone: whatever is given goes by its content to the panel that reads it.
 
-Then what the file leaves open, and nothing else: columns that could not be matched, fields that nobody said, names.
+Then what the file leaves open, and nothing else: columns that could not be matched, fields that
+nobody said, names.
 """
 
 from __future__ import annotations
@@ -74,13 +75,21 @@ from advisor.ui.measure.session import (
 from advisor.ui.measure.traces import PASTED
 from advisor.ui.own_data import START, stop_length
 from advisor.ui.session import Kept, attempt
-from advisor.ui.state import add_own_model, choose_model, own_hardware, own_models, plain, show_other
+from advisor.ui.state import (
+    add_own_model,
+    choose_model,
+    own_hardware,
+    own_models,
+    plain,
+    show_other,
+)
 from advisor.ui.widgets import download, show_problem, upload_limit
 
 LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.json"
 MAX_PASTED = 1_000_000  # characters; longer logs are given as files
 _HELP = (
-    "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, /metrics or a list of "
+    "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, "
+    "/metrics or a list of "
     "acceptance rates, a power log. Everything stays in this session."
 )
 KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
@@ -88,20 +97,24 @@ KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
 _SAID: Kept[tuple[str, ...]] = Kept("_dropped_said", tuple)
 """What was done with a file that has no panel, and why one could not be read."""
 _UNSAID: Kept[tuple[str, str]] = Kept("_dropped_unsaid", lambda: ("", ""))
-"""Accelerator that stays the bar's where a server's is not said, and the sentence on it, until another is chosen."""
+"""Accelerator that stays the bar's where a server's is not said, and the sentence on it, until
+another is chosen."""
 _PASTED: Kept[int] = Kept("_drops_pasted", int)
 """A new key closes the box after its text was read."""
 _CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 
 _PASTE = (
-    "No run was found in the text. Paste the launch line (vllm serve ..., python -m sglang.launch_server ...), both "
-    "numbers in words (TPOT 18 ms without, 24 ms with MTP at concurrency 64), a benchmark's output or a table."
+    "No run was found in the text. Paste the launch line (vllm serve ..., python -m "
+    "sglang.launch_server ...), both "
+    "numbers in words (TPOT 18 ms without, 24 ms with MTP at concurrency 64), a benchmark's "
+    "output or a table."
 )
 
 
 def uploader_key() -> str:
-    """Key of the zone, a new one after everything was forgotten. So no file stands there that is not read."""
+    """Key of the zone, a new one after everything was forgotten. So no file stands there that is
+    not read."""
     return f"drop_{_CLEARED.result}"
 
 
@@ -117,32 +130,56 @@ def draw_drop_zone(scenario: Scenario) -> None:
         help=_HELP,
     )
     with st.container(horizontal=True, gap="small", key="drop_more"):
-        pop = st.popover("Paste text", width="content", type="tertiary", key=f"drop_paste_{_PASTED.result}")
+        pop = st.popover(
+            "Paste text", width="content", type="tertiary", key=f"drop_paste_{_PASTED.result}"
+        )
         with pop, st.form("drop_form", border=False):  # whose text Ctrl+Enter reads
             label = "Launch line, log, console block, CSV, JSON, rates, or a sentence"
             st.text_area(label, key="drop_text", max_chars=MAX_PASTED, placeholder=_SENTENCE)
-            st.form_submit_button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
+            st.form_submit_button(
+                "Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,)
+            )
         if KINDS.result or session.FILES.result or diagnosis.COMPLAINT.result is not None:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         if not KINDS.result or (session.FILES.result and session.upload() is None):
-            download("Template (CSV)", template_csv(), "measurements-template.csv", "bench_template", quiet=True)
+            download(
+                "Template (CSV)",
+                template_csv(),
+                "measurements-template.csv",
+                "bench_template",
+                quiet=True,
+            )
     kept = (traces.TRACE, traces.RATES, traces.POWER)
     if session.problem("file") and any(file.half_read for file in session.FILES.result):
-        st.info("Some columns are guessed by their names: confirm them below.", icon=":material/help:")
+        st.info(
+            "Some columns are guessed by their names: confirm them below.", icon=":material/help:"
+        )
     else:
         show_problem(session.problem("file"))
     for one in kept:
         show_problem(one.problem)
     unsaid, open_ = _UNSAID.result
-    notices = [*_SAID.result, *session.NOTES.result, *([open_] if unsaid == scenario.hardware_id else [])]
+    notices = [
+        *_SAID.result,
+        *session.NOTES.result,
+        *([open_] if unsaid == scenario.hardware_id else []),
+    ]
     gpus = FROM_BAR.result.get("gpu_count", 1)
     shown = (
         ("model_id", model_name),
         ("hardware_id", lambda chip: f"{f'{gpus} × ' * (gpus > 1)}{hardware_called(chip)}"),
     )
-    if named := [called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result]:
-        is_start = (scenario.model_id, scenario.hardware_id) == (START["model_id"], START["hardware_id"])
-        notices.append(f"Read as {' on '.join(named)}{': set or paste yours' if is_start else ', from the bar'}.")
+    if named := [
+        called(FROM_BAR.result[name]) for name, called in shown if name in FROM_BAR.result
+    ]:
+        is_start = (scenario.model_id, scenario.hardware_id) == (
+            START["model_id"],
+            START["hardware_id"],
+        )
+        notices.append(
+            "Read as "
+            f"{' on '.join(named)}{': set or paste yours' if is_start else ', from the bar'}."
+        )
     for said in notices:
         st.info(plain(said))
 
@@ -153,7 +190,10 @@ _FORGET = "Drops the files, your points on Serve, and a refit on them from every
 
 _TAKEN = (
     ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, what to draft, refit"),
-    ("Launch line, server log, or both numbers in words (Paste text)", "Cause, and the remedy in numbers"),
+    (
+        "Launch line, server log, or both numbers in words (Paste text)",
+        "Cause, and the remedy in numbers",
+    ),
     ("config.json", "The model in the bar"),
     ("/metrics, acceptance rates", "Accepted length by K"),
     ("Routing trace, loads of experts", "Experts touched, ranks"),
@@ -163,7 +203,11 @@ _TAKEN = (
 
 def draw_what_goes_in() -> None:
     """Kinds of files and their answers."""
-    st.markdown("\n".join(["| Drop | Get |", "|---|---|", *(f"| {kind} | {answer} |" for kind, answer in _TAKEN)]))
+    st.markdown(
+        "\n".join(
+            ["| Drop | Get |", "|---|---|", *(f"| {kind} | {answer} |" for kind, answer in _TAKEN)]
+        )
+    )
 
 
 def _take_text(scenario: Scenario) -> None:
@@ -188,9 +232,12 @@ def _take_text(scenario: Scenario) -> None:
         if kind == "benchmark" and pairs_of(text):
             scenario, as_told = _set_bar(said_in(text), scenario)
             said += as_told
-        # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line for numbers.
+        # A diagnosis is of both: numbers that stand, for a launch line that is pasted, or the line
+        # for numbers.
         before, others = dict(KINDS.result), {*_OF_RUNS} - {kind}
-        beside = [one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in others]
+        beside = [
+            one for one in diagnosis.given() if kind in _OF_RUNS and before.get(one.name) in others
+        ]
         taken = any(one.name == PASTED for one in beside)
         take({f"{PASTED} (2)" if taken else PASTED: data}, scenario, beside)
         st.session_state["drop_text"] = ""  # the next text is not put behind it
@@ -198,13 +245,21 @@ def _take_text(scenario: Scenario) -> None:
 
 
 def _set_bar(told: Mapping[str, str], scenario: Scenario) -> tuple[Scenario, list[str]]:
-    """Make the server that a text or launch line names that of the bar. It, and a sentence that says so or why not."""
+    """Make the server that a text or launch line names that of the bar. It, and a sentence that
+    says so or why not."""
     found, problem = attempt(session.scenario_told, told, scenario) if told else (None, "")
     if found is None or found == scenario:
         whose = "" if "model_id" in told else "your model is not said, and "
         return scenario, [f"The bar is not set to your server: {whose}{problem}"] if problem else []
     show_other(found)
-    of_server = (*session.FROM_SCENARIO, "weight_dtype", "kv_dtype", "engine_version", "gpu_count", "batch_size")
+    of_server = (
+        *session.FROM_SCENARIO,
+        "weight_dtype",
+        "kv_dtype",
+        "engine_version",
+        "gpu_count",
+        "batch_size",
+    )
     named = [_briefly(name, told[name]) for name in of_server if told.get(name)]
     if "hardware_id" not in told:
         as_it_was = f"Accelerator not said: {hardware_label(found.hardware_id)} as it was."
@@ -217,7 +272,9 @@ def _take_files(scenario: Scenario) -> None:
     _UNSAID.forget()
     if given:
         names = [item.name for item in given]
-        numbered = {f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)}
+        numbered = {
+            f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)
+        }
         take({name: item.getvalue() for name, item in numbered.items()}, scenario)
     else:
         forget()
@@ -227,7 +284,8 @@ _OF_RUNS: tuple[Kind, ...] = ("benchmark", "server")
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFile] = ()) -> None:
-    """Send each file to its reader, those of one kind together. `beside` are runs that stand and are diagnosed too."""
+    """Send each file to its reader, those of one kind together. `beside` are runs that stand and
+    are diagnosed too."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
     of_runs = [data for name, data in given.items() if kinds[name] in _OF_RUNS]
     if told := diagnosis.launched(of_runs):
@@ -252,7 +310,10 @@ def take(given: Mapping[str, bytes], scenario: Scenario, beside: Sequence[UserFi
         traces.take_acceptance(list(rates.items()))
     if watts := by_kind.get("power"):
         traces.POWER.take(read_power_log, *list(watts.items())[-1])
-    said = [*as_launched, *(_config(name, data) for name, data in by_kind.get("config", {}).items())]
+    said = [
+        *as_launched,
+        *(_config(name, data) for name, data in by_kind.get("config", {}).items()),
+    ]
     for name, data in by_kind.get("loads", {}).items():
         problem = attempt(take_loads, load_setup(scenario), name, data)[1]
         said.append(problem or f"{name}: loads of experts. Lab counts the ranks on them.")
@@ -274,13 +335,15 @@ def _config(name: str, data: bytes) -> str:
     found = own_model(own_models()[model], model)
     counts = parameter_counts(found)
     shape = (
-        f"{sum(one.count for one in found.mixers)} layers, {shape_label(found)}, {counts.total / 1e9:,.4g} B parameters"
+        f"{sum(one.count for one in found.mixers)} layers, {shape_label(found)}, "
+        f"{counts.total / 1e9:,.4g} B parameters"
     )
     return f"{name} is the model in the bar now: {model} ({shape}). Serve and Design answer for it."
 
 
 def forget() -> None:
-    """Drop everything that was given, what was learnt from it, and every prediction with a refit on it."""
+    """Drop everything that was given, what was learnt from it, and every prediction with a refit on
+    it."""
     _CLEARED.put(_CLEARED.result + 1)
     session.forget()
     diagnosis.forget()
@@ -309,8 +372,14 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
                 columns.setdefault(ours, own.get(theirs, theirs))
     found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
     metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
-    metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds
-    titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
+    metric = (
+        metric[:1].lower() + metric[1:]
+    )  # empty where there are no two values side by side, or several kinds
+    titles = (
+        {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"}
+        if metric
+        else {}
+    )
     if read.sources[0].format_id == PROSE.id and len(read.frame) == 1:
         columns = {name: _named(name, read.frame[name].iloc[0]) for name in columns}
     named = [name for name in columns if name in known and not (titles and name == "metric")]
@@ -318,12 +387,22 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
 
 
 def told_apart() -> list[str]:
-    """Values of the bar and those filled in, a line each: `From the bar: B200 SXM, gpt-oss-20b, vLLM`."""
+    """Values of the bar and those filled in, a line each:
+    `From the bar: B200 SXM, gpt-oss-20b, vLLM`."""
     told = (("From the bar", FROM_BAR.result), ("Filled in", filled_in()))
-    return [f"{by}: {', '.join(_briefly(*item) for item in values.items())}." for by, values in told if values]
+    return [
+        f"{by}: {', '.join(_briefly(*item) for item in values.items())}."
+        for by, values in told
+        if values
+    ]
 
 
-_BRIEF = {"gpu_count": "GPUs", "tensor_parallel": "TP", "expert_parallel": "EP", "weight_dtype": "weights"}
+_BRIEF = {
+    "gpu_count": "GPUs",
+    "tensor_parallel": "TP",
+    "expert_parallel": "EP",
+    "weight_dtype": "weights",
+}
 
 
 def _briefly(name: str, value: Any) -> str:
@@ -334,7 +413,8 @@ def _briefly(name: str, value: Any) -> str:
 
 
 def uncompared(read: Measured) -> set[tuple[str, ...]]:
-    """Columns without which nothing is compared. A plain run of a rate alone is what a speedup was measured against."""
+    """Columns without which nothing is compared. A plain run of a rate alone is what a speedup was
+    measured against."""
     absent = set(lacking(read.frame))
     return absent - {QUANTITIES} if read.frame["speedup"].notna().any() else absent
 
@@ -344,15 +424,26 @@ def asked_text(read: Measured) -> str:
     needed = _needed(read)
     if not needed and not unknown_names(read) and uncompared(read) == {QUANTITIES}:
         return "add the run without drafts (K = 0), or a time per token"
-    if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
+    if (
+        not needed
+        or unknown_names(read)
+        or any(item.name not in _NAMED or item.prefill is None for item in needed)
+    ):
         few = needed and len(needed) <= _MOST_NAMED and not unknown_names(read)
-        titles = [_ASKED_FOR.get(item.name, COLUMNS[read.kind][item.name].in_text) for item in needed]
+        titles = [
+            _ASKED_FOR.get(item.name, COLUMNS[read.kind][item.name].in_text) for item in needed
+        ]
         return f"say {listed(titles)}" if few else "some values are missing"
     return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
 
 
 _MOST_NAMED, _ASKED_FOR = 2, {"metric": "what is counted"}
-_NAMED = {"batch_size": "batch {}", "draft_tokens_k": "K = {}", "metric": "what is counted", "drafter": "the drafter"}
+_NAMED = {
+    "batch_size": "batch {}",
+    "draft_tokens_k": "K = {}",
+    "metric": "what is counted",
+    "drafter": "the drafter",
+}
 _FROM_NAME = {
     "draft_tokens_k": ("sd_value", "Draft length K in {}"),
     "metric": ("baseline_value", "What {} counts"),
@@ -362,7 +453,8 @@ _FROM_NAME = {
 
 
 def draw_open_fields(read: Measured, scenario: Scenario) -> None:
-    """Ask for what is needed and nobody said. What stands in the fields is what a refit uses, filled in or not."""
+    """Ask for what is needed and nobody said. What stands in the fields is what a refit uses,
+    filled in or not."""
     unknown, needed = unknown_names(read), _needed(read)
     if not needed and not unknown:
         return
@@ -371,17 +463,28 @@ def draw_open_fields(read: Measured, scenario: Scenario) -> None:
         st.subheader("What the file does not say", anchor=False)
         if other and any(item.name in OF_THE_MODEL for item in needed):
             named = model_name(other), model_name(scenario.model_id)
-            st.caption(plain("The file is of {}, the bar of {}: confirm GPUs and drafter.".format(*named)))
+            st.caption(
+                plain("The file is of {}, the bar of {}: confirm GPUs and drafter.".format(*named))
+            )
         with st.grid(3, min_column_width=250):
             for name, names in unknown.items():
-                label = f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: which {_IN_TEXT[name]}?"
+                label = (
+                    f"{header_in(read, name) or _title(name)} says {', '.join(names[:3])}: "
+                    f"which {_IN_TEXT[name]}?"
+                )
                 _field(label, name, None, f"known_{name}", first=boards_named(names[0]))
             for item in needed:
                 guess = guess_of(item, other, scenario)
                 if guess is None and item.name == "drafter" and other:
                     guess = usual_drafter(other)
                 _missing_field(item, guess, read)
-        st.button("Confirm and compare", key="fill_in", type="primary", on_click=_fill_in, args=(scenario,))
+        st.button(
+            "Confirm and compare",
+            key="fill_in",
+            type="primary",
+            on_click=_fill_in,
+            args=(scenario,),
+        )
         show_problem(problem("fields"))
 
 
@@ -389,17 +492,23 @@ _IN_TEXT = {"hardware_id": "accelerator", "model_id": "model"}
 
 
 def _needed(read: Measured) -> list[MissingField]:
-    """Fields to ask for: where the tensor-parallel size is open, it says where the model lies before any other does."""
+    """Fields to ask for: where the tensor-parallel size is open, it says where the model lies
+    before any other does."""
     needed = {item.name: item for item in read.missing if item.needed}
     tensor = [item for item in read.missing if item.name == "tensor_parallel"]
     if tensor and {"gpu_count", "data_parallel"} & needed.keys():
-        needed = {name: item for name, item in needed.items() if name not in ("gpu_count", "data_parallel")}
+        needed = {
+            name: item
+            for name, item in needed.items()
+            if name not in ("gpu_count", "data_parallel")
+        }
         needed["tensor_parallel"] = tensor[0]
     return list(needed.values())
 
 
 def _fill_in(scenario: Scenario) -> None:
-    """Complete the upload with what stands in the fields, and say it. A file of other settings turns the bar."""
+    """Complete the upload with what stands in the fields, and say it. A file of other settings
+    turns the bar."""
     (values, override), before = shown(), upload()
     if before is None or not fill_in(values, override, "fields") or (read := upload()) is None:
         return
@@ -409,11 +518,18 @@ def _fill_in(scenario: Scenario) -> None:
         open_ += [_title(item.name) for item in _needed(read) if item.name in asked]
     if open_:
         complain("fields", f"Still open: {', '.join(open_)}.")
-    another = not lacks(read) and not (attempt(advice_for, scenario)[0] and len(rows_of(read.frame, scenario)))
+    another = not lacks(read) and not (
+        attempt(advice_for, scenario)[0] and len(rows_of(read.frame, scenario))
+    )
     NOTES.forget()
     if another and (theirs := scenario_of(read.frame, scenario)) is not None:
         show_other(theirs)
-        NOTES.put([f"The bar is set to {model_name(theirs.model_id)} on {hardware_called(theirs.hardware_id)}"])
+        NOTES.put(
+            [
+                f"The bar is set to {model_name(theirs.model_id)} on "
+                f"{hardware_called(theirs.hardware_id)}"
+            ]
+        )
 
 
 def draw_more_fields(read: Measured, scenario: Scenario) -> None:
@@ -423,12 +539,18 @@ def draw_more_fields(read: Measured, scenario: Scenario) -> None:
             _missing_field(item, item.prefill, read)
     for name in _STATED_NAMES:
         if name in read.frame and (names := sorted(read.frame[name].dropna().unique())):
-            _field(f"{_title(name)}: {', '.join(names[:4])}; read all rows as", name, None, f"stated_{name}")
+            _field(
+                f"{_title(name)}: {', '.join(names[:4])}; read all rows as",
+                name,
+                None,
+                f"stated_{name}",
+            )
     st.button("Fill in", key="fill_in_more", on_click=_fill_in, args=(scenario,))
 
 
 def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
-    """One field, by its meaning or by the column that suggests it; of a few rows that lack it, which."""
+    """One field, by its meaning or by the column that suggests it; of a few rows that lack it,
+    which."""
     empty = read.frame.index[read.frame[item.name].isna()]
     own = ", ".join(map(str, dict.fromkeys(map(read.own_line, empty))))
     lines = f" (line {own})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
@@ -436,9 +558,19 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     label = f"{_title(item.name)}{some}"
     meaning = item.meaning
     column, words = _FROM_NAME.get(item.name, ("", ""))
-    if item.needed and (item.prefill is not None or item.name == "metric") and (header := header_in(read, column)):
+    if (
+        item.needed
+        and (item.prefill is not None or item.name == "metric")
+        and (header := header_in(read, column))
+    ):
         cells = next(
-            (one.cells for file in FILES.result for one in file.headers if header in (one.theirs, one.stands)), ()
+            (
+                one.cells
+                for file in FILES.result
+                for one in file.headers
+                if header in (one.theirs, one.stands)
+            ),
+            (),
         )
         label = words.format(header) + (f" ({', '.join(cells)})" if cells else "")
     if files := one_a_file(item.name):
@@ -471,8 +603,11 @@ def _named(name: str, value: Any) -> str:
     return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
-def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first: Sequence[str] = ()) -> Any:
-    """A text box, or a list of names that finds by any usual spelling; `first` are the likeliest of them."""
+def _field(
+    label: str, name: str, guess: Any, key: str, meaning: str = "", first: Sequence[str] = ()
+) -> Any:
+    """A text box, or a list of names that finds by any usual spelling; `first` are the likeliest of
+    them."""
     read = upload()
     choices: dict[str, list[Any]] = {
         "hardware_id": [*first, *own_hardware(), *hardware_by_vendor()],
@@ -485,7 +620,9 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "", first
     options = list(dict.fromkeys(choices.get(name, ())))
     help_text = plain(meaning) or None
     if not options:
-        return st.text_input(plain(label), "" if guess is None else str(guess), key=key, help=help_text)
+        return st.text_input(
+            plain(label), "" if guess is None else str(guess), key=key, help=help_text
+        )
     return st.selectbox(
         plain(label),
         options,
@@ -505,7 +642,8 @@ MAX_FIELDS = 40
 
 
 def draw_mapping_panel(scenario: Scenario) -> None:
-    """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
+    """A form for each file that can be mapped, open where it could not be read or columns look
+    swapped."""
     given, read = FILES.result, upload()
     swapped = read is not None and bool(read.swapped)
     doubtful = swapped or bool(likely_columns())
@@ -516,14 +654,21 @@ def draw_mapping_panel(scenario: Scenario) -> None:
 
 def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doubtful: bool) -> None:
     """The form of one file; `several`: its name is said."""
-    said = f" ({counted(file.unused, 'column')} to confirm)" if file.unused and file.rows is not None else ""
+    said = (
+        f" ({counted(file.unused, 'column')} to confirm)"
+        if file.unused and file.rows is not None
+        else ""
+    )
     label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said}"
     of = f"{number}_" if several else ""
     with (
         st.expander(label, expanded=file.rows is None or doubtful or bool(file.asked)),
         st.form(f"column_mapping_{number}", border=False),
     ):
-        st.caption("Each column with its first values. Likely meanings first; type to search. Times need a unit.")
+        st.caption(
+            "Each column with its first values. Likely meanings first; type to search. Times need "
+            "a unit."
+        )
         chosen: dict[str, str] = {}
         for asked in file.asked:
             st.warning(plain(f"{asked.text[0].upper()}{asked.text[1:]}"), icon=":material/help:")
@@ -544,10 +689,17 @@ def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, doub
                     key=f"map_{of}{item.theirs}",
                     format_func=functools.partial(target_label, kind=file.kind),
                 )
-        look: Literal["primary", "secondary"] = "primary" if file.rows is None or doubtful else "secondary"
-        if st.form_submit_button("Read with these columns", key=f"read_columns_{number}", type=look):
+        look: Literal["primary", "secondary"] = (
+            "primary" if file.rows is None or doubtful else "secondary"
+        )
+        if st.form_submit_button(
+            "Read with these columns", key=f"read_columns_{number}", type=look
+        ):
             read_with(number, {item.theirs: item.ours for item in file.headers} | chosen, scenario)
             st.rerun()
         show_problem(problem(f"columns {number}"))
         if len(file.headers) > MAX_FIELDS:
-            st.caption(f"{len(file.headers) - MAX_FIELDS} more columns have no field: leave some out of the file.")
+            st.caption(
+                f"{len(file.headers) - MAX_FIELDS} more columns have no field: leave some out of "
+                "the file."
+            )

@@ -1,4 +1,5 @@
-"""The user's benchmark results in the session: files, which of our columns their headers stand for, rows, refit."""
+"""The user's benchmark results in the session: files, which of our columns their headers stand for,
+rows, refit."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 
 @dataclass(frozen=True)
 class UploadFile:
-    """A file as read under the columns that were chosen for it. Where it cannot be read, the reason and no rows."""
+    """A file as read under the columns that were chosen for it. Where it cannot be read, the reason
+    and no rows."""
 
     name: str
     digest: str
@@ -65,19 +67,26 @@ class UploadFile:
     """Its content, kept where its headers may be mapped."""
     kind: TableKind = "points"
     headers: tuple[Header, ...] = ()
-    """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
+    """Its own headers, each with what it is read as or may be; empty where they cannot be
+    mapped."""
     chosen: bool = False
     """Whether a user said which column is which."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """What the user says of its columns, where that is not what the readers do by themselves, and of the whole file."""
+    """What the user says of its columns, where that is not what the readers do by themselves, and
+    of the whole file."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
 
     @property
     def half_read(self) -> bool:
-        """Whether its columns but the batch's are understood, and that one is guessed: a question, no error."""
+        """Whether its columns but the batch's are understood, and that one is guessed: a question,
+        no error."""
         guessed = any(item.ours == "batch_size" for item in self.headers)
-        return self.rows is None and guessed and sum(item.native is not None for item in self.headers) > 1
+        return (
+            self.rows is None
+            and guessed
+            and sum(item.native is not None for item in self.headers) > 1
+        )
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:
@@ -90,7 +99,8 @@ class UploadFile:
         if self.chosen and self.rows is not None:
             return 0
         return sum(
-            item.native is None and any(number_of(cell) is not None for cell in item.cells) for item in self.headers
+            item.native is None and any(number_of(cell) is not None for cell in item.cells)
+            for item in self.headers
         )
 
 
@@ -112,7 +122,9 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
         headers = own_headers(file.name, file.data, file.kind, _swapped(file.rows, alone))
     if (rows := file.rows) is not None:
         asked = _asked_first(attempt(lambda: rows.result)[0])
-        headers = tuple(one if one.native or one.ours in asked else replace(one, ours=IGNORE) for one in headers)
+        headers = tuple(
+            one if one.native or one.ours in asked else replace(one, ours=IGNORE) for one in headers
+        )
     problem = file.problem
     if headers and "is not recognised" in problem:
         problem = f"{file.name} is not recognised by its headers; say below which column is which"
@@ -122,14 +134,21 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
 def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     """The file read anew with its headers as chosen {theirs: ours}."""
     read_by_itself = {item.theirs: item.native or IGNORE for item in file.headers}
-    changed = {theirs: chosen[theirs] for theirs, ours in read_by_itself.items() if chosen[theirs] != ours}
+    changed = {
+        theirs: chosen[theirs] for theirs, ours in read_by_itself.items() if chosen[theirs] != ours
+    }
     said = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
     changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
-    needs = "cannot be read with these columns: say above which hold the batch, K, and a rate, a time or a speedup"
+    needs = (
+        "cannot be read with these columns: say above which hold the batch, K, and a rate, a "
+        "time or a speedup"
+    )
     problem = f"{file.name} {needs}" if "is not recognised" in problem else problem
-    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said)
+    return replace(
+        file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said
+    )
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
@@ -137,7 +156,8 @@ def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> M
 
 
 def _with_own(rows: Measured) -> Measured:
-    """Rows whose models and accelerators of this session hold their documents, so that they stay what was measured."""
+    """Rows whose models and accelerators of this session hold their documents, so that they stay
+    what was measured."""
     if rows.kind != "points":
         return rows
     given = [own_document("model_id", name, text) for name, text in own_models().items()]
@@ -146,7 +166,8 @@ def _with_own(rows: Measured) -> Measured:
 
 
 def _swapped(rows: Measured | None, alone: bool) -> tuple[tuple[str, str], ...]:
-    """Pairs of columns that look exchanged, by their cells and, of a lone file, by what its rows contradict."""
+    """Pairs of columns that look exchanged, by their cells and, of a lone file, by what its rows
+    contradict."""
     if rows is None:
         return ()
     if not alone:
@@ -160,12 +181,14 @@ FILES: Kept[tuple[UploadFile, ...]] = Kept("_upload_files", tuple)
 _GIVEN: Kept[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Kept("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
 _PROBLEM: Kept[tuple[str, str]] = Kept("_upload_in_vain", lambda: ("", ""))
-"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `refit`), and why."""
+"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `refit`),
+and why."""
 REFIT: Kept[tuple[list[Point], RefitResult] | None] = Kept("_upload_refit")
 _UNITS: Kept[tuple[Measured, tuple[Any, ...], str] | None] = Kept("_upload_units")
 """What the units of an upload were judged with, and what is wrong with them."""
 _JUDGED_ROWS = 100
-"""Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves all of them. [-]"""
+"""Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves
+all of them. [-]"""
 _MADE: Kept[tuple[str, ...]] = Kept("_upload_refits", tuple)
 """Every refit of this upload, as a scenario carries it."""
 NOTES: Kept[list[str]] = Kept("_upload_notes", list)
@@ -205,7 +228,8 @@ def complain(place: str, error: AdvisorError | str) -> None:
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Read benchmark files {name: content} as one. What they do not say is taken from the scenario in the bar."""
+    """Read benchmark files {name: content} as one. What they do not say is taken from the scenario
+    in the bar."""
     by_hash: dict[str, tuple[str, bytes]] = {}
     said: list[str] = []
     for name, data in given.items():
@@ -226,9 +250,11 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
 
 
 def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
-    """Read files {hash: (name, content)} as one in place of what was read before; what cannot be read is said.
+    """Read files {hash: (name, content)} as one in place of what was read before; what cannot be
+    read is said.
 
-    Where they bring nothing that can be read, what was read before stays, with what was filled in and its refit.
+    Where they bring nothing that can be read, what was read before stays, with what was filled in
+    and its refit.
     """
     found = [read_file(name, data, digest) for digest, (name, data) in given.items()]
     found = [with_headers(file, len(found) == 1) for file in found]
@@ -236,7 +262,11 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
     rows, apart = attempt(_combined, found)
     said += [apart] * bool(apart)
     new = {file.digest for file in found if file.rows is not None or file.headers}
-    if said and UPLOAD.result is not None and (apart or new <= {file.digest for file in FILES.result}):
+    if (
+        said
+        and UPLOAD.result is not None
+        and (apart or new <= {file.digest for file in FILES.result})
+    ):
         names = ", ".join(file.name for file in FILES.result)
         reasons = " ".join(f"{text.rstrip('.')}." for text in said)
         complain("file", f"{reasons} What was read before stays: {names}.")
@@ -250,13 +280,17 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
 
 
 def _combined(found: Sequence[UploadFile]) -> Measured | None:
-    """Rows of all files that could be read, computed, checked, or None. Raises AdvisorError where they do not fit."""
+    """Rows of all files that could be read, computed, checked, or None. Raises AdvisorError where
+    they do not fit."""
     tables = [file.rows for file in found if file.rows is not None]
     return _filled(combine(tables), ()) if tables else None
 
 
-def _filled(rows: Measured | None, given: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Measured | None:
-    """Rows with what was filled in, one after the other, checked. Raises AdvisorError where they do not go together."""
+def _filled(
+    rows: Measured | None, given: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> Measured | None:
+    """Rows with what was filled in, one after the other, checked. Raises AdvisorError where they do
+    not go together."""
     if rows is None:
         return None
     for values, override in given:
@@ -269,12 +303,15 @@ def _with(rows: Measured, values: Mapping[str, Any], override: Mapping[str, Any]
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
     filled = complete(rows, {name: value for name, value in values.items() if name in known})
-    changed = with_given(filled, {name: value for name, value in override.items() if value and name in known})
+    changed = with_given(
+        filled, {name: value for name, value in override.items() if value and name in known}
+    )
     return resolve_names(_with_own(changed))
 
 
 def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> None:
-    """Read one of the files anew with its headers as chosen, {theirs: ours}. What was filled in stays, a refit not."""
+    """Read one of the files anew with its headers as chosen, {theirs: ours}. What was filled in
+    stays, a refit not."""
     forget_refit()
     changed = list(FILES.result)
     changed[number] = read_as(changed[number], chosen)
@@ -284,13 +321,18 @@ def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> Non
     if said := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
         complain(f"columns {number}", ". ".join(said))
     else:
-        meant = (f"{theirs} as {target_label(ours)}" for theirs, ours in changed[number].columns.items())
-        NOTES.put([f"{changed[number].name} read with {', '.join(meant) or 'its columns as they were'}"])
+        meant = (
+            f"{theirs} as {target_label(ours)}" for theirs, ours in changed[number].columns.items()
+        )
+        NOTES.put(
+            [f"{changed[number].name} read with {', '.join(meant) or 'its columns as they were'}"]
+        )
     fill_from_bar(scenario)
 
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) -> bool:
-    """Complete the upload's context, replace names, drop the refit. Whether it worked, else `problem` says why."""
+    """Complete the upload's context, replace names, drop the refit. Whether it worked, else
+    `problem` says why."""
     if UPLOAD.result is None:
         return False
     forget_refit()
@@ -302,7 +344,8 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 
 
 def filled_in() -> dict[str, str]:
-    """Values that the user filled in, by column. Left out is what the bar says, and what is said of each file apart."""
+    """Values that the user filled in, by column. Left out is what the bar says, and what is said of
+    each file apart."""
     said: dict[str, Any] = {}
     for values, override in _GIVEN.result:
         said |= {**values, **_said(override)}
@@ -311,7 +354,8 @@ def filled_in() -> dict[str, str]:
 
 
 def fill_from_bar(scenario: Scenario) -> None:
-    """Fill what the files leave open with what they suggest, else with what the bar says of the same model."""
+    """Fill what the files leave open with what they suggest, else with what the bar says of the
+    same model."""
     read = upload()
     if read is None or read.kind != "points":
         return
@@ -320,20 +364,28 @@ def fill_from_bar(scenario: Scenario) -> None:
     guesses = {item.name: guess_of(item, other, scenario) for item in asked}
     likely, lacked = likely_columns(), lacked_drafter(other or scenario.model_id)
     likely |= {item.name for item in asked if item.name == "drafter" and item.prefill == lacked}
-    likely |= {item.name for item in asked if item.name == "batch_size" and item.prefill is not None}
-    taken = {name: value for name, value in guesses.items() if value is not None and name not in likely}
+    likely |= {
+        item.name for item in asked if item.name == "batch_size" and item.prefill is not None
+    }
+    taken = {
+        name: value for name, value in guesses.items() if value is not None and name not in likely
+    }
     # A guess from the name of a column is asked about, with the guess filled in.
     if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
         taken.pop("metric", None)
     named = header_in(read, "sd_value")
     if named and not says_k(named) and taken.pop("draft_tokens_k", None):
         other_drafter = taken.get("drafter") != scenario.drafter_id
-        taken = {name: value for name, value in taken.items() if name != "drafter" or not other_drafter}
+        taken = {
+            name: value for name, value in taken.items() if name != "drafter" or not other_drafter
+        }
     said = _PROBLEM.result  # of a file beside those that could be read
     if taken and fill_in(taken, {}, "fields"):
         _PROBLEM.put(said)
         suggested = {item.name for item in asked if item.prefill is not None}
-        FROM_BAR.put({**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}})
+        FROM_BAR.put(
+            {**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}}
+        )
 
 
 def fill_as_bar(scenario: Scenario) -> None:
@@ -352,11 +404,14 @@ def fill_as_bar(scenario: Scenario) -> None:
 def likely_columns() -> set[str]:
     """Required columns of ours that an unused column of a file may well be: asked first."""
     lone = [file for file in FILES.result if not file.chosen]
-    return {item.ours for file in lone for item in file.headers if item.native is None} & _asked_first(upload())
+    return {
+        item.ours for file in lone for item in file.headers if item.native is None
+    } & _asked_first(upload())
 
 
 def _asked_first(read: Measured | None) -> set[str]:
-    """Columns of ours that rows lack and a guess at a file's own is confirmed for. Other guesses are not taken."""
+    """Columns of ours that rows lack and a guess at a file's own is confirmed for. Other guesses
+    are not taken."""
     if read is None:
         return set()
     needed = {item.name for item in read.missing if item.required}
@@ -366,7 +421,9 @@ def _asked_first(read: Measured | None) -> set[str]:
 
 def header_in(read: Measured, column: str) -> str:
     """Header that the first file with one of our columns has for it. Empty where none has."""
-    return next((source.headers[column][0] for source in read.sources if column in source.headers), "")
+    return next(
+        (source.headers[column][0] for source in read.sources if column in source.headers), ""
+    )
 
 
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
@@ -374,7 +431,11 @@ def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
     bar = of_scenario(item.name, scenario)
     if item.name == "drafter" and item.prefill == lacked_drafter(other or scenario.model_id):
         return None if other else bar
-    if item.name == "drafter" and item.prefill is not None and str(bar).startswith(str(item.prefill)):
+    if (
+        item.name == "drafter"
+        and item.prefill is not None
+        and str(bar).startswith(str(item.prefill))
+    ):
         return bar  # a header says the family, `eagle`
     if item.prefill is not None or (other and item.name in OF_THE_MODEL):
         return item.prefill
@@ -382,7 +443,8 @@ def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
 
 
 def lacked_drafter(model_id: str) -> str:
-    """The draft module that a shipped model has not. Empty where it has one, or is the user's own."""
+    """The draft module that a shipped model has not. Empty where it has one, or is the user's
+    own."""
     return "mtp" if model_id in model_ids() and own_drafter(model_id) is None else ""
 
 
@@ -402,7 +464,8 @@ def other_model(read: Measured, scenario: Scenario) -> str:
 
 
 def one_a_file(name: str) -> list[str]:
-    """Files that a field may be given one value each for, in order. Empty where it holds for all rows alike."""
+    """Files that a field may be given one value each for, in order. Empty where it holds for all
+    rows alike."""
     rows = UPLOAD.result
     files = lacking_files(rows, name) if rows is not None and name in OF_ONE_RUN else []
     return [source.file_name for source in files] if len(files) > 1 else []
@@ -415,12 +478,16 @@ def shown() -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     now = st.session_state
     values = {item.name: now.get(f"missing_{item.name}") for item in read.missing}
-    override = {name: now.get(f"known_{name}") or now.get(f"stated_{name}") for name in NAME_COLUMNS}
+    override = {
+        name: now.get(f"known_{name}") or now.get(f"stated_{name}") for name in NAME_COLUMNS
+    }
     return _said(values), _said(override)
 
 
 def _said(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and str(value).strip()}
+    return {
+        name: value for name, value in values.items() if value is not None and str(value).strip()
+    }
 
 
 def unknown_names(read: Measured) -> dict[str, list[str]]:
@@ -428,13 +495,16 @@ def unknown_names(read: Measured) -> dict[str, list[str]]:
     if read.kind != "points":
         return {}
     known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids())}
-    stated = {name: read.frame.loc[lacks_document(read.frame, name), name].dropna() for name in known}
+    stated = {
+        name: read.frame.loc[lacks_document(read.frame, name), name].dropna() for name in known
+    }
     found = {name: sorted(set(stated[name]) - ids) for name, ids in known.items()}
     return {name: names for name, names in found.items() if names}
 
 
 def lacks(read: Measured) -> dict[tuple[str, ...], int]:
-    """Columns that keep the upload, filled in by the form, from a refit. With the rows that lack each."""
+    """Columns that keep the upload, filled in by the form, from a refit. With the rows that lack
+    each."""
     values, override = shown()
     frame = read.frame.copy(deep=False)
     for name, names in unknown_names(read).items():
@@ -448,7 +518,8 @@ def unit_problem(acceptance: str) -> str:
 
     Empty where there is none, or where none can be judged.
 
-    acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
+    acceptance : as in a scenario; for rows without an accepted length. The upload counts with the
+        form's entries.
     """
     rows, read = UPLOAD.result, upload()
     if rows is None or read is None or read.kind != "points" or not read.rows_kept or lacks(read):
@@ -458,32 +529,42 @@ def unit_problem(acceptance: str) -> str:
     judged = _UNITS.result
     if judged is None or judged[0] is not read or judged[1] != judged_with:
         some = replace(rows, frame=read.frame.iloc[:: -(-len(read.frame) // _JUDGED_ROWS)])
-        selected, _ = attempt(lambda: select_points(_with(some, values, override).frame, acceptance=acceptance))
+        selected, _ = attempt(
+            lambda: select_points(_with(some, values, override).frame, acceptance=acceptance)
+        )
         # Why none could be selected is said at the button that asks for it.
-        said = "" if selected is None else read.in_own_lines(attempt(check_units, selected[0], read.header_of)[1])
+        said = (
+            ""
+            if selected is None
+            else read.in_own_lines(attempt(check_units, selected[0], read.header_of)[1])
+        )
         judged = (read, judged_with, said)
         _UNITS.put(judged)
     return judged[2]
 
 
 def acceptances(read: Measured) -> dict[str, str]:
-    """Acceptance by position that the upload's runs measured: label to shares of rounds `0.8;0.6;0.4`."""
+    """Acceptance by position that the upload's runs measured: label to shares of rounds
+    `0.8;0.6;0.4`."""
     if read.kind != "points":
         return {}
     column = read.frame["acceptance_by_position"].dropna()
     return {
-        f"line {read.own_line(line)}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
+        f"line {read.own_line(line)}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text  # noqa: E501
         for line, text in column.drop_duplicates().items()
     }
 
 
 def own_length(read: Measured, scenario: Scenario) -> str | None:
-    """Accepted length that the upload's runs of a scenario's model and drafter counted (`2.4@3`), or None."""
+    """Accepted length that the upload's runs of a scenario's model and drafter counted (`2.4@3`),
+    or None."""
     if read.kind != "points":
         return None
     rows = read.frame
     drafter = rows["drafter"].fillna(scenario.drafter_id)
-    return measured_length(rows[rows["model_id"].eq(scenario.model_id) & drafter.eq(scenario.drafter_id)])
+    return measured_length(
+        rows[rows["model_id"].eq(scenario.model_id) & drafter.eq(scenario.drafter_id)]
+    )
 
 
 def refit_upload(acceptance: str | None) -> None:
@@ -494,7 +575,12 @@ def refit_upload(acceptance: str | None) -> None:
         refit(read.frame, "refit", acceptance, read.header_of)
 
 
-def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:
+def refit(
+    frame: pd.DataFrame,
+    place: str,
+    acceptance: str | None = None,
+    header_of: HeaderOf | None = None,
+) -> None:
     """Refit on points and keep the result in the session."""
     forget_refit()
     try:
@@ -526,12 +612,16 @@ def forget() -> None:
     said = "Forgotten"
     if used:
         stop_refit()
-        said += ", and with it the refit that was in use: every page predicts with the shipped constants again"
+        said += (
+            ", and with it the refit that was in use: every page predicts with the shipped "
+            "constants again"
+        )
     NOTES.put([said])
 
 
 def drop() -> None:
-    """Drop the upload and its refit from this page. Predictions that use the refit go on until that is undone."""
+    """Drop the upload and its refit from this page. Predictions that use the refit go on until that
+    is undone."""
     forget_refit()
     for kept in (UPLOAD, FILES, _GIVEN, _MADE, NOTES, _UNITS, FROM_BAR):
         kept.forget()
@@ -551,15 +641,20 @@ def scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
         stated["n_gpus"] = int(gpus.mode().iloc[0])
         stated.setdefault("tensor_parallel", stated["n_gpus"])
     stated |= {
-        name: int(stated[name]) for name in ("context_tokens", "tensor_parallel", "expert_parallel") if name in stated
+        name: int(stated[name])
+        for name in ("context_tokens", "tensor_parallel", "expert_parallel")
+        if name in stated
     }
     found, _ = attempt(with_stated, scenario, stated)
     return None if found == scenario else found
 
 
 def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
-    """The scenario with the server that a text names by columns. Raises AdvisorError where it cannot be."""
-    stated: dict[str, Any] = {field: told[name] for name, field in FROM_SCENARIO.items() if name in told}
+    """The scenario with the server that a text names by columns. Raises AdvisorError where it
+    cannot be."""
+    stated: dict[str, Any] = {
+        field: told[name] for name, field in FROM_SCENARIO.items() if name in told
+    }
     if gpus := int(told.get("gpu_count") or told.get("tensor_parallel") or 0):
         stated |= {"n_gpus": gpus, "tensor_parallel": int(told.get("tensor_parallel") or gpus)}
     if "weight_dtype" in told:
@@ -570,7 +665,9 @@ def scenario_told(told: Mapping[str, str], scenario: Scenario) -> Scenario:
     if stated.get("model_id", scenario.model_id) != scenario.model_id:
         stated.setdefault("drafter_id", usual_drafter(stated["model_id"]))
         # What the bar says of these is of another server.
-        scenario = scenario.model_copy(update={one: Scenario.model_fields[one].default for one in _FORMAT_AND_RELEASE})
+        scenario = scenario.model_copy(
+            update={one: Scenario.model_fields[one].default for one in _FORMAT_AND_RELEASE}
+        )
     return with_stated(scenario, stated)
 
 
@@ -578,9 +675,13 @@ _FORMAT_AND_RELEASE = ("kv_dtype", "engine_version")
 
 
 def with_stated(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
-    """The scenario with other values of its fields. Raises AdvisorError where no server is of them."""
+    """The scenario with other values of its fields. Raises AdvisorError where no server is of
+    them."""
     before = scenario.model_dump(exclude_defaults=True)
-    for document, owner in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
+    for (
+        document,
+        owner,
+    ) in DOCUMENTS.items():  # the bar's own model or accelerator does not describe another one
         if (named := stated.get(owner, before.get(owner))) != before.get(owner):
             before[document] = own(document).get(str(named))
     found = build_scenario(**{**before, **stated})

@@ -1,4 +1,5 @@
-"""Routing trace, acceptance by position and power log in the session: read, drawn, predicted with."""
+"""Routing trace, acceptance by position and power log in the session: read, drawn, predicted
+with."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.catalog.routing_shift import is_moved
-from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.acceptance import (
+    AcceptanceRates,
+    rates_from_list,
+    read_acceptance_file,
+)
 from advisor.measured.ingest.traces import PowerLog, layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit, fit_sequences
@@ -29,7 +34,8 @@ from advisor.ui.state import plain
 from advisor.ui.widgets import advice_or_stop, show_chart, show_table
 
 Heading = Callable[[str], object]
-"""Draws a panel's first line: the page's title for the first panel, a smaller heading for those after it."""
+"""Draws a panel's first line: the page's title for the first panel, a smaller heading for those
+after it."""
 PASTED = "pasted text"
 
 
@@ -74,7 +80,9 @@ def _read_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> UserTrace:
     small = [ids.astype(np.uint16) for ids in read.sequences]
     within = np.cumsum([ids.nbytes for ids in small]) <= KEPT_BYTES
     first = tuple(ids for ids, is_within in zip(small, within, strict=True) if is_within)
-    return UserTrace(fit_sequences(read.sequences, moe.n_experts), read.layout, first, digest.hexdigest())
+    return UserTrace(
+        fit_sequences(read.sequences, moe.n_experts), read.layout, first, digest.hexdigest()
+    )
 
 
 def forget_trace() -> None:
@@ -91,11 +99,14 @@ def _use_trace(trace: TraceFit) -> None:
 
 
 def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
-    """Read acceptance by position from one file, or from the counts between two scrapes of one server."""
+    """Read acceptance by position from one file, or from the counts between two scrapes of one
+    server."""
     RATES.forget()
     _RATES_FROM.put(tuple(given))
     conditional = st.session_state.get("rates_kind") == RATES_GIVEN
-    orders = [(given[0], given[1]), (given[1], given[0])] if len(given) == 2 else [(given[-1], None)]
+    orders = (
+        [(given[0], given[1]), (given[1], given[0])] if len(given) == 2 else [(given[-1], None)]
+    )
     for later, earlier in orders:
         if RATES.take(read_acceptance_file, *later, earlier, conditional):
             return
@@ -109,7 +120,8 @@ def forget_all() -> None:
 
 
 def use_rates(by_position: str) -> None:
-    """Make an uploaded run's acceptance by position the scenario's, as shares of all rounds: `0.8;0.6;0.4`."""
+    """Make an uploaded run's acceptance by position the scenario's, as shares of all rounds:
+    `0.8;0.6;0.4`."""
     try:
         use_length(rates_from_list(by_position).text)
     except AdvisorError as error:
@@ -125,7 +137,11 @@ def draw_trace(scenario: Scenario, heading: Heading) -> None:
     if moe is None or user.fit.n_experts != moe.n_experts:
         heading("A trace of another model")
         other = advice.setup.architecture.name
-        st.caption(plain(f"It is of {user.fit.n_experts} experts; choose its model in the bar, not {other}."))
+        st.caption(
+            plain(
+                f"It is of {user.fit.n_experts} experts; choose its model in the bar, not {other}."
+            )
+        )
         return
     heading(f"Your routing: experts touched within {user.fit.largest_error:.1%}")
     _fitted(user.fit, user.layout, advice)
@@ -135,7 +151,8 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     fit, scenario = trace.fit, advice.scenario
     st.markdown(
         f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
-        f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; read as "
+        f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; "
+        "read as "
         f"{plain(layout)}. The fit predicts the experts counted within {trace.largest_error:.1%}."
     )
     for warning in trace.warnings:
@@ -149,7 +166,13 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     show_chart(union_chart(trace.unions), "unions", scenario)
     with st.container(horizontal=True, gap="small"):
         icon = ":material/input:"
-        st.button("Predict with this routing", key="use_trace", icon=icon, on_click=_use_trace, args=(trace,))
+        st.button(
+            "Predict with this routing",
+            key="use_trace",
+            icon=icon,
+            on_click=_use_trace,
+            args=(trace,),
+        )
         st.button("Forget the trace", key="forget_trace", on_click=forget_trace)
 
 
@@ -197,10 +220,19 @@ def draw_power(scenario: Scenario, heading: Heading) -> None:
         return
     advice = advice_or_stop(scenario)
     k = advice.recommendation.n_draft
-    modelled = spend_at(advice.setup, advice.curve, advice.batch_index, advice.curve.column(k), None)
+    modelled = spend_at(
+        advice.setup, advice.curve, advice.batch_index, advice.curve.column(k), None
+    )
     heading(f"{found.mean_w:,.0f} W a GPU at work")
     watts = [
-        f"{arm.power_w.value:,.0f} W at K = {arm.n_draft}" for arm in (modelled.plain, modelled.chosen) if arm.power_w
+        f"{arm.power_w.value:,.0f} W at K = {arm.n_draft}"
+        for arm in (modelled.plain, modelled.chosen)
+        if arm.power_w
     ]
-    st.caption(plain(f"{found.text}. Modelled at batch {scenario.batch_size:,}: {', '.join(watts) or 'not known'}."))
+    st.caption(
+        plain(
+            f"{found.text}. Modelled at batch {scenario.batch_size:,}: "
+            f"{', '.join(watts) or 'not known'}."
+        )
+    )
     st.caption("`advisor report --power-log` takes the log into cost and energy.")

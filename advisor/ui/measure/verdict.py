@@ -1,4 +1,5 @@
-"""The user's runs against the model: verdict, the step that follows, chart, parts of the gap, what was read as what.
+"""The user's runs against the model: verdict, the step that follows, chart, parts of the gap, what
+was read as what.
 
 And what the points change: refit, before and after, what was learnt; use it everywhere, undo.
 """
@@ -82,26 +83,34 @@ from advisor.ui.widgets import download, show_chart, show_problem, show_table
 
 
 def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
-    """The button that refits where rows are enough, with the bar's accepted length for rows that lack one."""
+    """The button that refits where rows are enough, with the bar's accepted length for rows that
+    lack one."""
     if read.rows_kept < MIN_POINTS:
         return
     absent = lacks(read)
     timed = read.frame[read.frame.columns.intersection(QUANTITIES[1:])].notna().any(axis=None)
     n = 0 if timed else int(read.frame["speedup"].notna().sum())
     st.button(
-        f"Refit to these {f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}",
+        (
+            "Refit to these "
+            f"{f'{n} speedups of ' * (0 < n < read.rows_kept)}{counted(read.rows_kept, 'row')}"
+        ),
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
         args=(scenario.acceptance if _without_length(read) else None,),
         disabled=bool(absent),
-        help=f"Still missing: {listed([COLUMNS['points'][one[0]].in_text for one in absent])}." if absent else None,
+        help=f"Still missing: {listed([COLUMNS['points'][one[0]].in_text for one in absent])}."
+        if absent
+        else None,
     )
 
 
 def _without_length(read: Measured | None) -> bool:
     """Whether some rows with drafts state no accepted length."""
-    return read is not None and bool((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any())
+    return read is not None and bool(
+        (read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).any()
+    )
 
 
 def draw_refit(scenario: Scenario) -> None:
@@ -123,7 +132,11 @@ def draw_refit(scenario: Scenario) -> None:
         for said in filter(None, (result.sentence, changed) if against else ()):
             st.markdown(plain(said))
         if groups:
-            show_chart(before_after_chart(before_after(points, result, groups[0])), "before_after", scenario)
+            show_chart(
+                before_after_chart(before_after(points, result, groups[0])),
+                "before_after",
+                scenario,
+            )
         show_table(Table(PARAMETERS, result.parameters))
         for note in refit_notes(result):
             st.caption(note)
@@ -134,20 +147,31 @@ def draw_refit(scenario: Scenario) -> None:
 
 
 def _changed(result: RefitResult, scenario: Scenario) -> str:
-    """What the refit does to the speedup of the row nearest to the scenario; empty for another server or no answer."""
+    """What the refit does to the speedup of the row nearest to the scenario; empty for another
+    server or no answer."""
     used = result.rows[result.rows["used"] & result.rows["n_draft"].gt(0)]
-    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine) or not len(used):
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine) or not len(
+        used
+    ):
         return ""
     cells = zip(used["batch_size"].astype(float), used["n_draft"].astype(int), strict=True)
-    batch, k = min(cells, key=lambda own: (max(own[0] / scenario.batch_size, scenario.batch_size / own[0]), -own[1]))
-    changes = {"refit": text_of(result), "batch_size": max(round(batch), 1), "k_max": max(scenario.k_max, k)}
+    batch, k = min(
+        cells,
+        key=lambda own: (max(own[0] / scenario.batch_size, scenario.batch_size / own[0]), -own[1]),
+    )
+    changes = {
+        "refit": text_of(result),
+        "batch_size": max(round(batch), 1),
+        "k_max": max(scenario.k_max, k),
+    }
     return attempt(refit_text_for, scenario.model_copy(update=changes), k)[0] or ""
 
 
 def _use(found: RefitResult, scenario: Scenario) -> None:
     """Take it into every prediction of this session, or drop it.
 
-    The accepted length that the upload counted comes with it where the scenario's is borrowed from a measured curve.
+    The accepted length that the upload counted comes with it where the scenario's is borrowed from
+    a measured curve.
     """
     used = in_use() == text_of(found)
     read = upload()
@@ -163,7 +187,10 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
         icon=":material/public:",
         on_click=use_refit,
         args=(found, length),
-        help=f"In this session only; the link and the report of a scenario then carry it.{with_length}",
+        help=(
+            "In this session only; the link and the report of a scenario then carry "
+            f"it.{with_length}"
+        ),
     )
     row.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
 
@@ -176,7 +203,11 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if read is not None and read.rows_refused:
         heading = functools.partial(_refusing, heading, read.rows_refused)
     if read is None:
-        heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
+        heading(
+            "Which column is which?"
+            if any(file.headers for file in FILES.result)
+            else "Nothing could be read"
+        )
         draw_mapping_panel(scenario)
         return
     if read.kind != "points":
@@ -192,7 +223,11 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     if uncompared(read) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
-        if _concerns_the_doctor(read, None) and (doctor := diagnosis.diagnosed(scenario)) and doctor.findings:
+        if (
+            _concerns_the_doctor(read, None)
+            and (doctor := diagnosis.diagnosed(scenario))
+            and doctor.findings
+        ):
             diagnosis.draw(replace(doctor, unsaid=()), scenario, filled=False)
         draw_refit(scenario)
         _read_as(read)
@@ -210,7 +245,8 @@ def _refusing(heading: Heading, n_refused: int, title: str) -> None:
 
 
 def _concerns_the_doctor(read: Measured, found: OwnVerdict | None) -> bool:
-    """Whether runs are slower with drafts than without, or than modelled, or their server is known."""
+    """Whether runs are slower with drafts than without, or than modelled, or their server is
+    known."""
     loses = bool((read.frame["speedup"] < 1.0).fillna(False).any())
     return loses or is_served() or (found is not None and found.kind == "slower")
 
@@ -231,14 +267,20 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     asked = drafts_of(rows)
     verdicts = [own_verdict(advice, rows, k) for k in asked]
     first = next((one for one in verdicts if one.kind != "agree"), verdicts[0])
-    found = next((one for one in verdicts if one.n_draft == st.session_state.get("measure_k")), first)
+    found = next(
+        (one for one in verdicts if one.n_draft == st.session_state.get("measure_k")), first
+    )
     asks = _concerns_the_doctor(read, found) or not advice.setup.memory.largest_batch
     doctor = diagnosis.diagnosed(scenario) if asks else None
     unfit = doctor is not None and doctor.unfit is not None
     title, decision = verdict_title(found), decision_text(rows)
     # Where some K pays, what to draft comes first, and why others lose stands beside it.
     kept = decision.startswith(KEEP) and not (unfit or is_far(found.plain_step))
-    leads = doctor is not None and (bool(doctor.findings) or not kept) and (found.kind in _GAPS or unfit)
+    leads = (
+        doctor is not None
+        and (bool(doctor.findings) or not kept)
+        and (found.kind in _GAPS or unfit)
+    )
     if doctor is not None and leads:
         heading(plain(doctor.title))
         if doctor.findings and decision:
@@ -246,9 +288,15 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         diagnosis.draw(doctor, scenario, decision)
     else:
         heading(plain(decision.rstrip(".").replace(". Switch", "; switch")) if decision else title)
-        taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
+        taken = (
+            "With the accepted length taken over from your runs: "
+            if is_own_length(scenario.acceptance)
+            else ""
+        )
         named = decision and found.kind not in ("slower", "faster")  # whose sentence says it whole
-        st.markdown((f"**{plain(title)}:** " if named else "") + plain(f"{taken}{verdict_text(found)}"))
+        st.markdown(
+            (f"**{plain(title)}:** " if named else "") + plain(f"{taken}{verdict_text(found)}")
+        )
         if doctor is not None:
             diagnosis.draw_step(doctor, scenario, filled=found.kind in ("slower", "agree"))
     if unfit:  # every figure of the model's would be of another server
@@ -295,7 +343,8 @@ _BAR: Kept[Mapping[str, Any]] = Kept("_bar_of_files", dict)
 def follow_bar(scenario: Scenario) -> None:
     """Read files anew that name no model or accelerator where the bar was changed beside them.
 
-    A bar that was changed on another page is of another question; a refit is of the rows as they were read.
+    A bar that was changed on another page is of another question; a refit is of the rows as they
+    were read.
     """
     before, now = _BAR.result, {name: of_scenario(name, scenario) for name in FROM_BAR.result}
     _BAR.put(now)
@@ -304,7 +353,9 @@ def follow_bar(scenario: Scenario) -> None:
         fill_as_bar(scenario)
 
 
-def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool) -> None:
+def _steps_that_follow(
+    found: OwnVerdict, read: Measured, scenario: Scenario, diagnosed: bool
+) -> None:
     """Buttons: the one that the verdict names is filled, unless a diagnosis has its own."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
         if found.own_length is not None and found.kind != "agree":
@@ -318,8 +369,12 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario, di
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
-        if not is_far(found.plain_step):  # of another server than the predicted one, which is asked first
-            draw_refit_button(read, scenario, filled=found.kind in ("plain_step", "faster") and not diagnosed)
+        if not is_far(
+            found.plain_step
+        ):  # of another server than the predicted one, which is asked first
+            draw_refit_button(
+                read, scenario, filled=found.kind in ("plain_step", "faster") and not diagnosed
+            )
 
 
 def _read_as(read: Measured) -> None:
@@ -355,7 +410,9 @@ def _details(read: Measured, scenario: Scenario) -> None:
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
     open_ = bool(read.rows_refused) or attempt(advice_for, scenario)[0] is None
-    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", open_):
+    with st.expander(
+        f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}", open_
+    ):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         show_table(matrix(("Read as", "File"), kinds, "ll"))
         if said:
@@ -367,9 +424,16 @@ def _details(read: Measured, scenario: Scenario) -> None:
         rows = functools.partial(csv_of, read.frame.reset_index())
         download("Measured as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
         if found := acceptances(read):
-            label = st.selectbox("Acceptance by position, as measured in these runs", list(found), key="own_acceptance")
+            label = st.selectbox(
+                "Acceptance by position, as measured in these runs",
+                list(found),
+                key="own_acceptance",
+            )
             st.button(
-                "Predict with this acceptance", key="use_own_acceptance", on_click=use_rates, args=(found[label],)
+                "Predict with this acceptance",
+                key="use_own_acceptance",
+                on_click=use_rates,
+                args=(found[label],),
             )
         draw_more_fields(read, scenario)
 
@@ -379,5 +443,8 @@ def _refused_rows(rows: Sequence[Refused]) -> Table[Any]:
     reasons: dict[str, list[Refused]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row)
-    found = [(why, sum(one.rows for one in of), min(one.line for one in of)) for why, of in reasons.items()]
+    found = [
+        (why, sum(one.rows for one in of), min(one.line for one in of))
+        for why, of in reasons.items()
+    ]
     return matrix(("Reason", "Measured", "First line"), found)

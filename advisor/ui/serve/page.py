@@ -1,4 +1,5 @@
-"""Serve: which K, how much faster, how sure, what to paste; why, what else, on what evidence, and a line's check."""
+"""Serve: which K, how much faster, how sure, what to paste; why, what else, on what evidence, and a
+line's check."""
 
 from __future__ import annotations
 

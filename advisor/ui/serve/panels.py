@@ -1,4 +1,5 @@
-"""Panels of Serve: the live answer and its Why, Explore with all models, what was published, a launch line checked."""
+"""Panels of Serve: the live answer and its Why, Explore with all models, what was published, a
+launch line checked."""
 
 from __future__ import annotations
 
@@ -43,7 +44,12 @@ from advisor.ui.session import EXPLORE_AS, LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain, show
 from advisor.ui.widgets import ask, component, download, show_chart, show_table, tried
 
-_BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
+_BY_NAMES: dict[By, str] = {
+    "cost": "Cost",
+    "throughput": "Throughput",
+    "speed": "Speed",
+    "energy": "Energy",
+}
 _FIGURES: dict[By, str] = {
     "cost": "USD/M tokens",
     "speed": "ms/token",
@@ -76,14 +82,21 @@ def draw_board(advice: Advice) -> None:
 def _ask() -> None:
     """What is asked besides the scenario's load: the order, sizes and names."""
     with st.container(key="rank_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.segmented_control("Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True)
+        st.segmented_control(
+            "Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True
+        )
         for key, label in (("rank_min_total", "Min size (B)"), ("rank_max_total", "Max size (B)")):
-            st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, None, key=key, placeholder="any", width=132)
-        st.text_input("Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190)
+            st.number_input(
+                label, SMALLEST_LIMIT, LARGEST_LIMIT, None, key=key, placeholder="any", width=132
+            )
+        st.text_input(
+            "Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190
+        )
 
 
 def _table(scenario: Scenario, board: Leaderboard) -> None:
-    """Every ranked model, what ranks them first; the picked row, at first the best, can be opened in the bar."""
+    """Every ranked model, what ranks them first; the picked row, at first the best, can be opened
+    in the bar."""
     whole = board_table(board)
     first = _FIGURES[board.question.by]
     figures = (first, *(each for each in _FIGURES.values() if each != first))
@@ -92,7 +105,9 @@ def _table(scenario: Scenario, board: Leaderboard) -> None:
     rest = ("K", "memory", "total B", "accepted", "speedup")
     order = ("rank", "likely rank", "model", first, "placement", *figures[1:], *rest)
     key = f"board_{hashlib.sha256(repr(board.question).encode()).hexdigest()[:12]}"
-    picked = show_table(replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True)
+    picked = show_table(
+        replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True
+    )
     one = board.standings[picked or 0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         opened = st.button(
@@ -103,7 +118,9 @@ def _table(scenario: Scenario, board: Leaderboard) -> None:
         )
         if opened:
             st.rerun()  # the board is a fragment, and the bar is not part of it
-        download("All figures as CSV", whole.csv(), f"models-{scenario.hash}.csv", "rank_csv", quiet=True)
+        download(
+            "All figures as CSV", whole.csv(), f"models-{scenario.hash}.csv", "rank_csv", quiet=True
+        )
 
 
 def _open(one: Standing, users: str) -> None:
@@ -155,7 +172,8 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
     else:
         show_chart(explored_chart(found, figure), "explore", scenario)
     st.caption(
-        "Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: does not fit in memory."
+        "Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: "
+        "does not fit in memory."
     )
 
 
@@ -165,7 +183,8 @@ _WHY = component("live_why", "rules", "chart", "kept", "why")
 
 
 def draw_live(advice: Advice) -> None:
-    """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the scenario's."""
+    """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the
+    scenario's."""
     scenario = advice.scenario
     own = own_points(scenario)
     if own is not None and (decision := decision_text(own[own["decides"]])):
@@ -232,10 +251,18 @@ def _checked(advice: Advice, given: str) -> None:
     if made.problem:
         st.info(plain(f"{made.problem}."))
         return
-    if (found := tried(check_line, given, made.launch_line, partial(is_served_as, advice.setup))) is None:
+    if (
+        found := tried(check_line, given, made.launch_line, partial(is_served_as, advice.setup))
+    ) is None:
         return
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
-    st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
+    counts = {
+        verdict: sum(one.verdict == verdict for one in found)
+        for verdict in ("change", "set", "same")
+    }
+    st.markdown(
+        f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as "
+        "recommended**"
+    )
     rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
     show_table(matrix(("Action", "Flag", "Yours", "Recommended"), rows, "llll"))
     for warning in made.warnings:
@@ -262,13 +289,19 @@ def _published(advice: Advice) -> None:
     st.subheader("Published near this scenario", anchor=False)
     found = published_for(advice.scenario)
     if found is None or found.empty:
-        st.caption("None of this accelerator, model and number of GPUs; the page Trust has those of all.")
+        st.caption(
+            "None of this accelerator, model and number of GPUs; the page Trust has those of all."
+        )
         return
     near = nearest_speedups(found, advice.scenario.batch_size, advice.curve_k, _NEAR)
-    model: Column[dict[str, Any]] = Column("model", lambda row: modelled(advice, row["batch_size"], row["n_draft"]))
+    model: Column[dict[str, Any]] = Column(
+        "model", lambda row: modelled(advice, row["batch_size"], row["n_draft"])
+    )
     batch, k, measured, *rest = PUBLISHED
     show_table(Table((batch, k, measured, model, *rest), near.to_dict("records")))
-    st.caption("On this number of GPUs alone. Counts under Basis and caveats take in every number of GPUs.")
+    st.caption(
+        "On this number of GPUs alone. Counts under Basis and caveats take in every number of GPUs."
+    )
 
 
 def modelled(advice: Advice, batch: float, n_draft: float) -> str:
@@ -276,7 +309,11 @@ def modelled(advice: Advice, batch: float, n_draft: float) -> str:
     curve = advice.curve
     if not curve.batches[0] <= batch <= curve.batches[-1] or n_draft > curve.drafts[-1]:
         return ""
-    speedup = curve.speedup.max(axis=1) if pd.isna(n_draft) else curve.speedup[:, curve.column(int(n_draft))]
+    speedup = (
+        curve.speedup.max(axis=1)
+        if pd.isna(n_draft)
+        else curve.speedup[:, curve.column(int(n_draft))]
+    )
     return f"{at_batch(curve, speedup, batch):.2f}×"
 
 
@@ -288,7 +325,10 @@ def _odds(advice: Advice) -> None:
         st.caption(plain(str(error)))
         return
     show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
-    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
+    rows = (
+        f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. "
+        "Numbers: runs; bars: "
+    )
     rows += "80% interval; on the dotted line: well calibrated."
     chance, after = advice.recommendation.p_gain, chance_text(advice.recommendation.chance_of_gain)
     moved = f" Published runs of this setup: {chance_text(chance)} to {after}."
@@ -301,7 +341,10 @@ def remarks(advice: Advice) -> tuple[str, ...]:
     answer, setup = advice.recommendation, advice.setup
     said = [
         said_of(advice.scenario),
-        f"Times are {tier_words(setup, answer.speedup.tier)}. {errors_text(errors_for(advice.scenario))}",
+        (
+            f"Times are {tier_words(setup, answer.speedup.tier)}. "
+            f"{errors_text(errors_for(advice.scenario))}"
+        ),
         accepted_text(advice) if setup.drafter.kind != "none" else "",
         correction_text(advice),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
@@ -311,5 +354,8 @@ def remarks(advice: Advice) -> tuple[str, ...]:
         f"{setup.cache.sentence}.",
     ]
     if answer.ttft_s is not None:
-        said.append(f"Time to the first token of a prompt that does not queue: {answer.ttft_s * 1e3:,.0f} ms.")
+        said.append(
+            f"Time to the first token of a prompt that does not queue: {answer.ttft_s * 1e3:,.0f} "
+            "ms."
+        )
     return tuple(text.strip() for text in said if text.strip())

@@ -48,15 +48,20 @@ Form = Format | Literal["brief"]
 
 
 def named_link(scenario: Scenario) -> str | None:
-    """The address of the scenario, its model and accelerator among it. None where it is too long."""
+    """The address of the scenario, its model and accelerator among it. None where it is too
+    long."""
     link = link_to(scenario, st.context.url)
     if link is None:
         return None
     parts = urlsplit(link)
     said = dict(parse_qsl(parts.query, keep_blank_values=True))
-    names = {name: getattr(scenario, name) for name in ("model_id", "hardware_id") if name not in said}
+    names = {
+        name: getattr(scenario, name) for name in ("model_id", "hardware_id") if name not in said
+    }
     serve = parts.path.removesuffix("/share") or "/"
-    return urlunsplit(parts._replace(path=serve, query="&".join(filter(None, (urlencode(names), parts.query)))))
+    return urlunsplit(
+        parts._replace(path=serve, query="&".join(filter(None, (urlencode(names), parts.query))))
+    )
 
 
 class Extras(Frozen):
@@ -68,7 +73,8 @@ class Extras(Frozen):
     models: BoardAsked | None = None
     """What a leaderboard is asked; None: none."""
     ranks: str | None = None
-    """Name of the session's answer on experts on ranks; empty: that of the routing preset; None: none."""
+    """Name of the session's answer on experts on ranks; empty: that of the routing preset; None:
+    none."""
     address: str = APP_ADDRESS
     swept: str = ""
     """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
@@ -96,7 +102,9 @@ class Chosen:
     """Reasons that a section which was chosen cannot be."""
 
 
-def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None) -> Report:
+def report_for(
+    scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None
+) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
     advice, models = as_measured(advice_for(scenario), extras.yours), extras.models
     report = build_report(
@@ -114,7 +122,9 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
     if not extras.own:
         return report
     alone = f"The figures are the model's: {report.verdict[:1].lower()}{report.verdict[1:]}"
-    return replace(report, decided=extras.own, verdict=extras.own, warnings=(alone, *report.warnings))
+    return replace(
+        report, decided=extras.own, verdict=extras.own, warnings=(alone, *report.warnings)
+    )
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
@@ -126,10 +136,14 @@ def report_file(
     return render(report, "pdf", brief=True) if form == "brief" else render(report, form)
 
 
-def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) -> Callable[[], bytes]:
-    """Function that a click on a download runs: a file made on a thread that belongs to this session.
+def made_later(
+    scenario: Scenario, date: dt.date, form: Form, chosen: Chosen
+) -> Callable[[], bytes]:
+    """Function that a click on a download runs: a file made on a thread that belongs to this
+    session.
 
-    Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one session, are refused.
+    Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one
+    session, are refused.
     """
     make = functools.partial(report_file, scenario, date, form, chosen.extras, chosen.ranks)
     begin = functools.partial(add_script_run_ctx, None, get_script_run_ctx(suppress_warning=True))
@@ -146,17 +160,26 @@ def _extras(scenario: Scenario, **further: Any) -> Extras:
     own, parts = own_points(scenario), urlsplit(st.context.url or APP_ADDRESS)
     said = "" if own is None else decision_text(own[own["decides"]])
     root = urlunsplit((parts.scheme, parts.netloc, "/", "", ""))
-    return Extras(usd_per_hour=values()["load_price"], address=root, own=said, yours=own_schedule(own), **further)
+    return Extras(
+        usd_per_hour=values()["load_price"],
+        address=root,
+        own=said,
+        yours=own_schedule(own),
+        **further,
+    )
 
 
-def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
-    """A button for one page of PDF, of today and without further sections where nothing else is given."""
+def draw_one_page(
+    scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None
+) -> None:
+    """A button for one page of PDF, of today and without further sections where nothing else is
+    given."""
     day = date or dt.date.today()
     chosen = chosen or Chosen(_extras(scenario), None, "", ())
     download(
         "One-page PDF",
         made_later(scenario, day, "brief", chosen),
-        f"one-page-{'own' if scenario.is_private else f'{scenario.model_id}-{scenario.hardware_id}'}-{day}.pdf",
+        f"one-page-{'own' if scenario.is_private else f'{scenario.model_id}-{scenario.hardware_id}'}-{day}.pdf",  # noqa: E501
         "report_brief" if date else "share_brief",
         type="primary",
         help="For whoever decides: what to do, what it gains, what it costs, what would change it.",
@@ -164,7 +187,8 @@ def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chose
 
 
 def chosen_for(scenario: Scenario) -> Chosen:
-    """Sections of the report by the page's settings. A leaderboard or ranks that cannot be are left out, with why."""
+    """Sections of the report by the page's settings. A leaderboard or ranks that cannot be are left
+    out, with why."""
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
     extras = _extras(scenario, over_context=now["report_context"], swept=swept)
@@ -186,11 +210,16 @@ def chosen_for(scenario: Scenario) -> Chosen:
 def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
     """Name of an answer on experts on ranks, the answer, and what it is counted on.
 
-    What was counted in this session for the scenario and its trace, else its own loads, or its routing preset.
+    What was counted in this session for the scenario and its trace, else its own loads, or its
+    routing preset.
     """
     found = last(advice_for(scenario).setup)
     if found is None and scenario.expert_loads is not None:
-        return "", _ranks_uncounted(scenario), "Experts on ranks are counted on the loads that the scenario carries."
+        return (
+            "",
+            _ranks_uncounted(scenario),
+            "Experts on ranks are counted on the loads that the scenario carries.",
+        )
     if found is None:
         text = "routing preset's spread; what you count in Lab takes its place"
         return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
@@ -202,7 +231,8 @@ def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
 
 @remembered(st.cache_resource, shared=16, own=4, spinner="Counting experts on ranks ...")
 def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
-    """Experts on the scenario's ranks by its own loads, or else the spread of its routing preset."""
+    """Experts on the scenario's ranks by its own loads, or else the spread of its routing
+    preset."""
     setup = advice_for(scenario).setup
     return ranks_answer(setup, traffic_of(setup, scenario.expert_loads))
 
@@ -224,20 +254,38 @@ def _sweep() -> SweepView | None:
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:
-    """A report's Markdown as (text, whether it is code). Code with wrapped lines needs no scrolling."""
+    """A report's Markdown as (text, whether it is code). Code with wrapped lines needs no
+    scrolling."""
     found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
     texts, codes = found[::3], found[2::3]
-    both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]
+    both = [
+        piece
+        for text, code in zip(texts, [*codes, ""], strict=True)
+        for piece in ((text, False), (code, True))
+    ]
     return [(text, is_code) for text, is_code in both if text.strip()]
 
 
 def draw_engine_files(advice: Advice) -> None:
-    """A button for each engine that can run the drafter: launch line and configuration in one file."""
+    """A button for each engine that can run the drafter: launch line and configuration in one
+    file."""
     if advice.setup.drafter.kind == "none":
         return
     for made in engine_setups(advice):
         if made.problem:
             continue
-        text = f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n"
-        name, said = f"{made.engine}-{advice.scenario.hash}.txt", plain(". ".join(made.warnings[:1])) or None
-        download(load_engine(made.engine).name, text, name, f"engine_{made.engine}", icon="terminal", help=said)
+        text = (
+            f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n"
+        )
+        name, said = (
+            f"{made.engine}-{advice.scenario.hash}.txt",
+            plain(". ".join(made.warnings[:1])) or None,
+        )
+        download(
+            load_engine(made.engine).name,
+            text,
+            name,
+            f"engine_{made.engine}",
+            icon="terminal",
+            help=said,
+        )

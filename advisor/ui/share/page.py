@@ -1,4 +1,5 @@
-"""Share: the link, one page for whoever decides, the whole report, the engines' files, and a preview."""
+"""Share: the link, one page for whoever decides, the whole report, the engines' files, and a
+preview."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
     ("html", "HTML", "One file with text, tables and charts that loads nothing from a network."),
     ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
-    ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
+    (
+        "json",
+        "JSON",
+        "All numbers and the whole scenario; `report --scenario` makes the report again from it.",
+    ),
     ("csv", "CSV", "The curve: one row for each batch and K."),
 )
 scenario = scenario_or_stop()
@@ -39,11 +44,24 @@ with st.container(key="share_link"):
         st.caption("This scenario is too long for a link: hand on the JSON report instead.")
 chosen = chosen_for(scenario)
 if chosen.extras.own:
-    st.info(plain(f"Your own runs decide: {chosen.extras.own} Files say so; the link carries the model alone."))
+    st.info(
+        plain(
+            f"Your own runs decide: {chosen.extras.own} Files say so; the link carries the model "
+            "alone."
+        )
+    )
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
-    date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
+    date = st.date_input(
+        "Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170
+    )
     st.number_input(
-        "USD per GPU-hour", SMALLEST_LIMIT, LARGEST_LIMIT, None, key="load_price", placeholder="list price", width=150
+        "USD per GPU-hour",
+        SMALLEST_LIMIT,
+        LARGEST_LIMIT,
+        None,
+        key="load_price",
+        placeholder="list price",
+        width=150,
     )
     draw_one_page(scenario, date, chosen)
     for form, label, said in BUTTONS:
@@ -51,21 +69,32 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
         download(label, make, file_name(scenario, form, date), f"report_{form}", help=said)
     draw_engine_files(advice)
 with st.container(key="report_extras", horizontal=True, gap="medium"):
-    st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")
-    st.toggle("Other models too", key="report_models", help="Ranked at this load. Takes two seconds.")
+    st.toggle(
+        "Long context too", key="report_context", help="Speedup and K over batch and context."
+    )
+    st.toggle(
+        "Other models too", key="report_models", help="Ranked at this load. Takes two seconds."
+    )
     if scenario.expert_parallel > 1:
         st.toggle(
             "Experts on ranks too",
             key="report_ranks",
-            help="Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing is counted yet.",
+            help=(
+                "Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing "
+                "is counted yet."
+            ),
         )
     sweep_toggle()
 if chosen.ranks_text:
     st.caption(plain(chosen.ranks_text))
 for problem in chosen.problems:
     show_problem(problem)
-with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
-    for text, is_code in pieces(report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()):
+with st.container(
+    border=True, height=900, key="preview"
+):  # a pane of its own: wide tables scroll in it, not the page
+    for text, is_code in pieces(
+        report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()
+    ):
         if is_code:
             st.code(text, language=None, wrap_lines=True)
         else:

@@ -1,10 +1,17 @@
-"""Trust: how often this has been right, what its sources claim, what an answer rests on, what the model assumes."""
+"""Trust: how often this has been right, what its sources claim, what an answer rests on, what the
+model assumes."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from advisor.ui.trust.panels import draw_assumptions, draw_claims, draw_evidence, draw_sources, draw_store_panel
+from advisor.ui.trust.panels import (
+    draw_assumptions,
+    draw_claims,
+    draw_evidence,
+    draw_sources,
+    draw_store_panel,
+)
 from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop
 
 scenario = scenario_or_stop()

@@ -1,4 +1,5 @@
-"""What a scenario's answer rests on: assumptions, sources, how often it was right, claims of the sources, the store."""
+"""What a scenario's answer rests on: assumptions, sources, how often it was right, claims of the
+sources, the store."""
 
 from __future__ import annotations
 
@@ -34,7 +35,15 @@ from advisor.show.words.explain import NAMED
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, store_status
 from advisor.ui.state import plain
-from advisor.ui.widgets import LABEL, accepted_from, ask, constants_table, show_chart, show_table, show_warnings
+from advisor.ui.widgets import (
+    LABEL,
+    accepted_from,
+    ask,
+    constants_table,
+    show_chart,
+    show_table,
+    show_warnings,
+)
 
 
 def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
@@ -59,8 +68,14 @@ def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
 def _show_sourced(named: Mapping[str, Constant]) -> None:
     """Constants with the numbers of their sources, and under them the sources, whose text wraps."""
     sources = list(dict.fromkeys(one.source for one in named.values()))
-    number: Column[tuple[str, Constant]] = Column("Source no.", lambda row: sources.index(row[1].source) + 1)
-    show_table(Table((*(column for column in NAMED if column.label != "Source"), number), list(named.items())))
+    number: Column[tuple[str, Constant]] = Column(
+        "Source no.", lambda row: sources.index(row[1].source) + 1
+    )
+    show_table(
+        Table(
+            (*(column for column in NAMED if column.label != "Source"), number), list(named.items())
+        )
+    )
     st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
 
 
@@ -69,11 +84,18 @@ def _model_text(setup: Setup) -> str:
     counts, memory = parameter_counts(setup.architecture), setup.memory
     weights, drafter, kv, usable = (
         with_prefix(size, "B")
-        for size in (memory.weights_bytes, memory.drafter_bytes, memory.kv_bytes_per_sequence, memory.usable_bytes)
+        for size in (
+            memory.weights_bytes,
+            memory.drafter_bytes,
+            memory.kv_bytes_per_sequence,
+            memory.usable_bytes,
+        )
     )
     return (
-        f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} billion active without "
-        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of {usable} usable, "
+        f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} "
+        "billion active without "
+        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of "
+        f"{usable} usable, "
         f"{memory.largest_batch:,} sequences fit."
     )
 
@@ -88,14 +110,21 @@ def draw_assumptions(advice: Advice) -> None:
 def draw_sources(advice: Advice) -> None:
     """Works, constants and tables that this scenario's answer rests on."""
     speedup = advice.recommendation.speedup
-    st.markdown(f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: {plain(speedup.because)}.")
+    st.markdown(
+        f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: "
+        f"{plain(speedup.because)}."
+    )
     show_warnings(advice)
 
     st.subheader("Cited by this scenario", anchor=False)
-    st.caption("Works behind the formulas and constants that this answer used, the design sentence included.")
+    st.caption(
+        "Works behind the formulas and constants that this answer used, the design sentence "
+        "included."
+    )
     st.markdown(
         "\n".join(
-            f"1. {plain(item.citation.text)} [{item.citation.url.split('/')[2]}]({item.citation.url}) "
+            f"1. {plain(item.citation.text)} "
+            f"[{item.citation.url.split('/')[2]}]({item.citation.url}) "
             f"*For: {', '.join(item.used_for)}.*"
             for item in cited(advice.setup, designs=design_is_searched(advice.setup))
         )
@@ -105,10 +134,20 @@ def draw_sources(advice: Advice) -> None:
     st.markdown("\n".join(f"- {plain(source)}" for source in advice.setup.sources))
 
     st.subheader("Constants at the target batch", anchor=False)
-    st.caption(f"Every constant of the speedup at batch {advice.scenario.batch_size:,}, K = {advice.curve_k}.")
+    st.caption(
+        f"Every constant of the speedup at batch {advice.scenario.batch_size:,}, K = "
+        f"{advice.curve_k}."
+    )
     constants_table(derive(advice.setup, advice.scenario.batch_size, advice.curve_k))
     point = (advice.scenario.batch_size, advice.curve_k)
-    st.button(LABEL, key="how_sources", type="tertiary", icon=":material/function:", on_click=ask, args=point)
+    st.button(
+        LABEL,
+        key="how_sources",
+        type="tertiary",
+        icon=":material/function:",
+        on_click=ask,
+        args=point,
+    )
 
     st.subheader("Constants of the accelerator", anchor=False)
     _show_sourced(_of_hardware(advice.setup.hardware))
@@ -148,12 +187,18 @@ def draw_evidence(scenario: Scenario) -> None:
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
-        f"**{whole.n} published speedups, each predicted without its laboratory's runs:** median error "
+        f"**{whole.n} published speedups, each predicted without its laboratory's runs:** median "
+        "error "
         f"{whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely range, "
         f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     by = st.segmented_control(
-        "Group by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
+        "Group by",
+        tuple(_BY),
+        format_func=_BY.__getitem__,
+        default="predicted_tier",
+        required=True,
+        key="trust_by",
     )
     groups = _by_group(judged, by)
     left, right = st.columns(2)
@@ -162,20 +207,30 @@ def draw_evidence(scenario: Scenario) -> None:
         show_chart(chances_chart(chances_kept(judged)), "chances", scenario)
     with right:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
-    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())
+    near = "; ".join(
+        f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items()
+    )
     st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
     with st.expander("Worst cases"):
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(
-        "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as observed. Numbers: rows. "
-        "Shares are means over laboratories, not rows. docs/validation.md has every figure with its bar."
+        "Dotted: the 80% that a likely range should hold (amber: under 75%), and predicted as "
+        "observed. Numbers: rows. "
+        "Shares are means over laboratories, not rows. docs/validation.md has every figure with "
+        "its bar."
     )
 
 
 def _in_words(errors: Errors) -> str:
-    whose = f"{counted(errors.n, 'row')} of {counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
-    return f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the likely range"
+    whose = (
+        f"{counted(errors.n, 'row')} of "
+        f"{counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
+    )
+    return (
+        f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the "
+        "likely range"
+    )
 
 
 def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -196,7 +251,9 @@ def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
 
 _WORST: tuple[Column[dict[str, Any]], ...] = (
     Column(FIELDS["model_id"].label, lambda row: model_name(row["model_id"]), words=True),
-    Column(FIELDS["hardware_id"].label, lambda row: hardware_called(row["hardware_id"]), words=True),
+    Column(
+        FIELDS["hardware_id"].label, lambda row: hardware_called(row["hardware_id"]), words=True
+    ),
     Column("Engine", itemgetter("engine"), words=True),
     Column("Drafter", itemgetter("drafter"), words=True),
     Column("K", itemgetter("draft_tokens_k"), "{:.0f}".format),
@@ -219,11 +276,14 @@ def draw_claims() -> None:
     )
     named = {citation.id: citation.title for citation in citations()}
     claims = seeds_table(read_claims(), states).drop(columns="where")
-    rows = claims.assign(source=[named.get(one, one) for one in claims["source"]]).to_numpy().tolist()
+    rows = (
+        claims.assign(source=[named.get(one, one) for one in claims["source"]]).to_numpy().tolist()
+    )
     heads = ("Source", "Claim", "Published", "Ours", "Likely range", "State")
     show_table(matrix(heads, rows, "l" * len(heads)), widest=250, lines=3)
     st.caption(
-        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (differs) marks what does "
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; "
+        "(differs) marks what does "
         "not. docs/sources.md says what is assumed."
     )
 
@@ -250,7 +310,10 @@ def _size(now: StoreStatus) -> None:
     built = f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "at an unknown date"
     source = f"aiconfigurator-core {now.kernel_package_version or 'not installed'}"
     rows = sum((now.rows_by_table or {}).values())
-    st.caption(f"{rows:,} rows, {now.size_bytes / 1e6:.0f} MB, built {built}; measured kernel tables: {source}.")
+    st.caption(
+        f"{rows:,} rows, {now.size_bytes / 1e6:.0f} MB, built {built}; measured kernel tables: "
+        f"{source}."
+    )
     for reason in now.stale_because:
         st.warning(f"Out of date: {plain(reason)}. Run `python -m advisor store build`.")
 
@@ -259,11 +322,14 @@ def _kernels(now: StoreStatus) -> None:
     st.subheader("Measured kernels", anchor=False)
     if now.coverage is None or now.coverage.empty:
         st.info(
-            "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
+            "The measured kernel tables are not installed here; predictions use the fits that "
+            "ship with the advisor."
         )
         return
     rows = now.coverage[list(_KERNELS)].itertuples(index=False)
-    cells = [(*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows]
+    cells = [
+        (*row[:5], *("" if pd.isna(one) else f"{one:,.0f}" for one in row[5:])) for row in rows
+    ]
     show_table(matrix(tuple(_KERNELS.values()), cells, "lllllrrrr"))
 
 
